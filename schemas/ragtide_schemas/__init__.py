@@ -1,1 +1,48 @@
-"""schemas"""
+"""The contract: models on the wire, stream names, the metric registry. No I/O, nothing of ragtide imported."""
+
+from .alert import Alert, AlertRule, Movement, alarm_line
+from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
+from .dead_letter import DeadLetter
+from .errors import InvalidEntryError, Reason
+from .estimate import Estimate
+from .interaction import RagInteraction, RetrievedDocument
+from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabilities
+from .metric_event import MetricEvent
+from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, value_range
+from .streams import DATA_FIELD, LABEL_GROUP, Streams, partition_of
+from .times import from_milliseconds, to_milliseconds, utc_now
+
+__all__ = [
+    "DATA_FIELD",
+    "LABEL_GROUP",
+    "METRICS",
+    "SCHEMA_VERSION",
+    "Alert",
+    "AlertRule",
+    "Bands",
+    "ClaimLabels",
+    "DeadLetter",
+    "Direction",
+    "Entailment",
+    "Estimate",
+    "InvalidEntryError",
+    "Kind",
+    "MetricDefinition",
+    "MetricEvent",
+    "Movement",
+    "RagInteraction",
+    "Reason",
+    "RetrievedDocument",
+    "SentenceLabels",
+    "SentenceProbabilities",
+    "Streams",
+    "VersionedModel",
+    "WireModel",
+    "alarm_line",
+    "describe",
+    "from_milliseconds",
+    "partition_of",
+    "to_milliseconds",
+    "utc_now",
+    "value_range",
+]

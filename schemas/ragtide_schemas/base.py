@@ -1,0 +1,180 @@
+"""What every model on the wire shares: frozen, finite, versioned, strict about unknown fields, readable errors."""
+
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails, from_json, to_json
+
+from .errors import InvalidEntryError, Reason
+from .limits import ENTRY_MAX_BYTES, METADATA_MAX_BYTES, NAME_MAX_CHARS
+from .times import to_utc
+
+SCHEMA_VERSION = 1
+"""The version this release writes. A release reads this version and every older one."""
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty or only white space")
+    return text
+
+
+def _small_json(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        size = len(to_json(value))
+    except ValueError as error:  # lone surrogates cannot be written as UTF-8
+        raise ValueError(f"must be writable as UTF-8 JSON ({error})") from None
+    if size > METADATA_MAX_BYTES:
+        raise ValueError(f"must be at most {METADATA_MAX_BYTES} bytes of JSON, got {size}; keep large values elsewhere")
+    return value
+
+
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    AfterValidator(_not_blank),
+]
+"""A name or id: 1 to 200 characters, no control characters, not only white space."""
+
+NotBlank = AfterValidator(_not_blank)
+"""Text with at least one character that is not white space."""
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
+"""Anything JSON can say, at most 64 KiB of it. Never interpreted by ragtide."""
+
+UtcTime = Annotated[AwareDatetime, AfterValidator(to_utc)]
+"""A time with a zone, kept in UTC. A time without a zone is refused."""
+
+Probability = Annotated[float, Field(gt=0, le=1)]
+
+
+class WireModel(BaseModel):
+    """A frozen record of finite values that can be written to and read from one stream entry."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        # An error message may reach a log: it names the field, never the whole input.
+        hide_input_in_errors=True,
+    )
+
+    def encode(self) -> bytes:
+        """Return the JSON (UTF-8) of this model, fields without a value left out."""
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True)
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Return the model that a payload holds.
+
+        Raises:
+            InvalidEntryError: not JSON, too large, of an unknown schema version, or invalid in a field.
+        """
+        return cls.from_fields(read_json_object(payload))
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Return the model with these fields.
+
+        Raises:
+            InvalidEntryError: of an unknown schema version, or invalid in a field.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise InvalidEntryError(reason_of(error), describe(error)) from None
+
+
+class VersionedModel(WireModel):
+    """A wire model that stands alone in a stream entry and therefore says its version."""
+
+    schema_version: Annotated[int, Field(ge=1, le=SCHEMA_VERSION, strict=True)] = SCHEMA_VERSION
+    """Version of the contract this payload was written for."""
+
+
+def read_json_object(payload: bytes) -> dict[str, Any]:
+    """Return the JSON object that a payload holds.
+
+    Raises:
+        InvalidEntryError: over the size limit, not UTF-8 JSON (NaN and lone surrogates included), or not an object.
+    """
+    if len(payload) > ENTRY_MAX_BYTES:
+        raise InvalidEntryError(
+            Reason.TOO_LARGE,
+            f"the entry has {len(payload)} bytes; at most {ENTRY_MAX_BYTES} are taken: send fewer or shorter documents",
+        )
+    try:
+        value = from_json(payload, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise InvalidEntryError(
+            Reason.NOT_JSON, f"the entry is not valid JSON: {error}; send one UTF-8 JSON object"
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidEntryError(
+            Reason.INVALID, f"the entry is a JSON {_json_type(value)}; send one JSON object with the schema's fields"
+        )
+    return value
+
+
+def _json_type(value: object) -> str:
+    names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+_REMEDIES = {
+    "extra_forbidden": "is not a field of this schema: correct its name or move it into metadata",
+    "finite_number": "must be a finite number: leave the value out when it is unknown",
+    "missing": "is missing: add it",
+    "string_type": "must be a string",
+    "timezone_aware": "has no time zone: add an offset such as Z or +02:00",
+    "too_short": "is empty: give at least one",
+    "tuple_type": "must be a list",
+}
+
+
+def reason_of(error: ValidationError) -> Reason:
+    """Return the code that says best what a validation error is about."""
+    for detail in error.errors(include_url=False, include_input=False):
+        if detail["loc"] == ("schema_version",) and detail["type"] in {"less_than_equal", "greater_than_equal"}:
+            return Reason.UNKNOWN_SCHEMA_VERSION
+        if detail["type"] in {"string_too_long", "too_long"}:
+            return Reason.TOO_LARGE
+    return Reason.INVALID
+
+
+def describe(error: ValidationError) -> str:
+    """Return a validation error in one line: each field, what is wrong with its value, and what to do."""
+    details = error.errors(include_url=False)
+    # A list with a bad item is also reported as too short; the item's own error says it all.
+    fields = [detail["loc"] for detail in details]
+    return "; ".join(
+        _describe_one(detail)
+        for detail in details
+        if not any(
+            len(field) > len(detail["loc"]) > 0 and field[: len(detail["loc"])] == detail["loc"] for field in fields
+        )
+    )
+
+
+def _describe_one(detail: ErrorDetails) -> str:
+    field, kind = ".".join(str(part) for part in detail["loc"]), detail["type"]
+    message = detail["msg"].removeprefix("Value error, ")
+    if not field:  # a rule about several fields, whose message names them
+        return message
+    if kind == "missing":
+        return f"{field} {_REMEDIES[kind]}"
+    value = repr(detail["input"])
+    shown = value if len(value) <= 60 else f"{value[:57]}..."
+    if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
+        return f"schema_version {shown} is not known here (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older one"
+    return f"{field} {_REMEDIES.get(kind, message[:1].lower() + message[1:])} (got {shown})"

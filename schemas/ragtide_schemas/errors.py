@@ -1,0 +1,41 @@
+"""Errors of the contract.
+
+One class, a ValueError: `InvalidEntryError`, a payload is not what the contract says.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why an entry was given up on: the code in a dead letter."""
+
+    MISSING_DATA_FIELD = "missing_data_field"
+    """The stream entry has no field `data`."""
+    NOT_JSON = "not_json"
+    """The payload is not valid UTF-8 JSON (NaN, Infinity and lone surrogates are not JSON)."""
+    TOO_LARGE = "too_large"
+    """The payload, or one field of it, is over its limit."""
+    UNKNOWN_SCHEMA_VERSION = "unknown_schema_version"
+    """The payload states a schema version this release does not read."""
+    INVALID = "invalid"
+    """A field is missing, unknown, of a wrong type or out of its range."""
+    DUPLICATE = "duplicate"
+    """Another entry with the same interaction id came first, within the dedupe window."""
+    LABELING_FAILED = "labeling_failed"
+    """The labeler failed on it at every delivery."""
+    TOO_MANY_DELIVERIES = "too_many_deliveries"
+    """It was delivered `max_deliveries` times and nobody finished it: it may kill the worker that takes it."""
+
+
+class InvalidEntryError(ValueError):
+    """A payload breaks the contract.
+
+    Attributes:
+        reason: the code for machines.
+        detail: one sentence for people: field, value and remedy.
+    """
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,107 @@
+"""One RAG interaction: what was asked, what was retrieved, what was answered."""
+
+from typing import Annotated, Any, Self
+from uuid import uuid4
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from .base import Metadata, Name, NotBlank, UtcTime, VersionedModel, WireModel, read_json_object
+from .errors import InvalidEntryError, Reason
+from .limits import (
+    DOCUMENT_TEXT_MAX_CHARS,
+    DOCUMENTS_MAX,
+    GOLD_SCORES_MAX,
+    QUESTION_MAX_CHARS,
+    RESPONSE_MAX_CHARS,
+    SEGMENTS_MAX,
+)
+from .metrics import METRICS, MetricName
+from .times import from_milliseconds, utc_now
+
+
+class RetrievedDocument(WireModel):
+    """One document (or chunk) that the retriever returned, in the order the generator saw it."""
+
+    id: Name | None = None
+    """The document's id in the user's own store."""
+    text: Annotated[str, StringConstraints(max_length=DOCUMENT_TEXT_MAX_CHARS), NotBlank]
+    """The text the generator saw."""
+    score: float | None = None
+    """The retriever's score, in the retriever's own unit."""
+    metadata: Metadata = Field(default_factory=dict)
+    """Anything else about the document."""
+
+
+def _text_is_a_document(value: object) -> object:
+    return {"text": value} if isinstance(value, str) else value
+
+
+class RagInteraction(VersionedModel):
+    """One question, the documents retrieved for it, and the response given: what gets scored.
+
+    An interaction without a document text or without a response holds nothing to score and is refused; publish
+    what the retriever returned even when it is poor.
+    """
+
+    interaction_id: Name = Field(default_factory=lambda: uuid4().hex)
+    """Unique in its partition; publishing the same id again within the dedupe window adds nothing."""
+    pipeline: Name
+    """The RAG pipeline (application, version, variant) that answered: the first axis of every estimate."""
+    occurred_at: UtcTime = Field(default_factory=utc_now)
+    """When the response was given, with a time zone."""
+    question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
+    """What the user asked."""
+    documents: Annotated[
+        tuple[Annotated[RetrievedDocument, BeforeValidator(_text_is_a_document)], ...],
+        Field(min_length=1, max_length=DOCUMENTS_MAX),
+    ]
+    """The retrieved documents, best first; a plain string stands for a document with just that text."""
+    response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank]
+    """What the pipeline answered."""
+    reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
+    """The right answer, where somebody knows it."""
+    gold_scores: Annotated[dict[MetricName, float], Field(max_length=GOLD_SCORES_MAX)] = Field(default_factory=dict)
+    """True scores of this very response by metric (`trace.adherence`), from people or a judge they trust."""
+    segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)] = Field(default_factory=dict)
+    """Slices to estimate separately, such as `{"lang": "de"}`; keep the number of different values small."""
+    run: Name | None = None
+    """Name of the offline run this belongs to; absent in live traffic."""
+    population_size: Annotated[int, Field(ge=1)] | None = None
+    """Number of interactions in the whole run, where it is finite and known."""
+    source: Name | None = None
+    """Where the interaction came from: `sdk`, a file's name, a trace exporter."""
+    metadata: Metadata = Field(default_factory=dict)
+    """Anything else; kept, never interpreted."""
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        if self.population_size is not None and self.run is None:
+            raise ValueError("population_size without run: name the finite run it is the size of")
+        for name, score in self.gold_scores.items():
+            definition = METRICS.get(name)
+            if definition is not None and not definition.lower <= score <= definition.upper:
+                raise ValueError(
+                    f"gold_scores.{name} is {score}; the metric's range is {definition.lower:g} to {definition.upper:g}"
+                )
+        return self
+
+    @classmethod
+    def from_entry(cls, entry_id: str, payload: bytes) -> Self:
+        """Return the interaction in a stream entry, whoever wrote it.
+
+        A plain `XADD` may leave out `interaction_id` and `occurred_at`. They are then taken from the entry's own id
+        (`entry-<id>`, and its milliseconds), so that every delivery of the entry reads the same.
+
+        Raises:
+            InvalidEntryError: the payload is not an interaction; the message names field, value and remedy.
+        """
+        fields: dict[str, Any] = read_json_object(payload)
+        fields.setdefault("interaction_id", f"entry-{entry_id}")
+        if "occurred_at" not in fields:
+            try:
+                fields["occurred_at"] = from_milliseconds(int(entry_id.partition("-")[0]))
+            except (ValueError, OverflowError, OSError):  # an id chosen by hand need not be a time
+                raise InvalidEntryError(
+                    Reason.INVALID, f"occurred_at is missing: add it, the entry's id {entry_id} is not a time"
+                ) from None
+        return cls.from_fields(fields)

@@ -1,0 +1,92 @@
+"""Labels: what a labeler says about an interaction, before any formula."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from .base import WireModel
+
+Entailment = Literal["Entailment", "Neutral", "Contradiction"]
+"""RAGChecker's verdicts; only `Entailment` counts as true."""
+
+
+class SentenceLabels(WireModel):
+    """TRACe labels of one interaction: which document sentences are relevant or used, what supports the response.
+
+    A document sentence's key is its document's index and letters (`0a`, `0b`, ..., `0z`, `0aa`); a response sentence's
+    key is letters (`a`, `b`, ...). Key lists are kept as the labeler gave them: what a duplicate or an unknown key
+    means is the profile's decision. Source: Friel et al., RAGBench (arXiv:2407.11005), appendix 7.4.
+    """
+
+    relevant: tuple[str, ...]
+    """Keys of the document sentences that are relevant to the question."""
+    utilized: tuple[str, ...]
+    """Keys of the document sentences that the response used."""
+    support: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """For each response sentence the document keys (or special keys) that support it; empty means none does."""
+    fully_supported: dict[str, bool | None] = Field(default_factory=dict)
+    """For each response sentence whether it is fully supported, where the labeler said so."""
+    unsupported: tuple[str, ...] | None = None
+    """Keys of the unsupported response sentences, where the labeler or data set states them."""
+    n_document_sentences: Annotated[int, Field(ge=0)]
+    """Number of sentences in all documents."""
+    document_keys: tuple[str, ...] | None = None
+    """Every document sentence's key, where known: other keys in the labels are then dropped and counted."""
+    response_keys: tuple[str, ...] | None = None
+    """Every response sentence's key, where known: a sentence without a verdict then makes adherence absent."""
+
+    @model_validator(mode="after")
+    def _counts_agree(self) -> Self:
+        if self.document_keys is not None and len(self.document_keys) != self.n_document_sentences:
+            raise ValueError(
+                f"document_keys has {len(self.document_keys)} keys and n_document_sentences is "
+                f"{self.n_document_sentences}: give one key per sentence"
+            )
+        return self
+
+
+class SentenceProbabilities(WireModel):
+    """TRACe labels as probabilities: what the local labeler predicts, one value in [0, 1] per sentence."""
+
+    relevant: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+    """For each document sentence, in order, the probability that it is relevant to the question."""
+    utilized: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+    """For each document sentence the probability that the response used it."""
+    supported: tuple[Annotated[float, Field(ge=0, le=1)], ...]
+    """For each response sentence the probability that the documents support it."""
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> Self:
+        if len(self.relevant) != len(self.utilized):
+            raise ValueError(
+                f"relevant has {len(self.relevant)} values and utilized {len(self.utilized)}: "
+                "give one of each per document sentence"
+            )
+        return self
+
+
+class ClaimLabels(WireModel):
+    """RAGChecker labels of one interaction: which claims are entailed by what.
+
+    With N response claims, G reference claims and K chunks. Source: Ru et al., RAGChecker (arXiv:2408.08067).
+    """
+
+    answer2response: tuple[Entailment, ...]
+    """N verdicts: is response claim i entailed by the reference answer."""
+    response2answer: tuple[Entailment, ...]
+    """G verdicts: is reference claim j entailed by the response."""
+    retrieved2answer: tuple[tuple[Entailment, ...], ...]
+    """G rows of K verdicts: is reference claim j entailed by chunk k."""
+    retrieved2response: tuple[tuple[Entailment, ...], ...]
+    """N rows of K verdicts: is response claim i entailed by chunk k."""
+
+    @model_validator(mode="after")
+    def _shapes_agree(self) -> Self:
+        for table, claims in (("retrieved2answer", self.response2answer), ("retrieved2response", self.answer2response)):
+            rows = getattr(self, table)
+            if rows and len(rows) != len(claims):
+                raise ValueError(f"{table} has {len(rows)} rows for {len(claims)} claims: give one row per claim")
+        widths = {len(row) for row in (*self.retrieved2answer, *self.retrieved2response)}
+        if len(widths) > 1:
+            raise ValueError(f"rows have {sorted(widths)} chunks: give one verdict per chunk in every row")
+        return self

@@ -1,0 +1,30 @@
+"""Upper bounds of what one stream entry may hold: past them an entry is refused with a reason, never a crash."""
+
+from typing import Final
+
+ENTRY_MAX_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of one entry's JSON."""
+
+DOCUMENT_TEXT_MAX_CHARS: Final = 1_000_000
+"""Characters of one retrieved document."""
+
+DOCUMENTS_MAX: Final = 500
+"""Retrieved documents of one interaction."""
+
+QUESTION_MAX_CHARS: Final = 100_000
+"""Characters of the question."""
+
+RESPONSE_MAX_CHARS: Final = 500_000
+"""Characters of the response, and of the reference answer."""
+
+NAME_MAX_CHARS: Final = 200
+"""Characters of an id or a name: interaction, pipeline, document, segment, run, source, metric, labeler."""
+
+SEGMENTS_MAX: Final = 16
+"""Segments of one interaction; each value of each segment gets estimates of its own."""
+
+GOLD_SCORES_MAX: Final = 100
+"""Gold scores of one interaction."""
+
+METADATA_MAX_BYTES: Final = 64 * 1024
+"""Bytes of the JSON of one metadata object."""

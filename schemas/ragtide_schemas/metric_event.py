@@ -1,0 +1,53 @@
+"""One metric event: the scores of one interaction by one labeler."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import Name, Probability, UtcTime, VersionedModel
+from .metrics import MetricName
+
+
+class MetricEvent(VersionedModel):
+    """The scores of one interaction, emitted exactly once per interaction."""
+
+    interaction_id: Name
+    """Id of the interaction that was scored."""
+    entry_id: Name | None = None
+    """Stream entry the interaction was read from; absent when it was scored without a stream."""
+    pipeline: Name
+    """The interaction's pipeline."""
+    occurred_at: UtcTime
+    """When the response was given."""
+    labeled_at: UtcTime
+    """When it was scored."""
+    segments: dict[Name, Name] = Field(default_factory=dict)
+    """The interaction's segments."""
+    run: Name | None = None
+    """The interaction's run."""
+    population_size: Annotated[int, Field(ge=1)] | None = None
+    """Number of interactions in the whole run."""
+    source: Name | None = None
+    """The interaction's source."""
+    labeler: Name
+    """Name of the labeler, such as `local`."""
+    labeler_version: Name
+    """Version of the labeler: a new one whenever its scores may differ."""
+    profile: Name
+    """Which variant of the formulas was used, such as `ragbench`; profiles are never mixed in one aggregate."""
+    scores: dict[MetricName, float]
+    """Score by qualified metric name."""
+    absent: dict[MetricName, str] = Field(default_factory=dict)
+    """For each metric that could not be computed, why."""
+    gold_scores: dict[MetricName, float] = Field(default_factory=dict)
+    """True scores of the same response, where known."""
+    prompt_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens sent to a judge."""
+    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens a judge answered."""
+    cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    """Price of the judge's calls in US dollars."""
+    latency_s: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds the labeler took."""
+    inclusion_probability: Probability = 1.0
+    """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""

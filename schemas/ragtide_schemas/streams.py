@@ -1,0 +1,78 @@
+"""Names of the Redis keys, and which partition a pipeline lives in."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+DATA_FIELD: Final = b"data"
+"""The one field of a stream entry: the JSON of one model."""
+
+LABEL_GROUP: Final = "label"
+"""Consumer group of the label workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The keys of one partition. All share the hash tag `{partition}`, so on a cluster they share a slot."""
+
+    prefix: str
+    partition: int
+
+    def _key(self, name: str) -> str:
+        return f"{self.prefix}:{{{self.partition}}}:{name}"
+
+    @property
+    def interactions(self) -> str:
+        """Stream: producers to label workers."""
+        return self._key("interactions")
+
+    @property
+    def metrics(self) -> str:
+        """Stream: label workers to the aggregator."""
+        return self._key("metrics")
+
+    @property
+    def estimates(self) -> str:
+        """Capped stream: the aggregator to dashboards and clients."""
+        return self._key("estimates")
+
+    @property
+    def alerts(self) -> str:
+        """Stream: the aggregator to subscribers."""
+        return self._key("alerts")
+
+    @property
+    def dead_letters(self) -> str:
+        """Stream: whoever gave up on an entry, to people."""
+        return self._key("dead-letters")
+
+    @property
+    def checkpoint(self) -> str:
+        """Hash: the aggregator's state and its position in the metrics stream."""
+        return self._key("checkpoint")
+
+    @property
+    def lease(self) -> str:
+        """String: fencing token of the aggregator that owns the partition."""
+        return self._key("lease")
+
+    @property
+    def fencing_tokens(self) -> str:
+        """Counter: the last fencing token handed out."""
+        return self._key("fencing-tokens")
+
+    def owner(self, interaction_id: str) -> str:
+        """String: the entry that an interaction id belongs to, kept for the dedupe window."""
+        # Hashed, so that an id of 200 characters does not cost 200 bytes for every interaction of the window.
+        return self._key(f"owner:{blake2b(interaction_id.encode(), digest_size=16).hexdigest()}")
+
+
+def partition_of(pipeline: str, partitions: int) -> int:
+    """Return the partition of a pipeline: the same in every process, release and language.
+
+    The first 8 bytes of BLAKE2b of the UTF-8 name, big-endian, modulo the number of partitions.
+
+    >>> partition_of("shop", 1)
+    0
+    """
+    return int.from_bytes(blake2b(pipeline.encode(), digest_size=8).digest(), "big") % partitions
