@@ -1,0 +1,39 @@
+"""Structured logs on standard error: a line for people on a terminal, JSON elsewhere."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logging(level: str) -> None:
+    """Send structlog events, and what libraries log, to standard error from this level on."""
+    threshold = getattr(logging, level.upper())
+    terminal = sys.stderr.isatty()
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderers: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if terminal
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, *renderers],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    # FastStream logs every received message at INFO; ours are about interactions, theirs only when something is wrong.
+    root.setLevel(max(threshold, logging.WARNING))

@@ -1,0 +1,116 @@
+"""Settings: environment (`RAGTIDE_*`), then `ragtide.toml` (or the file `RAGTIDE_CONFIG` names), then the defaults."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from ragtide_schemas import AlertRule, describe
+
+from .errors import ConfigurationError
+
+DEFAULT_RULES = (
+    AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
+    AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
+    AlertRule(name="completeness-drift", kind="drift", metric="trace.completeness"),
+)
+"""Rules of a deployment that states none: a fall of what users notice first, per pipeline, baseline learned."""
+
+
+def _expanded(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _default_data_dir() -> Path:
+    return _expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
+
+
+class Settings(BaseSettings):
+    """Every setting of every role. An unknown name in the TOML file is an error, not a silent default."""
+
+    model_config = SettingsConfigDict(env_prefix="RAGTIDE_", frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    redis_url: str | None = None
+    """`redis://`, `rediss://` or `unix://` URL; without one a Redis found on this machine is started."""
+    data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
+    """Where a Redis started by ragtide keeps its data; by default `ragtide` in the user's data directory."""
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "ragtide"
+    """First part of every Redis key."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of partitions; set once per deployment."""
+    dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
+    """Seconds for which an interaction id counts as already seen."""
+    labeler: str = "local"
+    """Which labeler the workers use."""
+    worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Most entries one read takes from the stream."""
+    worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Most interactions one worker labels at once."""
+    worker_min_idle_s: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds after which an entry somebody else took and did not finish is taken over."""
+    max_deliveries: Annotated[int, Field(ge=1)] = 5
+    """Deliveries after which an entry goes to the dead letters."""
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Confidence level of the intervals."""
+    aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """Most metric events in one step of the aggregator."""
+    commit_interval_s: Annotated[float, Field(ge=0)] = 0.25
+    """Seconds between commits of the aggregator: how old an estimate may be."""
+    lease_s: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds after which the partition of a silent aggregator may be taken over."""
+    estimates_cap: Annotated[int, Field(ge=1)] = 100_000
+    """About how many entries the stream of estimates keeps."""
+    segments: bool = True
+    """Whether every segment value gets estimates of its own."""
+    alerts: tuple[AlertRule, ...] = DEFAULT_RULES
+    """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
+    log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
+    """Least severe events that are logged: debug, info, warning or error."""
+
+    @model_validator(mode="after")
+    def _rule_names_are_unique(self) -> Self:
+        names = [rule.name for rule in self.alerts]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"alerts has two rules named {name!r}: give every rule a name of its own")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, the strongest first: arguments, environment, TOML file."""
+        file = os.environ.get("RAGTIDE_CONFIG", "ragtide.toml")
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Return the settings of this process.
+
+    Raises:
+        ConfigurationError: a setting is unknown or wrong, or the file that `RAGTIDE_CONFIG` names cannot be read.
+    """
+    named = os.environ.get("RAGTIDE_CONFIG")
+    if named is not None and not Path(named).is_file():
+        raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"settings: {describe(error)}; correct the RAGTIDE_* variable or ragtide.toml"
+        ) from None
+    except (SettingsError, ValueError) as error:  # JSON in a variable, or TOML, that cannot be parsed
+        raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None

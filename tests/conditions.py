@@ -1,0 +1,17 @@
+"""Waiting in tests: for a condition, never for a time."""
+
+import time
+from collections.abc import Callable
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+    """Return as soon as the condition holds; a test whose condition never holds fails here.
+
+    Raises:
+        AssertionError: it did not hold within the timeout.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still not so after {timeout_s} s")
+        time.sleep(0.01)
