@@ -1,1 +1,111 @@
-"""face"""
+"""ragtide: live scores, honest intervals and drift alerts for RAG pipelines.
+
+Names are loaded when they are first used, so an application that only publishes needs no NumPy and no FastStream.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from ragtide_aggregator import DriftDetector, Interval, confidence_sequence, interval
+    from ragtide_consumers import (
+        AlertSubscriber,
+        Labeler,
+        Labeling,
+        LocalLabeler,
+        MetricScores,
+        ragchecker_metrics,
+        trace_metrics,
+    )
+    from ragtide_producers import InteractionProducer, Publication
+    from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
+    from ragtide_schemas import (
+        Alert,
+        AlertRule,
+        ClaimLabels,
+        DeadLetter,
+        Estimate,
+        InvalidEntryError,
+        MetricEvent,
+        RagInteraction,
+        RetrievedDocument,
+        SentenceLabels,
+    )
+
+_HOMES = {
+    "ragtide_aggregator": ("DriftDetector", "Interval", "confidence_sequence", "interval"),
+    "ragtide_consumers": (
+        "AlertSubscriber",
+        "Labeler",
+        "Labeling",
+        "LocalLabeler",
+        "MetricScores",
+        "ragchecker_metrics",
+        "trace_metrics",
+    ),
+    "ragtide_producers": ("InteractionProducer", "Publication"),
+    "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
+    "ragtide_schemas": (
+        "Alert",
+        "AlertRule",
+        "ClaimLabels",
+        "DeadLetter",
+        "Estimate",
+        "InvalidEntryError",
+        "MetricEvent",
+        "RagInteraction",
+        "RetrievedDocument",
+        "SentenceLabels",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Alert",
+    "AlertRule",
+    "AlertSubscriber",
+    "ClaimLabels",
+    "ConfigurationError",
+    "DeadLetter",
+    "DriftDetector",
+    "Estimate",
+    "InteractionProducer",
+    "Interval",
+    "InvalidEntryError",
+    "Labeler",
+    "Labeling",
+    "LocalLabeler",
+    "MetricEvent",
+    "MetricScores",
+    "Publication",
+    "RagInteraction",
+    "RagtideError",
+    "RedisUnavailable",
+    "RetrievedDocument",
+    "SentenceLabels",
+    "__version__",
+    "confidence_sequence",
+    "interval",
+    "ragchecker_metrics",
+    "trace_metrics",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ragtide' has no attribute {name!r}")
+    try:
+        value: object = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ragtide"):
+            raise
+        raise ImportError(f"ragtide.{name} needs {error.name}: pip install 'ragtide[service]'") from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -107,8 +107,10 @@ class Alert(VersionedModel):
     """Version of the labeler."""
     direction: Movement
     """Which movement is bad."""
-    occurred_at: UtcTime
-    """Time of the interaction that decided it."""
+    fired_at: UtcTime
+    """Time of the interaction at which it fired."""
+    resolved_at: UtcTime | None = None
+    """Time of the interaction at which it resolved."""
     began_at: UtcTime | None = None
     """When the change probably began: time of the first interaction since the estimated change point."""
     baseline: float

@@ -21,6 +21,8 @@ class Reason(StrEnum):
     """A field is missing, unknown, of a wrong type or out of its range."""
     DUPLICATE = "duplicate"
     """Another entry with the same interaction id came first, within the dedupe window."""
+    DELETED = "deleted"
+    """The entry was deleted from its stream while it waited to be labeled; nothing of it is left."""
     LABELING_FAILED = "labeling_failed"
     """The labeler failed on it at every delivery."""
     TOO_MANY_DELIVERIES = "too_many_deliveries"

@@ -44,7 +44,7 @@ class RagInteraction(VersionedModel):
     """
 
     interaction_id: Name = Field(default_factory=lambda: uuid4().hex)
-    """Unique in its partition; publishing the same id again within the dedupe window adds nothing."""
+    """Unique in its pipeline; publishing the same id again within the dedupe window adds nothing."""
     pipeline: Name
     """The RAG pipeline (application, version, variant) that answered: the first axis of every estimate."""
     occurred_at: UtcTime = Field(default_factory=utc_now)

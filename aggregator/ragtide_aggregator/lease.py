@@ -1,0 +1,59 @@
+"""Who may write a partition's state: a lease with a fencing token."""
+
+from typing import Final
+from uuid import uuid4
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import Streams
+
+ACQUIRE_SCRIPT: Final = """
+-- KEYS: lease, counter of fencing tokens. ARGV: holder, lease ms. Returns the token, or nothing if somebody holds it.
+if redis.call('EXISTS', KEYS[1]) == 1 then
+    return false
+end
+local token = redis.call('INCR', KEYS[2]) .. ':' .. ARGV[1]
+redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
+return token
+"""
+
+RENEW_SCRIPT: Final = """
+-- KEYS: lease. ARGV: token, lease ms. Returns 1 if it is still ours.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+    return 0
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+
+RELEASE_SCRIPT: Final = """
+-- KEYS: lease. ARGV: token.
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    redis.call('DEL', KEYS[1])
+end
+"""
+
+
+class Lease:
+    """The lease of one partition. Its token is a rising number and the holder's name, so that no two are equal."""
+
+    def __init__(self, redis: Redis, streams: Streams, *, holder: str, lease_s: float) -> None:
+        self._keys = [streams.lease, streams.fencing_tokens]
+        # A few random letters, so that a token is unique even after a flush has reset the counter.
+        self._holder = f"{holder}:{uuid4().hex[:6]}"
+        self._lease_ms = int(lease_s * 1000)
+        self._acquire = redis.register_script(ACQUIRE_SCRIPT)
+        self._renew = redis.register_script(RENEW_SCRIPT)
+        self._release = redis.register_script(RELEASE_SCRIPT)
+
+    async def acquire(self) -> str | None:
+        """Return a new token, or None while another aggregator holds the lease."""
+        token = await self._acquire(keys=self._keys, args=[self._holder, self._lease_ms])
+        return None if token is None else token.decode()
+
+    async def renew(self, token: str) -> bool:
+        """Prolong the lease and return whether it was still held with this token."""
+        return bool(await self._renew(keys=self._keys[:1], args=[token, self._lease_ms]) == 1)
+
+    async def release(self, token: str) -> None:
+        """Give the lease up, if it is still held with this token."""
+        await self._release(keys=self._keys[:1], args=[token])

@@ -1,0 +1,184 @@
+"""The aggregator of one partition: reads metric events from its checkpoint on, applies them, commits."""
+
+import asyncio
+from dataclasses import dataclass
+from time import monotonic
+from typing import cast
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_schemas import (
+    DATA_FIELD,
+    DeadLetter,
+    InvalidEntryError,
+    MetricEvent,
+    Reason,
+    Streams,
+    utc_now,
+)
+
+from .checkpoint import load_checkpoint
+from .commit import Committer, Step
+from .errors import LeaseLostError
+from .estimates import estimates
+from .lease import Lease
+from .state import AggregatorState, StateOptions
+
+RETRY_S = 0.5
+"""Seconds before a failed command is tried again."""
+
+log = structlog.get_logger("ragtide.aggregator")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How one aggregator works: batch size, how often it commits, how long its lease is, what it keeps."""
+
+    batch: int
+    commit_interval_s: float
+    lease_s: float
+    estimates_cap: int
+    confidence: float
+    state: StateOptions
+
+
+class PartitionAggregator:
+    """Owns a partition while it holds the lease, and stands by while somebody else does."""
+
+    def __init__(self, redis: Redis, streams: Streams, options: ServiceOptions, *, holder: str) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._options = options
+        self._lease = Lease(redis, streams, holder=holder, lease_s=options.lease_s)
+        self._committer = Committer(redis, streams, lease_s=options.lease_s, estimates_cap=options.estimates_cap)
+        self.events_applied = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop: own the partition when it is free, stand by when it is not."""
+        waiting = False
+        while not stop.is_set():
+            try:
+                token = await self._lease.acquire()
+                if token is None:
+                    if not waiting:
+                        log.info(
+                            "standing by: another aggregator owns the partition", partition=self._streams.partition
+                        )
+                    waiting = True
+                    await _wait(stop, min(self._options.lease_s / 4, 1.0))
+                    continue
+                waiting = False
+                try:
+                    await self._own(token, stop)
+                finally:
+                    await self._lease.release(token)
+            except LeaseLostError as error:
+                log.warning("lease lost", partition=self._streams.partition, detail=str(error))
+            except RedisError as error:
+                # What was not committed is read again from the checkpoint.
+                log.warning("Redis failed, starting again from the checkpoint", error=str(error))
+                await _wait(stop, RETRY_S)
+
+    async def _own(self, token: str, stop: asyncio.Event) -> None:
+        checkpoint = await load_checkpoint(self._redis, self._streams, self._options.state)
+        state, position = checkpoint.state, checkpoint.position
+        log.info("owner of the partition", partition=self._streams.partition, position=position, keys=len(state))
+        committed = position
+        letters: list[DeadLetter] = []
+        next_commit = monotonic() + self._options.commit_interval_s
+        next_renewal = monotonic() + self._options.lease_s / 3
+        while True:
+            due_s = max(next_commit - monotonic(), 0.0) if position != committed else self._options.lease_s / 4
+            entries = [] if stop.is_set() else await self._read(position, min(due_s, 0.5))
+            for entry_id, fields in entries:
+                self._apply(state, entry_id, fields, letters)
+                position = entry_id
+            now = monotonic()
+            if position != committed and (now >= next_commit or stop.is_set()):
+                await self._commit(state, Step(before=committed, after=position, dead_letters=letters), token)
+                committed, letters = position, []
+                next_commit = next_renewal = monotonic()
+                next_commit += self._options.commit_interval_s
+                next_renewal += self._options.lease_s / 3
+            elif now >= next_renewal:
+                if not await self._lease.renew(token):
+                    raise LeaseLostError(
+                        f"the lease of partition {self._streams.partition} ran out: another may own it"
+                    )
+                next_renewal = now + self._options.lease_s / 3
+            if stop.is_set():
+                return
+
+    async def _read(self, position: str, wait_s: float) -> list[tuple[str, dict[bytes, bytes]]]:
+        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
+        block_ms = int(wait_s * 1000) or None
+        reply = await self._redis.xread({self._streams.metrics: position}, count=self._options.batch, block=block_ms)
+        streams = cast("list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]", reply)
+        return [(entry_id.decode(), fields) for _, entries in streams for entry_id, fields in entries]
+
+    def _apply(
+        self, state: AggregatorState, entry_id: str, fields: dict[bytes, bytes], letters: list[DeadLetter]
+    ) -> None:
+        payload = fields.get(DATA_FIELD, b"")
+        try:
+            state.apply(_event(fields))
+        except InvalidEntryError as error:
+            text, encoding = DeadLetter.encode_payload(payload)
+            letters.append(
+                DeadLetter(
+                    stream=self._streams.metrics,
+                    entry_id=entry_id,
+                    reason=error.reason,
+                    detail=error.detail,
+                    payload=text,
+                    payload_encoding=encoding,
+                    failed_at=utc_now(),
+                    component="aggregator",
+                )
+            )
+            log.warning("metric event refused", entry_id=entry_id, reason=error.reason, detail=error.detail)
+        else:
+            self.events_applied += 1
+
+    async def _commit(self, state: AggregatorState, step: Step, token: str) -> None:
+        changes = state.take_changes()
+        full = Step(
+            before=step.before,
+            after=step.after,
+            rows=changes.rows,
+            gone=changes.gone,
+            estimates=estimates(state, keys=changes.keys, confidence=self._options.confidence),
+            alerts=changes.alerts,
+            dead_letters=step.dead_letters,
+        )
+        while True:
+            try:
+                await self._committer.commit(full, token)
+            except LeaseLostError:
+                raise
+            except RedisError as error:
+                # Sent again as it is: the script finds out whether it had been written.
+                log.warning("commit failed, trying again", error=str(error))
+                await asyncio.sleep(RETRY_S)
+            else:
+                break
+        for alert in changes.alerts:
+            log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
+
+
+def _event(fields: dict[bytes, bytes]) -> MetricEvent:
+    payload = fields.get(DATA_FIELD)
+    if payload is None:
+        raise InvalidEntryError(
+            Reason.MISSING_DATA_FIELD, "the entry has no field data: put the JSON of one metric event into data"
+        )
+    return MetricEvent.decode(payload)
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,168 @@
+"""The label workers as a FastStream application: one batch subscriber per partition, acknowledged by our script."""
+
+import asyncio
+import logging
+import os
+import socket
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from faststream import AckPolicy, FastStream
+from faststream.redis import RedisBroker, StreamSub
+from faststream.redis.message import RedisBatchStreamMessage
+from faststream.specification import AsyncAPI
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_runtime.connection import CONNECT_TIMEOUT_S, HEALTH_CHECK_S, SOCKET_TIMEOUT_S, connect_async
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import LABEL_GROUP, Streams
+
+from .entries import StreamEntry
+from .labeler import Labeler
+from .worker import LabelWorker
+
+POLL_MS = 200
+"""Milliseconds one read waits for entries."""
+
+GRACE_S = 10.0
+"""Seconds that stopping waits for what is in flight."""
+
+log = structlog.get_logger("ragtide.worker")
+
+
+def consumer_name() -> str:
+    """Return a name that no other worker has: host, process and a few random letters."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}"
+
+
+async def create_group(redis: Redis, stream: str) -> None:
+    """Create the consumer group at the first entry, so that what was published before any worker started is read."""
+    try:
+        await redis.xgroup_create(stream, LABEL_GROUP, id="0", mkstream=True)
+    except ResponseError as error:
+        if not str(error).startswith("BUSYGROUP"):
+            raise
+
+
+async def _as_batch(raw: Any) -> RedisBatchStreamMessage:
+    # FastStream would decode the JSON of every entry here, and trip over bytes that are not JSON. We decode later,
+    # one entry at a time, so that a bad one goes to the dead letters alone.
+    message_id = raw["message_ids"][0].decode()
+    return RedisBatchStreamMessage(
+        raw_message=raw,
+        body=b"",
+        message_id=message_id,
+        correlation_id=message_id,
+        headers={},
+        consumer=None,
+        group=None,
+    )
+
+
+async def _as_entries(message: Any) -> list[StreamEntry]:
+    raw = message.raw_message
+    return [
+        StreamEntry(entry_id.decode(), fields) for entry_id, fields in zip(raw["message_ids"], raw["data"], strict=True)
+    ]
+
+
+class WorkerApp(FastStream):
+    """A FastStream application that says when FastStream gave it up, as it does when a consumer group has vanished."""
+
+    def __init__(self, broker: RedisBroker) -> None:
+        super().__init__(
+            broker,
+            logger=logging.getLogger("faststream"),
+            specification=AsyncAPI(title="ragtide label workers", description=worker_app.__doc__),
+        )
+        self.given_up = asyncio.Event()
+
+    def exit(self) -> None:
+        """Ask for the application to be stopped."""
+        self.given_up.set()
+        super().exit()
+
+
+def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
+    """Return the application that labels every partition's interactions.
+
+    It reads with a batch subscriber (FastStream's one-message subscriber costs more than the labeling), acknowledges
+    by script (`delivery.py`), and bounds its concurrency itself (`worker.py`).
+    """
+    logger = logging.getLogger("faststream")
+    broker = RedisBroker(
+        url,
+        apply_types=False,
+        logger=logger,
+        socket_connect_timeout=CONNECT_TIMEOUT_S,
+        socket_timeout=SOCKET_TIMEOUT_S,
+        health_check_interval=HEALTH_CHECK_S,
+        graceful_timeout=GRACE_S,
+    )
+    redis = connect_async(url)
+    consumer = consumer_name()
+    app = WorkerApp(broker)
+    workers: list[LabelWorker] = []
+    for partition in range(settings.partitions):
+        streams = Streams(settings.prefix, partition)
+        worker = LabelWorker(
+            redis,
+            streams,
+            labeler,
+            consumer=consumer,
+            concurrency=settings.worker_concurrency,
+            max_deliveries=settings.max_deliveries,
+            min_idle_s=settings.worker_min_idle_s,
+            dedupe_window_s=settings.dedupe_window_s,
+        )
+        workers.append(worker)
+        source = StreamSub(
+            streams.interactions,
+            group=LABEL_GROUP,
+            consumer=consumer,
+            batch=True,
+            max_records=settings.worker_batch,
+            polling_interval=POLL_MS,
+        )
+        broker.subscriber(
+            stream=source,
+            ack_policy=AckPolicy.MANUAL,
+            parser=_as_batch,
+            decoder=_as_entries,
+            title=f"interactions of partition {partition}",
+        )(worker.take)
+
+    @app.on_startup
+    async def _start() -> None:
+        for partition, worker in enumerate(workers):
+            await create_group(redis, Streams(settings.prefix, partition).interactions)
+            worker.start()
+
+    @app.after_shutdown
+    async def _stop() -> None:
+        for worker in workers:
+            await worker.stop(GRACE_S)
+        await redis.aclose()
+
+    return app
+
+
+async def run_workers(settings: Settings, url: str, labeler: Labeler, stop: asyncio.Event) -> None:
+    """Label until told to stop; then finish what is in flight, for at most the grace time.
+
+    A consumer group that vanished (somebody flushed Redis) makes FastStream give up; the application is then built
+    anew, which creates the group again.
+    """
+    while not stop.is_set():
+        app = worker_app(settings, url, labeler)
+        await app.start()
+        log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
+        waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        await app.stop()
+        if app.given_up.is_set():
+            log.warning("a consumer group vanished: starting again")

@@ -1,0 +1,106 @@
+"""Handing results over: acknowledge and emit in one script, so that a result is emitted once or not at all.
+
+For each entry, in this order, inside one script on the server:
+
+1. The interaction id must be free or belong to this entry; if another entry has it, nothing is done and the worker
+   refuses this one as a duplicate.
+2. `XACK`. If somebody else acknowledged it first (it was reclaimed while its owner was slow), nothing more is done.
+3. The id is given to this entry for the dedupe window, and the metric event is added.
+
+Sending a script again after a lost reply changes nothing: the second time `XACK` returns 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams
+
+EMIT_SCRIPT: Final = """
+-- KEYS: interactions, metrics, owner of the interaction id. ARGV: group, entry id, metric event, dedupe window in ms.
+local owner = redis.call('GET', KEYS[3])
+if owner and owner ~= ARGV[2] then
+    return 'duplicate'
+end
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
+    return 'finished_before'
+end
+if not owner then
+    redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[4])
+end
+redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
+return 'emitted'
+"""
+
+REFUSE_SCRIPT: Final = """
+-- KEYS: interactions, dead letters. ARGV: group, entry id, dead letter.
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
+    return 'finished_before'
+end
+redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
+return 'refused'
+"""
+
+
+class Delivered(StrEnum):
+    """What became of a result."""
+
+    EMITTED = "emitted"
+    REFUSED = "refused"
+    DUPLICATE = "duplicate"
+    """Not acknowledged: another entry owns the interaction id."""
+    FINISHED_BEFORE = "finished_before"
+    """Somebody else had finished the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A result to emit."""
+
+    entry_id: str
+    event: MetricEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An entry to put aside."""
+
+    entry_id: str
+    letter: DeadLetter
+
+
+class Delivery:
+    """Runs the two scripts for one partition."""
+
+    def __init__(self, redis: Redis, streams: Streams, *, dedupe_window_s: float) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._window_ms = int(dedupe_window_s * 1000)
+        self._emit = redis.register_script(EMIT_SCRIPT)
+        self._refuse = redis.register_script(REFUSE_SCRIPT)
+
+    async def deliver(self, results: Sequence[Scored | Refused]) -> list[Delivered]:
+        """Hand results over in one round trip and return what became of each, in order.
+
+        Raises:
+            redis.RedisError: some or all may not have been handed over; hand all of them over again.
+        """
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for result in results:
+                if isinstance(result, Scored):
+                    owner = self._streams.owner(result.event.pipeline, result.event.interaction_id)
+                    await self._emit(
+                        keys=[self._streams.interactions, self._streams.metrics, owner],
+                        args=[LABEL_GROUP, result.entry_id, result.event.encode(), self._window_ms],
+                        client=pipe,
+                    )
+                else:
+                    await self._refuse(
+                        keys=[self._streams.interactions, self._streams.dead_letters],
+                        args=[LABEL_GROUP, result.entry_id, result.letter.encode()],
+                        client=pipe,
+                    )
+            return [Delivered(reply.decode()) for reply in await pipe.execute()]

@@ -1,0 +1,54 @@
+"""Taking over what other workers took and did not finish."""
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import LABEL_GROUP, Streams
+
+from .entries import StreamEntry
+
+
+class Reclaimer:
+    """Finds abandoned entries of one partition with XAUTOCLAIM, a few at a time."""
+
+    def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
+        self._redis = redis
+        self._stream = streams.interactions
+        self._consumer = consumer
+        self._min_idle_ms = int(min_idle_s * 1000)
+        self._cursor: bytes | str = "0-0"
+
+    async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
+        """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
+
+        An entry that was deleted from the stream while it was pending is returned without fields.
+        """
+        reply = await self._redis.xautoclaim(
+            self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
+        )
+        self._cursor, claimed = reply[0], reply[1]
+        scanned = self._cursor in (b"0-0", "0-0")
+        if not claimed:
+            return [], scanned
+        deliveries = await self._deliveries()
+        entries = [
+            StreamEntry(entry_id.decode(), fields, deliveries.get(entry_id, 1))
+            for entry_id, fields in claimed
+            if entry_id is not None
+        ]
+        # Redis 6.2 answers a deleted entry with nil, without its id: find which of ours no longer exist.
+        if len(entries) < len(claimed):
+            entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
+        return entries, scanned
+
+    async def _deliveries(self) -> dict[bytes, int]:
+        pending = await self._redis.xpending_range(
+            self._stream, LABEL_GROUP, min="-", max="+", count=10_000, consumername=self._consumer
+        )
+        return {entry["message_id"]: entry["times_delivered"] for entry in pending}
+
+    async def _deleted(self, deliveries: dict[bytes, int]) -> list[tuple[bytes, int]]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for entry_id in deliveries:
+                pipe.xrange(self._stream, entry_id, entry_id)
+            found = await pipe.execute()
+        return [item for item, entries in zip(deliveries.items(), found, strict=True) if not entries]

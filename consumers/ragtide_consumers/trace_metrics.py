@@ -1,0 +1,247 @@
+"""TRACe: sentence labels in, scores out. Pure formulas, one function per profile.
+
+Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; the variants' differences are in docs/metrics.md.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import prod
+from statistics import fmean, pstdev
+from types import MappingProxyType
+from typing import Final
+
+from ragtide_schemas import SentenceLabels, SentenceProbabilities
+
+TRACE: Final = "trace."
+"""Family of these metrics on the wire."""
+
+SPECIAL_KEYS: Final = frozenset({"general", "supported_without_sentence", "well_known_fact", "numerical_reasoning"})
+"""What a judge may give as support instead of a document sentence."""
+
+CAPSTONE_FULL_RELEVANCE: Final = 20
+"""Number of relevant sentences that the `capstone` profile takes as full relevance."""
+
+
+class AbsentReason(StrEnum):
+    """Why a metric has no value."""
+
+    NO_DOCUMENT_SENTENCES = "no_document_sentences"
+    NO_RELEVANT_SENTENCES = "no_relevant_sentences"
+    NO_RESPONSE_SENTENCES = "no_response_sentences"
+    INCOMPLETE_LABELS = "incomplete_labels"
+    PART_ABSENT = "part_absent"
+    """One of the four TRACe scores it is made of is absent."""
+    LANGUAGE_NOT_SUPPORTED = "language_not_supported"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricScores:
+    """Scores by metric name, and for each metric without a score why."""
+
+    scores: Mapping[str, float]
+    absent: Mapping[str, str] = field(default_factory=dict)
+    dropped_keys: int = 0
+    """Keys in the labels that name no sentence."""
+
+    def qualified(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
+        """Return scores and reasons by qualified metric name, for the wire."""
+        scores = {family + name: score for name, score in self.scores.items()}
+        return scores, {family + name: reason for name, reason in self.absent.items()}
+
+
+_Value = float | AbsentReason
+
+
+def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> MetricScores:
+    """Return the TRACe scores of one interaction, each in [0, 1].
+
+    `context_relevance`, `context_utilization`, `completeness`, `adherence`, `supported_fraction`; `average` of the
+    first four, and `rmse_aggregation`, their population standard deviation, in [0, 1/2].
+
+    Args:
+        labels: which sentences are relevant, utilized, supported.
+        profile: `ragbench` (keys normalized, undefined values absent), `ragbench_raw` (reproduces the data set's stored
+            scores bit for bit) or `capstone` (relevance against 20 sentences; for comparison with older results only).
+
+    Raises: ValueError for an unknown profile.
+
+    >>> labels = SentenceLabels(
+    ...     relevant=["0a", "0b"], utilized=["0a"], support={"a": ["0a"]}, n_document_sentences=4
+    ... )
+    >>> dict(trace_metrics(labels).scores)["completeness"]
+    0.5
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"profile {profile!r} is unknown: use one of {', '.join(PROFILES)}")
+    return PROFILES[profile](labels)
+
+
+def expected_trace_metrics(probabilities: SentenceProbabilities, *, joint_exponent: float = 1.0) -> MetricScores:
+    """Return the expected TRACe scores of one interaction whose sentence labels are known as probabilities.
+
+    Adherence is the probability that every response sentence is supported. Completeness is the ratio of expected
+    counts, which has low confidence: it needs both labels right at once.
+
+    Args:
+        probabilities: of every sentence label.
+        joint_exponent: power of the product of the response sentences' probabilities, in (0, 1]: 1 takes them as
+            independent, less says that the sentences of one response stand or fall together.
+    """
+    relevant, utilized, supported = probabilities.relevant, probabilities.utilized, probabilities.supported
+    both = sum(r * u for r, u in zip(relevant, utilized, strict=True))
+    mass = sum(relevant)
+    return _scores(
+        relevance=fmean(relevant) if relevant else AbsentReason.NO_DOCUMENT_SENTENCES,
+        utilization=fmean(utilized) if utilized else AbsentReason.NO_DOCUMENT_SENTENCES,
+        completeness=min(both / mass, 1.0) if mass > 0 else AbsentReason.NO_RELEVANT_SENTENCES,
+        adherence=prod(supported) ** joint_exponent if supported else AbsentReason.NO_RESPONSE_SENTENCES,
+        supported_fraction=fmean(supported) if supported else AbsentReason.NO_RESPONSE_SENTENCES,
+    )
+
+
+def all_absent(reason: AbsentReason) -> MetricScores:
+    """Return no scores, and one reason for every TRACe metric."""
+    return _scores(
+        relevance=reason, utilization=reason, completeness=reason, adherence=reason, supported_fraction=reason
+    )
+
+
+def _ragbench(labels: SentenceLabels) -> MetricScores:
+    known = None if labels.document_keys is None else frozenset(_normalized(labels.document_keys))
+    relevant, utilized = _known(labels.relevant, known), _known(labels.utilized, known)
+    support = {_normalize(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
+    dropped = sum(
+        len(_normalized(keys)) - len(kept)
+        for keys, kept in (
+            (labels.relevant, relevant),
+            (labels.utilized, utilized),
+            *((keys, support[_normalize(key)]) for key, keys in labels.support.items()),
+        )
+    )
+    total = labels.n_document_sentences
+    verdicts = _verdicts(labels, support)
+    adherence: _Value
+    fraction: _Value
+    if isinstance(verdicts, AbsentReason):
+        adherence = fraction = verdicts
+    else:
+        adherence, fraction = float(all(verdicts)), fmean(verdicts)
+    return _scores(
+        relevance=min(len(relevant) / total, 1.0) if total else AbsentReason.NO_DOCUMENT_SENTENCES,
+        utilization=min(len(utilized) / total, 1.0) if total else AbsentReason.NO_DOCUMENT_SENTENCES,
+        completeness=(len(relevant & utilized) / len(relevant) if relevant else AbsentReason.NO_RELEVANT_SENTENCES),
+        adherence=adherence,
+        supported_fraction=fraction,
+        dropped_keys=dropped,
+    )
+
+
+def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> list[bool] | AbsentReason:
+    """Return for each response sentence whether it is supported.
+
+    What the labels state as unsupported decides. Otherwise a sentence is supported if it has a valid key and is not
+    said to be only partly supported. A sentence without any verdict makes the labels incomplete, not the response bad.
+    """
+    fully = {_normalize(key): value for key, value in labels.fully_supported.items()}
+    judged = dict.fromkeys([*support, *fully])
+    if labels.unsupported is not None:
+        unsupported = _normalized(labels.unsupported)
+        judged |= dict.fromkeys(unsupported)
+    sentences = list(judged) if labels.response_keys is None else _normalized(labels.response_keys)
+    if labels.unsupported is not None:
+        # A data set may state no unsupported sentence and list no sentence at all: nothing is unsupported.
+        return [sentence not in unsupported for sentence in sentences] or [True]
+    if not sentences:
+        return AbsentReason.NO_RESPONSE_SENTENCES
+    if any(sentence not in judged for sentence in sentences):
+        return AbsentReason.INCOMPLETE_LABELS
+    return [bool(support.get(sentence)) and fully.get(sentence) is not False for sentence in sentences]
+
+
+def _ragbench_raw(labels: SentenceLabels) -> MetricScores:
+    total, relevant, utilized = labels.n_document_sentences, set(labels.relevant), set(labels.utilized)
+    unsupported = labels.unsupported
+    if unsupported is None:
+        unsupported = tuple(key for key, keys in labels.support.items() if not keys)
+    sentences = set(labels.support) | set(labels.fully_supported) | set(unsupported)
+    return _scores(
+        relevance=len(labels.relevant) / total if total else AbsentReason.NO_DOCUMENT_SENTENCES,
+        utilization=len(labels.utilized) / total if total else AbsentReason.NO_DOCUMENT_SENTENCES,
+        completeness=len(relevant & utilized) / len(labels.relevant) if labels.relevant else 1.0,
+        adherence=float(not unsupported),
+        supported_fraction=(
+            1 - len(set(unsupported)) / len(sentences) if sentences else AbsentReason.NO_RESPONSE_SENTENCES
+        ),
+    )
+
+
+def _capstone(labels: SentenceLabels) -> MetricScores:
+    relevant, utilized = set(labels.relevant), set(labels.utilized)
+    sentences = dict.fromkeys([*labels.support, *labels.fully_supported])
+    fully = [labels.fully_supported.get(sentence) is True for sentence in sentences]
+    nothing_missed = 0.0 if utilized else 1.0
+    return _scores(
+        relevance=min(1.0, len(labels.relevant) / CAPSTONE_FULL_RELEVANCE),
+        utilization=min(1.0, len(labels.utilized) / len(labels.relevant)) if labels.relevant else 0.0,
+        completeness=len(relevant & utilized) / len(relevant) if relevant else nothing_missed,
+        adherence=float(all(fully)),
+        supported_fraction=fmean(fully) if fully else AbsentReason.NO_RESPONSE_SENTENCES,
+    )
+
+
+PROFILES: Final[Mapping[str, Callable[[SentenceLabels], MetricScores]]] = MappingProxyType(
+    {"ragbench": _ragbench, "ragbench_raw": _ragbench_raw, "capstone": _capstone}
+)
+"""Variants of the formulas by name; never mixed in one aggregate."""
+
+
+def _scores(
+    *,
+    relevance: _Value,
+    utilization: _Value,
+    completeness: _Value,
+    adherence: _Value,
+    supported_fraction: _Value,
+    dropped_keys: int = 0,
+) -> MetricScores:
+    four = {
+        "context_relevance": relevance,
+        "context_utilization": utilization,
+        "completeness": completeness,
+        "adherence": adherence,
+    }
+    present = [value for value in four.values() if not isinstance(value, AbsentReason)]
+    whole = len(present) == len(four)
+    values: dict[str, _Value] = {
+        **four,
+        "supported_fraction": supported_fraction,
+        "average": fmean(present) if whole else _reason(four),
+        "rmse_aggregation": pstdev(present) if whole else _reason(four),
+    }
+    return MetricScores(
+        {name: value for name, value in values.items() if not isinstance(value, AbsentReason)},
+        {name: value for name, value in values.items() if isinstance(value, AbsentReason)},
+        dropped_keys,
+    )
+
+
+def _reason(four: Mapping[str, _Value]) -> AbsentReason:
+    """Return the reason that all four share, or that a part is absent."""
+    reasons = {value for value in four.values() if isinstance(value, AbsentReason)}
+    everything = all(isinstance(value, AbsentReason) for value in four.values())
+    return reasons.pop() if everything and len(reasons) == 1 else AbsentReason.PART_ABSENT
+
+
+def _normalize(key: str) -> str:
+    # Judges copy the dot of "0a." from their prompt; 354 of 401 bad keys in RAGBench are that.
+    return key.strip().rstrip(".,;:)").lower()
+
+
+def _normalized(keys: Iterable[str]) -> Sequence[str]:
+    return list(dict.fromkeys(_normalize(key) for key in keys))
+
+
+def _known(keys: Iterable[str], known: frozenset[str] | None, also: frozenset[str] = frozenset()) -> frozenset[str]:
+    found = frozenset(_normalized(keys))
+    return found if known is None else found & (known | also)

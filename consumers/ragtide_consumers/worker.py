@@ -1,0 +1,240 @@
+"""The label worker: entries in, exactly one metric event or dead letter out for each."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from time import perf_counter
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, Reason, Streams, utc_now
+
+from .delivery import Delivered, Delivery, Refused, Scored
+from .entries import StreamEntry
+from .labeler import Labeler
+from .reclaim import Reclaimer
+
+DELIVER_AT_ONCE = 200
+"""Results handed over in one round trip."""
+
+RETRY_S = 0.5
+"""Seconds before a failed hand-over is tried again."""
+
+log = structlog.get_logger("ragtide.worker")
+
+
+class LabelWorker:
+    """Labels the entries of one partition with bounded concurrency.
+
+    `take` waits for a free slot for each entry and returns when all have started, so that a slow entry does not hold
+    up the next read. A slot is free again when its result has been handed over to Redis.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        labeler: Labeler,
+        *,
+        consumer: str,
+        concurrency: int,
+        max_deliveries: int,
+        min_idle_s: float,
+        dedupe_window_s: float,
+    ) -> None:
+        self._streams = streams
+        self._labeler = labeler
+        self._consumer = consumer
+        self._max_deliveries = max_deliveries
+        self._min_idle_s = min_idle_s
+        self._delivery = Delivery(redis, streams, dedupe_window_s=dedupe_window_s)
+        self._reclaimer = Reclaimer(redis, streams, consumer=consumer, min_idle_s=min_idle_s)
+        self._concurrency = concurrency
+        self._slots = asyncio.Semaphore(concurrency)
+        self._results: asyncio.Queue[tuple[StreamEntry, Scored | Refused]] = asyncio.Queue()
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._loops: list[asyncio.Task[None]] = []
+        self.counts: Counter[Delivered] = Counter()
+
+    def start(self) -> None:
+        """Start handing over results and looking for abandoned entries."""
+        self._loops = [asyncio.create_task(self._deliver_loop()), asyncio.create_task(self._reclaim_loop())]
+
+    async def stop(self, grace_s: float = 10.0) -> None:
+        """Finish what is being worked on, at most for the grace time; the rest stays pending for another worker."""
+        delivering, reclaiming = self._loops
+        await _cancel(reclaiming)
+        unfinished: set[asyncio.Task[None]] = set()
+        if self._working:
+            _, unfinished = await asyncio.wait(self._working.values(), timeout=grace_s)
+        for task in unfinished:
+            await _cancel(task)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._results.join(), grace_s)
+        await _cancel(delivering)
+        log.info("worker stopped", partition=self._streams.partition, left_pending=len(unfinished), **self.counts)
+
+    async def take(self, entries: Sequence[StreamEntry]) -> None:
+        """Start work on entries, waiting for a free slot for each."""
+        for entry in entries:
+            await self._slots.acquire()
+            if entry.entry_id in self._working:  # reclaimed from ourselves while we are still on it
+                self._slots.release()
+                continue
+            task = asyncio.create_task(self._work(entry))
+            self._working[entry.entry_id] = task
+
+    async def _work(self, entry: StreamEntry) -> None:
+        try:
+            result = await self._label(entry)
+        except asyncio.CancelledError:
+            self._release(entry)
+            raise
+        if result is None:
+            self._release(entry)
+        else:
+            self._results.put_nowait((entry, result))
+
+    def _release(self, entry: StreamEntry) -> None:
+        if self._working.pop(entry.entry_id, None) is not None:
+            self._slots.release()
+
+    async def _label(self, entry: StreamEntry) -> Scored | Refused | None:
+        """Return the entry's result, or None if it is to be tried again when it has been idle for long enough."""
+        if entry.deliveries > self._max_deliveries:
+            return self._refuse(
+                entry,
+                Reason.TOO_MANY_DELIVERIES,
+                f"the entry was delivered {entry.deliveries} times and no worker finished it: "
+                "look for worker crashes at these times, then retry it",
+            )
+        if not entry.fields:
+            return self._refuse(
+                entry,
+                Reason.DELETED,
+                "the entry was deleted from the stream before it was labeled: trim only what has been labeled",
+            )
+        try:
+            interaction = RagInteraction.from_entry(entry.entry_id, entry.payload())
+        except InvalidEntryError as error:
+            return self._refuse(entry, error.reason, error.detail)
+        started = perf_counter()
+        try:
+            labeling = await self._labeler.label(interaction)
+            event = MetricEvent(
+                interaction_id=interaction.interaction_id,
+                entry_id=entry.entry_id,
+                pipeline=interaction.pipeline,
+                occurred_at=interaction.occurred_at,
+                labeled_at=utc_now(),
+                segments=interaction.segments,
+                run=interaction.run,
+                population_size=interaction.population_size,
+                source=interaction.source,
+                labeler=self._labeler.name,
+                labeler_version=self._labeler.version,
+                profile=self._labeler.profile,
+                scores=labeling.scores,
+                absent=labeling.absent,
+                gold_scores=interaction.gold_scores,
+                prompt_tokens=labeling.prompt_tokens,
+                completion_tokens=labeling.completion_tokens,
+                cost_usd=labeling.cost_usd,
+                latency_s=perf_counter() - started,
+                inclusion_probability=labeling.inclusion_probability,
+            )
+        except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
+            detail = f"{type(error).__name__}: {error}"
+            log.warning(
+                "labeling failed",
+                interaction_id=interaction.interaction_id,
+                entry_id=entry.entry_id,
+                deliveries=entry.deliveries,
+                error=detail,
+            )
+            if entry.deliveries < self._max_deliveries:
+                return None
+            return self._refuse(
+                entry,
+                Reason.LABELING_FAILED,
+                f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
+                "mend the cause, then retry it",
+            )
+        return Scored(entry.entry_id, event)
+
+    def _refuse(self, entry: StreamEntry, reason: Reason, detail: str) -> Refused:
+        payload, encoding = DeadLetter.encode_payload(entry.raw())
+        letter = DeadLetter(
+            stream=self._streams.interactions,
+            entry_id=entry.entry_id,
+            reason=reason,
+            detail=detail,
+            payload=payload,
+            payload_encoding=encoding,
+            deliveries=entry.deliveries,
+            failed_at=utc_now(),
+            component=self._consumer,
+        )
+        return Refused(entry.entry_id, letter)
+
+    async def _deliver_loop(self) -> None:
+        while True:
+            batch = [await self._results.get()]
+            while len(batch) < DELIVER_AT_ONCE and not self._results.empty():
+                batch.append(self._results.get_nowait())
+            try:
+                await self._deliver(batch)
+            finally:
+                for entry, _ in batch:
+                    self._release(entry)
+                    self._results.task_done()
+
+    async def _deliver(self, batch: list[tuple[StreamEntry, Scored | Refused]]) -> None:
+        while batch:
+            try:
+                outcomes = await self._delivery.deliver([result for _, result in batch])
+            except RedisError as error:
+                # Safe to repeat: an entry that was acknowledged the first time is not emitted again.
+                log.warning("handing over results failed, trying again", results=len(batch), error=str(error))
+                await asyncio.sleep(RETRY_S)
+                continue
+            again: list[tuple[StreamEntry, Scored | Refused]] = []
+            for (entry, result), outcome in zip(batch, outcomes, strict=True):
+                self.counts[outcome] += 1
+                if outcome is Delivered.DUPLICATE and isinstance(result, Scored):
+                    detail = (
+                        f"another entry of pipeline {result.event.pipeline} already has interaction_id "
+                        f"{result.event.interaction_id}: give every interaction an id of its own"
+                    )
+                    again.append((entry, self._refuse(entry, Reason.DUPLICATE, detail)))
+                elif isinstance(result, Refused) and outcome is Delivered.REFUSED:
+                    log.warning(
+                        "entry refused",
+                        entry_id=entry.entry_id,
+                        reason=result.letter.reason,
+                        detail=result.letter.detail,
+                    )
+            batch = again
+
+    async def _reclaim_loop(self) -> None:
+        pause_s = min(self._min_idle_s / 2, 5.0)
+        while True:
+            try:
+                entries, scanned = await self._reclaimer.claim(self._concurrency)
+            except RedisError as error:
+                log.warning("looking for abandoned entries failed, trying again", error=str(error))
+                entries, scanned = [], True
+            if entries:
+                log.info("took over abandoned entries", entries=len(entries), partition=self._streams.partition)
+                await self.take(entries)
+            if scanned:
+                await asyncio.sleep(pause_s)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,380 @@
+"""The commands. Each reads its settings, opens Redis, runs, and says what went wrong in one sentence."""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from redis import RedisError
+from redis.asyncio import Redis
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ragtide.version import __version__
+from ragtide_aggregator.estimates import STRATEGIES
+from ragtide_consumers.subscriber import AlertSubscriber
+from ragtide_producers import FileOptions, InteractionProducer
+from ragtide_runtime.connection import connect_async
+from ragtide_runtime.errors import RagtideError, RedisUnavailable
+from ragtide_runtime.logs import configure_logging
+from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.settings import Settings, load_settings
+from ragtide_schemas import Alert
+
+from . import demo as demonstration
+from .doctor import Finding, examine, examine_role
+from .publish import publish_file
+from .reading import read_alerts, read_dead_letters, read_estimates, retry_dead_letters
+from .roles import aggregate, until_signal, work
+from .tables import alert_panel, alerts_view, dead_letters_table, estimates_table
+from .watch import Screen
+from .watch import watch as watch_screen
+
+T = TypeVar("T")
+
+cli = typer.Typer(
+    help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
+cli.add_typer(dead_letters, name="dead-letters")
+
+out = Console(soft_wrap=False)
+err = Console(stderr=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
+
+
+class Role(StrEnum):
+    """Roles that run until they are stopped."""
+
+    WORKER = "worker"
+    AGGREGATOR = "aggregator"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was said on the command line before the command; the rest comes from environment and file."""
+
+    redis_url: str | None = None
+    prefix: str | None = None
+    data_dir: Path | None = None
+
+    def settings(self) -> Settings:
+        """Return the settings, what was given here first."""
+        given = {"redis_url": self.redis_url, "prefix": self.prefix, "data_dir": self.data_dir}
+        return load_settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        cli()
+    except (RagtideError, RedisError) as error:
+        err.print(f"ragtide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@cli.callback()
+def common(
+    context: typer.Context,
+    redis_url: Annotated[str | None, typer.Option(help="Redis to use [RAGTIDE_REDIS_URL].")] = None,
+    prefix: Annotated[str | None, typer.Option(help="First part of every key [RAGTIDE_PREFIX].")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where a Redis started by ragtide keeps its data [RAGTIDE_DATA_DIR].")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Settings that every command takes."""
+    del version
+    context.obj = Given(redis_url, prefix, data_dir)
+
+
+def _given(context: typer.Context) -> Given:
+    found = context.find_object(Given)
+    return found if found is not None else Given()
+
+
+def _with_redis(settings: Settings, body: Callable[[Redis, RedisHandle], Awaitable[T]]) -> T:
+    async def run(handle: RedisHandle) -> T:
+        redis = connect_async(handle.url)
+        try:
+            return await body(redis, handle)
+        finally:
+            await redis.aclose()
+
+    with resolve_redis(settings.redis_url, settings.data_dir) as handle:
+        try:
+            return asyncio.run(run(handle))
+        except RedisError as error:
+            raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _serve(context: typer.Context, *, worker: bool, aggregator: bool) -> None:
+    settings = _given(context).settings()
+    configure_logging(settings.log_level)
+
+    async def run(url: str) -> None:
+        stop = asyncio.Event()
+        roles = [work(settings, url, stop)] if worker else []
+        roles += [aggregate(settings, url, stop)] if aggregator else []
+        await until_signal(*roles, stop=stop)
+
+    with resolve_redis(settings.redis_url, settings.data_dir) as handle:
+        err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
+        asyncio.run(run(handle.url))
+
+
+@cli.command()
+def up(context: typer.Context) -> None:
+    """Run all roles in one process, until SIGTERM or Ctrl-C."""
+    _serve(context, worker=True, aggregator=True)
+
+
+@cli.command()
+def worker(context: typer.Context) -> None:
+    """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
+    _serve(context, worker=True, aggregator=False)
+
+
+@cli.command()
+def aggregator(context: typer.Context) -> None:
+    """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
+    _serve(context, worker=False, aggregator=True)
+
+
+@cli.command()
+def publish(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="JSON Lines: interactions, or rows of RAGBench.")],
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows that name none.")] = None,
+    run: Annotated[str | None, typer.Option(help="Offline run to put the rows into, with its size known.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Interactions per second; as fast as they go if not given.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a file of interactions. Publishing it again adds only what is not there yet."""
+    with InteractionProducer(settings=_given(context).settings()) as producer:
+        counts = publish_file(producer, file, FileOptions(pipeline, run), rate=rate, console=err)
+    if as_json:
+        _print_json(counts)
+    else:
+        err.print(
+            f"{counts['published']:,} published, {counts['duplicates']:,} there already, {counts['bad']:,} bad rows",
+            highlight=False,
+        )
+    if counts["bad"]:
+        raise typer.Exit(1)
+
+
+@cli.command()
+def estimates(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    run: Annotated[str | None, typer.Option(help="Only this offline run.")] = None,
+    segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
+    strategy: Annotated[
+        str, typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Only running may be looked at again and again.")
+    ] = "running",
+    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every running estimate with its interval."""
+    if strategy not in STRATEGIES:
+        raise typer.BadParameter(
+            f"{strategy!r} is unknown: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
+        )
+    settings = _given(context).settings()
+    found = [
+        estimate
+        for estimate in _with_redis(
+            settings,
+            lambda redis, _: read_estimates(redis, settings, strategy=strategy, confidence=confidence),
+        )
+        if pipeline in (None, estimate.pipeline)
+        and run in (None, estimate.run)
+        and segment in (None, estimate.segment)
+        and metric in (None, estimate.metric)
+    ]
+    if as_json:
+        _print_json([estimate.model_dump(mode="json") for estimate in found])
+    elif found:
+        out.print(estimates_table(found))
+    else:
+        err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
+
+
+@cli.command()
+def watch(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Draw one screen and end.")] = False,
+) -> None:
+    """Watch estimates, intervals, trends and alerts live, until Ctrl-C."""
+    settings = _given(context).settings()
+
+    async def body(redis: Redis, _: RedisHandle) -> None:
+        screen = Screen(redis, settings, keep=lambda estimate: pipeline in (None, estimate.pipeline))
+        if once:
+            await screen.refresh()
+            out.print(screen.render())
+        else:
+            await watch_screen(out, screen, interval_s=interval)
+
+    try:
+        _with_redis(settings, body)
+    except KeyboardInterrupt:
+        return
+
+
+@cli.command()
+def alerts(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
+    firing: Annotated[bool, typer.Option("--firing", help="Only those that are firing now.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show alerts; as JSON one object a line."""
+    settings = _given(context).settings()
+
+    def show(alert: Alert) -> None:
+        if as_json:
+            _print_json(alert.model_dump(mode="json"))
+        else:
+            out.print(alert_panel(alert))
+
+    async def tail() -> None:
+        async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
+            async for alert in subscriber:
+                if alert.status == "firing" or not firing:
+                    show(alert)
+
+    if follow:
+        try:
+            asyncio.run(tail())
+        except KeyboardInterrupt:
+            return
+    found = _with_redis(settings, lambda redis, _: read_alerts(redis, settings))
+    found = [alert for alert in found if alert.status == "firing" or not firing]
+    if as_json:
+        for alert in found:
+            show(alert)
+    else:
+        out.print(alerts_view(found))
+
+
+@dead_letters.callback(invoke_without_command=True)
+def list_dead_letters(
+    context: typer.Context,
+    reason: Annotated[str | None, typer.Option(help="Only this reason, such as not_json.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show entries nobody could use, with the reason; as JSON one object a line, payload included."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = _given(context).settings()
+    found = [
+        stored
+        for stored in _with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
+        if reason in (None, stored.letter.reason)
+    ]
+    if as_json:
+        for stored in found:
+            _print_json(
+                {"id": stored.letter_id, "partition": stored.partition, **stored.letter.model_dump(mode="json")}
+            )
+    else:
+        out.print(dead_letters_table(found))
+
+
+@dead_letters.command()
+def retry(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
+) -> None:
+    """Publish dead interactions again, after their cause was mended."""
+    if bool(ids) == every:
+        raise typer.BadParameter("give ids of dead letters, or --all")
+    settings = _given(context).settings()
+
+    async def body(redis: Redis, _: RedisHandle) -> int:
+        stored = await read_dead_letters(redis, settings)
+        return await retry_dead_letters(
+            redis, settings, [item for item in stored if every or item.letter_id in (ids or [])]
+        )
+
+    err.print(f"{_with_redis(settings, body):,} published again", highlight=False)
+
+
+@cli.command()
+def doctor(
+    context: typer.Context,
+    role: Annotated[
+        Role | None, typer.Option(help="Only whether this role works on this host: a container's health check.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look whether this deployment is fit to be trusted; exit code 1 if there is a problem."""
+    settings = _given(context).settings()
+
+    async def body(redis: Redis, handle: RedisHandle) -> list[Finding]:
+        if role is not None:
+            return await examine_role(redis, settings, role.value, socket.gethostname())
+        return await examine(redis, settings, handle.description)
+
+    findings = _with_redis(settings, body)
+    if as_json:
+        _print_json([finding.as_dict() for finding in findings])
+    else:
+        marks = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            advice = Text(f" → {finding.advice}" if finding.advice else "", "yellow")
+            table.add_row(marks[finding.level], finding.subject, Text.assemble(finding.found, advice))
+        out.print(table)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+@cli.command()
+def demo(
+    fast: Annotated[bool, typer.Option("--fast", help="As fast as it goes, without the live table.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data, to look into with the other commands.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run everything on a Redis of its own over real questions, until quality falls and an alert fires."""
+    configure_logging("error")
+    result = demonstration.run(fast=fast, keep=keep, live=not as_json, out=out, err=err)
+    if as_json:
+        _print_json(result.as_dict())
+    if not result.alerts:
+        raise typer.Exit(1)

@@ -1,0 +1,160 @@
+"""`ragtide doctor`: is this deployment fit to be trusted, and if not, what to do."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import LABEL_GROUP, Streams
+
+from .reading import partitions, read_waiting
+
+OLDEST_REDIS = (6, 2)
+"""Oldest Redis with the commands that are used (XAUTOCLAIM)."""
+
+ROLE_SILENT_MS = 15_000
+"""Milliseconds without a read after which a worker is not healthy; it asks several times a second."""
+
+Level = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Level
+    subject: str
+    found: str
+    advice: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as JSON fields."""
+        return asdict(self)
+
+
+async def examine(redis: Redis, settings: Settings, description: str) -> list[Finding]:
+    """Return what was found: Redis itself, its durability, and every partition's streams, workers and aggregator."""
+    findings = [Finding("ok", "redis", description)]
+    findings += _server(await redis.info("server"))
+    findings += _persistence(await redis.info("persistence"))
+    findings += _memory(await redis.info("memory"))
+    for streams in partitions(settings):
+        findings += await _partition(redis, streams)
+    return findings
+
+
+async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -> list[Finding]:
+    """Return whether a role works, as a container's health check asks.
+
+    A worker of this host must have asked every partition for entries within the last seconds; a partition must have
+    an aggregator, on whichever host, because a standby is healthy too.
+    """
+    findings: list[Finding] = []
+    for streams in partitions(settings):
+        name = f"partition {streams.partition}: {role}"
+        if role == "worker":
+            idle = [
+                int(consumer["idle"])
+                for consumer in await _consumers(redis, streams)
+                if consumer["name"].decode().startswith(f"{host}-")
+            ]
+            well = bool(idle) and min(idle) < ROLE_SILENT_MS
+            found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
+        else:
+            owner = await redis.get(streams.lease)
+            well, found = owner is not None, "no owner" if owner is None else f"owned by {owner.decode()}"
+        findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
+    return findings
+
+
+def _server(info: dict[str, Any]) -> list[Finding]:
+    version = str(info.get("valkey_version", info["redis_version"]))
+    known = tuple(int(part) for part in version.split(".")[:2])
+    if known >= OLDEST_REDIS:
+        return [Finding("ok", "version", version)]
+    return [Finding("problem", "version", version, "use Redis 6.2 or newer, or Valkey")]
+
+
+def _persistence(info: dict[str, Any]) -> list[Finding]:
+    if info.get("aof_enabled"):
+        if info.get("aof_last_write_status") != "ok":
+            return [
+                Finding(
+                    "problem", "durability", "the append-only file cannot be written", "look at Redis's log and disk"
+                )
+            ]
+        return [Finding("ok", "durability", "append-only file")]
+    return [
+        Finding(
+            "warning",
+            "durability",
+            "no append-only file: a crash of Redis loses everything since its last snapshot",
+            "set appendonly yes",
+        )
+    ]
+
+
+def _memory(info: dict[str, Any]) -> list[Finding]:
+    policy = info.get("maxmemory_policy", "noeviction")
+    used = f"{info.get('used_memory_human', '?')} used"
+    if info.get("maxmemory") and policy.startswith("allkeys"):
+        return [Finding("problem", "memory", f"{used}, eviction policy {policy} may drop streams", "set noeviction")]
+    return [Finding("ok", "memory", f"{used}, {policy}")]
+
+
+async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
+    name = f"partition {streams.partition}"
+    findings: list[Finding] = []
+    waiting = await read_waiting(redis, streams)
+    workers = sum(consumer["idle"] < 60_000 for consumer in await _consumers(redis, streams))
+    level: Level = "warning" if waiting and not workers else "ok"
+    findings.append(
+        Finding(
+            level,
+            f"{name}: labeling",
+            f"{await redis.xlen(streams.metrics):,} scored, {waiting:,} waiting, {workers} workers seen this minute",
+            "start one: ragtide worker" if level == "warning" else "",
+        )
+    )
+    owner = await redis.get(streams.lease)
+    behind = await _behind(redis, streams)
+    level = "warning" if behind and owner is None else "ok"
+    findings.append(
+        Finding(
+            level,
+            f"{name}: aggregator",
+            f"{'owned by ' + owner.decode() if owner else 'no owner'}, "
+            + ("events not yet aggregated" if behind else "up to date"),
+            "start one: ragtide aggregator" if level == "warning" else "",
+        )
+    )
+    dead = await redis.xlen(streams.dead_letters)
+    findings.append(
+        Finding(
+            "warning" if dead else "ok",
+            f"{name}: dead letters",
+            f"{dead:,}",
+            "look at them: ragtide dead-letters" if dead else "",
+        )
+    )
+    return findings
+
+
+async def _consumers(redis: Redis, streams: Streams) -> list[dict[str, Any]]:
+    try:
+        return list(await redis.xinfo_consumers(streams.interactions, LABEL_GROUP))
+    except ResponseError:  # no stream or no group yet
+        return []
+
+
+async def _behind(redis: Redis, streams: Streams) -> bool:
+    position = await redis.hget(streams.checkpoint, "position")
+    last = await redis.xrevrange(streams.metrics, count=1)
+    return bool(last) and (position is None or _order(position) < _order(last[0][0]))
+
+
+def _order(entry_id: bytes) -> tuple[int, int]:
+    milliseconds, _, sequence = entry_id.decode().partition("-")
+    return int(milliseconds), int(sequence)

@@ -1,0 +1,84 @@
+"""`ragtide publish`: a file of interactions onto the stream, at a rate, with progress and exact line numbers."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ragtide_producers import FileOptions, InteractionProducer, Row, read_rows
+from ragtide_schemas import RagInteraction
+
+AT_ONCE = 200
+"""Interactions sent in one round trip when there is no rate to keep."""
+
+STEPS_PER_S = 20
+"""How often a second something is sent when there is one."""
+
+
+def publish_file(
+    producer: InteractionProducer,
+    path: Path,
+    options: FileOptions,
+    *,
+    rate: float | None,
+    console: Console,
+) -> Counter[str]:
+    """Publish every good row and return counts: `published`, `duplicates` and `bad`.
+
+    Bad rows are named on the console with file and line; the others are published all the same.
+
+    Args:
+        producer: where to.
+        path: a JSON Lines file.
+        options: what rows lack. With a run but no population size the file is read twice, to count its good rows.
+        rate: interactions per second, or None for as fast as they go.
+        console: for bad rows and the progress bar; standard error in the command line.
+
+    Raises:
+        UnreadableFileError: the file cannot be read.
+        RedisUnavailable: Redis failed; what was published stays, and publishing the file again adds only the rest.
+    """
+    if options.run is not None and options.population_size is None:
+        size = sum(row.interaction is not None for row in read_rows(path, options))
+        options = FileOptions(options.pipeline, options.run, max(size, 1))
+    counts: Counter[str] = Counter(published=0, duplicates=0, bad=0)
+    total = sum(1 for _ in read_rows_quickly(path))
+    columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("publishing", total=total)
+        rows = read_rows(path, options)
+        for batch in paced(rows, rate):
+            good: list[RagInteraction] = []
+            for row in batch:
+                if row.interaction is None:
+                    counts["bad"] += 1
+                    console.print(f"{path}:{row.line}: {row.problem}", markup=False, highlight=False, soft_wrap=True)
+                else:
+                    good.append(row.interaction)
+            for publication in producer.publish_many(good):
+                counts["published" if publication.added else "duplicates"] += 1
+            progress.advance(task, len(batch))
+    return counts
+
+
+def read_rows_quickly(path: Path) -> Iterator[bytes]:
+    """Yield the lines that are not blank, without looking into them; nothing if the file cannot be read."""
+    if path.is_file():
+        with path.open("rb") as file:
+            yield from (line for line in file if line.strip())
+
+
+def paced(rows: Iterable[Row], rate: float | None) -> Iterator[list[Row]]:
+    """Yield rows in batches: as they come, or so that `rate` of them are yielded a second."""
+    iterator = iter(rows)
+    size = AT_ONCE if rate is None else max(1, round(rate / STEPS_PER_S))
+    due = time.monotonic()
+    while batch := list(islice(iterator, size)):
+        if rate is not None:
+            time.sleep(max(due - time.monotonic(), 0.0))
+            due += len(batch) / rate
+        yield batch

@@ -1,0 +1,138 @@
+"""Reading what the roles have written, over all partitions: estimates, alerts, dead letters."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.checkpoint import load_checkpoint
+from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.state import StateOptions
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Alert, DeadLetter, Estimate, RagInteraction, Streams
+
+READ_AT_ONCE = 1000
+"""Entries read in one round trip."""
+
+RETRY_SCRIPT = """
+-- KEYS: dead letters, interactions, owner of the interaction id or nothing.
+-- ARGV: id of the dead letter, payload, stream entry that failed.
+-- Returns the new entry, or nothing if the dead letter is no longer there.
+if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then
+    return false
+end
+local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
+-- The id may still belong to the entry that failed; what is tried again must not count as its duplicate.
+if KEYS[3] and redis.call('GET', KEYS[3]) == ARGV[3] then
+    redis.call('SET', KEYS[3], entry, 'KEEPTTL')
+end
+return entry
+"""
+
+
+WAITING_CAP = 1000
+"""How far entries that wait for a worker are counted on a Redis before 7.0, which does not know the number itself."""
+
+COUNT_SCRIPT = """
+-- KEYS: stream. ARGV: last delivered id, cap. Counts on the server, so that no payload travels.
+return #redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', ARGV[2])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    """A dead letter, and where it lies."""
+
+    letter_id: str
+    partition: int
+    letter: DeadLetter
+
+
+def partitions(settings: Settings) -> list[Streams]:
+    """Return the keys of every partition."""
+    return [Streams(settings.prefix, partition) for partition in range(settings.partitions)]
+
+
+async def read_estimates(
+    redis: Redis, settings: Settings, *, strategy: str = "running", confidence: float | None = None
+) -> list[Estimate]:
+    """Return every estimate, computed from the checkpoints: complete, and as fresh as the last commit."""
+    checkpoints = await asyncio.gather(
+        *(load_checkpoint(redis, streams, StateOptions()) for streams in partitions(settings))
+    )
+    level = settings.confidence if confidence is None else confidence
+    return [
+        estimate
+        for checkpoint in checkpoints
+        for estimate in estimates(checkpoint.state, strategy=strategy, confidence=level)
+    ]
+
+
+async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
+    """Return every alert in its latest state, in the order in which they fired."""
+    latest: dict[str, Alert] = {}
+    for streams in partitions(settings):
+        async for _, payload in _entries(redis, streams.alerts):
+            alert = Alert.decode(payload)
+            latest[alert.alert_id] = alert
+    return sorted(latest.values(), key=lambda alert: alert.fired_at)
+
+
+async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLetter]:
+    """Return every dead letter, the oldest first."""
+    found: list[StoredLetter] = []
+    for streams in partitions(settings):
+        async for letter_id, payload in _entries(redis, streams.dead_letters):
+            found.append(StoredLetter(letter_id, streams.partition, DeadLetter.decode(payload)))
+    return sorted(found, key=lambda stored: stored.letter.failed_at)
+
+
+async def retry_dead_letters(redis: Redis, settings: Settings, letters: Sequence[StoredLetter]) -> int:
+    """Publish dead interactions again, each removed and added in one script, and return how many there were."""
+    script = redis.register_script(RETRY_SCRIPT)
+    retried = 0
+    for stored in letters:
+        streams = Streams(settings.prefix, stored.partition)
+        if stored.letter.stream != streams.interactions:
+            continue
+        keys = [streams.dead_letters, streams.interactions, *_owner(streams, stored.letter)]
+        arguments = [stored.letter_id, stored.letter.payload_bytes(), stored.letter.entry_id]
+        retried += await script(keys=keys, args=arguments) is not None
+    return retried
+
+
+def _owner(streams: Streams, letter: DeadLetter) -> list[str]:
+    try:
+        interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
+    except ValueError:
+        return []
+    return [streams.owner(interaction.pipeline, interaction.interaction_id)]
+
+
+async def read_waiting(redis: Redis, streams: Streams) -> int:
+    """Return how many entries no worker has finished: those being worked on, and those not yet taken.
+
+    Those not yet taken are counted to at most `WAITING_CAP` on a Redis before 7.0.
+    """
+    if not await redis.exists(streams.interactions):
+        return 0
+    for group in await redis.xinfo_groups(streams.interactions):
+        if group["name"].decode() == LABEL_GROUP:
+            not_taken = group.get("lag")
+            if not_taken is None:
+                count = redis.register_script(COUNT_SCRIPT)
+                not_taken = await count(keys=[streams.interactions], args=[group["last-delivered-id"], WAITING_CAP])
+            return int(group["pending"]) + int(not_taken)
+    return int(await redis.xlen(streams.interactions))
+
+
+async def _entries(redis: Redis, stream: str) -> AsyncIterator[tuple[str, bytes]]:
+    first = "-"
+    while True:
+        entries = await redis.xrange(stream, min=first, count=READ_AT_ONCE)
+        for entry_id, fields in entries:
+            yield entry_id.decode(), fields.get(DATA_FIELD, b"{}")
+        if len(entries) < READ_AT_ONCE:
+            return
+        first = f"({entries[-1][0].decode()}"

@@ -1,0 +1,102 @@
+"""Roles as coroutines: label workers and aggregators, alone or together in one process."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ragtide_consumers.labeler import Labeler
+from ragtide_consumers.local_labeler import LocalLabeler
+
+from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
+from ragtide_aggregator.state import StateOptions
+from ragtide_consumers.app import run_workers
+from ragtide_runtime.connection import connect_async
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Streams
+
+
+def make_labeler(settings: Settings) -> Labeler:
+    """Return the labeler that the settings name.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if settings.labeler != "local":
+        raise ConfigurationError(f"labeler is {settings.labeler!r}, which is unknown: set RAGTIDE_LABELER to local")
+    return LocalLabeler()
+
+
+def state_options(settings: Settings) -> StateOptions:
+    """Return what the aggregator keeps, by the settings."""
+    return StateOptions(rules=settings.alerts, segments=settings.segments)
+
+
+async def work(settings: Settings, url: str, stop: asyncio.Event) -> None:
+    """Label interactions until told to stop."""
+    await run_workers(settings, url, make_labeler(settings), stop)
+
+
+async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
+    """Aggregate every partition until told to stop."""
+    redis = connect_async(url)
+    options = ServiceOptions(
+        batch=settings.aggregator_batch,
+        commit_interval_s=settings.commit_interval_s,
+        lease_s=settings.lease_s,
+        estimates_cap=settings.estimates_cap,
+        confidence=settings.confidence,
+        state=state_options(settings),
+    )
+    holder = f"{socket.gethostname()}-{os.getpid()}"
+    try:
+        async with asyncio.TaskGroup() as group:
+            for partition in range(settings.partitions):
+                service = PartitionAggregator(redis, Streams(settings.prefix, partition), options, holder=holder)
+                group.create_task(service.run(stop))
+    finally:
+        await redis.aclose()
+
+
+async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Run roles together until SIGTERM or SIGINT; a second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def ask_to_stop(number: signal.Signals) -> None:
+        loop.remove_signal_handler(number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask_to_stop, number)
+    try:
+        await together(*roles, stop=stop)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Run roles until all have ended. When one fails the others are stopped properly and its error is raised."""
+    tasks = [asyncio.create_task(role) for role in roles]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        stop.set()
+        await asyncio.wait(tasks)
+    for task in tasks:
+        task.result()
+
+
+@asynccontextmanager
+async def in_background(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> AsyncIterator[None]:
+    """Run roles beside the body of an `async with`, and stop them at its end."""
+    running = asyncio.create_task(together(*roles, stop=stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await running

@@ -1,0 +1,87 @@
+"""The live table: estimates, intervals, trends and alerts, redrawn as they change."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+
+from redis import RedisError
+from redis.asyncio import Redis
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Alert, Estimate
+
+from .reading import WAITING_CAP, partitions, read_alerts, read_estimates, read_waiting
+from .tables import alerts_view, estimate_key, estimates_table
+
+TREND_POINTS = 16
+"""Recent means drawn for each row."""
+
+ALERTS_SHOWN = 4
+"""Alerts drawn below the table."""
+
+
+class Screen:
+    """What a watcher shows: it remembers recent means, so that trends can be drawn."""
+
+    def __init__(self, redis: Redis, settings: Settings, *, keep: Callable[[Estimate], bool] = lambda _: True) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._keep = keep
+        self._trends: dict[tuple[str, str | None, str | None, str], deque[float]] = defaultdict(
+            lambda: deque(maxlen=TREND_POINTS)
+        )
+        self.estimates: Sequence[Estimate] = ()
+        self.alerts: Sequence[Alert] = ()
+        self._counts = Text()
+
+    async def refresh(self) -> None:
+        """Read everything anew."""
+        self.estimates = [e for e in await read_estimates(self._redis, self._settings) if self._keep(e)]
+        self.alerts = await read_alerts(self._redis, self._settings)
+        for estimate in self.estimates:
+            if estimate.recent is not None:
+                self._trends[estimate_key(estimate)].append(estimate.recent)
+        self._counts = await self._read_counts()
+
+    async def _read_counts(self) -> Text:
+        waiting = scored = dead = 0
+        for streams in partitions(self._settings):
+            scored += await self._redis.xlen(streams.metrics)
+            dead += await self._redis.xlen(streams.dead_letters)
+            waiting += await read_waiting(self._redis, streams)
+        more = "+" if waiting >= WAITING_CAP else ""
+        text = Text.assemble(
+            ("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters "
+        )
+        text.append(f"{dead:,}", style="red" if dead else "")
+        return text
+
+    def render(self) -> RenderableType:
+        """Return what to draw."""
+        if not self.estimates:
+            return Group(self._counts, Text("Waiting for the first scored interaction ...", style="bright_black"))
+        level = f"{self.estimates[0].confidence:.0%}"
+        note = f"{level} intervals, valid at every look; recent: about the last 64"
+        return Group(
+            self._counts,
+            Text(note, style="bright_black"),
+            Text(),
+            estimates_table(self.estimates, self._trends),
+            Text(),
+            alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
+        )
+
+
+async def watch(console: Console, screen: Screen, *, interval_s: float) -> None:
+    """Redraw the screen until cancelled; a Redis that is away for a while is waited for."""
+    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+        while True:
+            try:
+                await screen.refresh()
+                live.update(screen.render(), refresh=True)
+            except RedisError as error:
+                live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
+            await asyncio.sleep(interval_s)

@@ -1,0 +1,110 @@
+"""Roles as real processes of the command line, for the end-to-end tests."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from tests.conditions import wait_until
+
+from ragtide.cli.demo import demo_interactions
+from ragtide_schemas import DATA_FIELD, DeadLetter, MetricEvent, RagInteraction, Streams
+
+STREAMS = Streams("ragtide", 0)
+
+FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COMMIT_INTERVAL_S": "0.05"}
+"""Settings with which the roles notice a dead colleague within a second."""
+
+
+def environment(url: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a role: this one's, a Redis, and what is given."""
+    return {**os.environ, "RAGTIDE_REDIS_URL": url, **FAST, **(extra or {})}
+
+
+def start(role: str, url: str, log: Path, extra: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a role; what it says goes into the log file."""
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "ragtide", role],
+            env=environment(url, extra),
+            stdout=file,
+            stderr=file,
+            cwd=log.parent,
+        )
+
+
+@contextmanager
+def running(
+    role: str, url: str, log: Path, extra: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a role for the body of a `with`, then stop it as an operator does; it must end well."""
+    process = start(role, url, log, extra)
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process as a power cut does."""
+    process.kill()
+    process.wait()
+
+
+def command(url: str, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command of the command line to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "ragtide", *arguments],
+        env=environment(url, extra),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def estimates(url: str) -> list[dict[str, Any]]:
+    """Return what `ragtide estimates --json` prints."""
+    done = command(url, "estimates", "--json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def interactions(count: int, *, pipeline: str = "shop") -> list[RagInteraction]:
+    """Return so many real interactions, each with an id of its own."""
+    rows = demo_interactions()
+    return [
+        rows[number % len(rows)].model_copy(update={"interaction_id": f"i-{number:05d}", "pipeline": pipeline})
+        for number in range(count)
+    ]
+
+
+def metric_events(redis: Redis) -> list[MetricEvent]:
+    """Return every metric event, in the order of the stream."""
+    return [MetricEvent.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.metrics)]
+
+
+def dead_letters(redis: Redis) -> list[DeadLetter]:
+    """Return every dead letter, in the order of the stream."""
+    return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.dead_letters)]
+
+
+def wait_for_events(redis: Redis, count: int, timeout_s: float = 90.0) -> None:
+    """Wait until there are at least so many metric events."""
+    wait_until(lambda: redis.xlen(STREAMS.metrics) >= count, timeout_s)
+
+
+def wait_for_aggregation(redis: Redis, timeout_s: float = 60.0) -> None:
+    """Wait until the aggregator's checkpoint holds the last metric event."""
+    last = redis.xrevrange(STREAMS.metrics, count=1)[0][0]
+    wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == last, timeout_s)

@@ -1,0 +1,157 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from redis import Redis
+from tests.conditions import wait_until
+from tests.end_to_end.roles import (
+    STREAMS,
+    dead_letters,
+    estimates,
+    interactions,
+    kill,
+    metric_events,
+    running,
+    start,
+    wait_for_aggregation,
+    wait_for_events,
+)
+
+from ragtide import InteractionProducer, LocalLabeler, RagInteraction
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_runtime.settings import DEFAULT_RULES
+from ragtide_schemas import DATA_FIELD, MetricEvent
+
+
+def publish(url: str, batch: list[RagInteraction]) -> None:
+    with InteractionProducer(url) as producer:
+        assert all(publication.added for publication in producer.publish_many(batch))
+
+
+def assert_scored_exactly_once(redis: Redis, published: list[RagInteraction]) -> None:
+    events = metric_events(redis)
+    assert len(events) == len(published)
+    assert {event.interaction_id for event in events} == {interaction.interaction_id for interaction in published}
+    assert dead_letters(redis) == []
+    assert redis.xpending(STREAMS.interactions, "label")["pending"] == 0
+
+
+def assert_means_equal_a_direct_computation(url: str, published: list[RagInteraction]) -> None:
+    """Compare every estimate of the whole pipeline with NumPy over scores computed here, without any stream."""
+    labeler = LocalLabeler()
+    scores: dict[str, list[float]] = {}
+    # Equal content has equal scores, so each different text is labeled once.
+    known: dict[tuple[str, str], dict[str, float]] = {}
+    for interaction in published:
+        content = interaction.question, interaction.response
+        if content not in known:
+            known[content] = dict(labeler.label_now(interaction).scores)
+        for metric, score in known[content].items():
+            scores.setdefault(metric, []).append(score)
+            gold = interaction.gold_scores.get(metric)
+            if gold is not None:
+                scores.setdefault(f"rmse.{metric}", []).append((score - gold) ** 2)
+    found = {e["metric"]: e for e in estimates(url) if e["segment"] is None}
+    for metric, values in scores.items():
+        expected = float(np.mean(values))
+        if metric.startswith("rmse."):
+            expected = float(np.sqrt(expected))
+        assert found[metric]["n"] == len(values)
+        assert found[metric]["estimate"] == pytest.approx(expected, abs=1e-12, rel=0)
+        assert found[metric]["lower"] <= expected <= found[metric]["upper"]
+
+
+def test_5000_interactions_two_workers_and_an_aggregator_score_each_exactly_once(
+    redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    published = interactions(5000)
+    with (
+        running("worker", redis_url, tmp_path / "worker-1.log"),
+        running("worker", redis_url, tmp_path / "worker-2.log"),
+        running("aggregator", redis_url, tmp_path / "aggregator.log"),
+    ):
+        publish(redis_url, published)
+        wait_for_events(redis, len(published))
+        wait_for_aggregation(redis)
+    assert_scored_exactly_once(redis, published)
+    assert len({entry["name"] for entry in redis.xinfo_consumers(STREAMS.interactions, "label")}) == 2
+    assert_means_equal_a_direct_computation(redis_url, published)
+
+
+def test_what_was_published_before_any_worker_started_is_scored(redis: Redis, redis_url: str, tmp_path: Path) -> None:
+    published = interactions(50)
+    publish(redis_url, published)
+    with running("worker", redis_url, tmp_path / "worker.log"):
+        wait_for_events(redis, len(published))
+    assert_scored_exactly_once(redis, published)
+
+
+def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Redis, redis_url: str, tmp_path: Path) -> None:
+    published = interactions(1500)
+    publish(redis_url, published)
+    victim = start("worker", redis_url, tmp_path / "victim.log")
+    wait_until(lambda: redis.xlen(STREAMS.metrics) >= 200)
+    kill(victim)
+    scored_before = redis.xlen(STREAMS.metrics)
+    assert scored_before < len(published), "the worker had finished before it was killed"
+    assert redis.xpending(STREAMS.interactions, "label")["pending"] > 0, "the worker held nothing when it was killed"
+    with running("worker", redis_url, tmp_path / "worker.log"):
+        wait_for_events(redis, len(published))
+        wait_until(lambda: redis.xpending(STREAMS.interactions, "label")["pending"] == 0)
+    assert_scored_exactly_once(redis, published)
+
+
+def test_a_worker_that_is_asked_to_stop_finishes_what_it_has_taken(
+    redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    published = interactions(1500)
+    publish(redis_url, published)
+    with running("worker", redis_url, tmp_path / "worker.log"):
+        wait_until(lambda: redis.xlen(STREAMS.metrics) >= 50)
+    assert redis.xlen(STREAMS.metrics) < len(published), "the worker had finished before it was stopped"
+    assert redis.xpending(STREAMS.interactions, "label")["pending"] == 0
+    with running("worker", redis_url, tmp_path / "worker-2.log"):
+        wait_for_events(redis, len(published))
+    assert_scored_exactly_once(redis, published)
+
+
+def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
+    redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    good = interactions(800)
+    worse = [
+        interaction.model_copy(
+            update={
+                "interaction_id": f"w-{number:05d}",
+                "response": good[(number + 7) % len(good)].response,
+                "gold_scores": {},
+            }
+        )
+        for number, interaction in enumerate(good)
+    ]
+    publish(redis_url, good + worse)
+    with running("worker", redis_url, tmp_path / "worker.log"):
+        for kills in range(4):
+            victim = start("aggregator", redis_url, tmp_path / "aggregator.log")
+            wanted = 300 * (kills + 1)
+            wait_until(lambda wanted=wanted: aggregated(redis) >= wanted)  # type: ignore[misc]
+            kill(victim)
+        with running("aggregator", redis_url, tmp_path / "aggregator.log"):
+            wait_for_events(redis, len(good + worse))
+            wait_for_aggregation(redis)
+    quiet = AggregatorState(StateOptions(rules=DEFAULT_RULES))
+    alerts = []
+    for _, fields in redis.xrange(STREAMS.metrics):
+        quiet.apply(MetricEvent.decode(fields[DATA_FIELD]))
+    changes = quiet.take_changes()
+    stored = {name.decode(): data for name, data in redis.hgetall(STREAMS.checkpoint).items()}
+    assert {name: data for name, data in stored.items() if name not in {"position", "version"}} == changes.rows
+    alerts = [fields[DATA_FIELD] for _, fields in redis.xrange(STREAMS.alerts)]
+    assert alerts == [alert.encode() for alert in changes.alerts]
+    assert alerts, "the answers got worse, so at least one alert must have fired"
+
+
+def aggregated(redis: Redis) -> int:
+    """Return how many metric events the checkpoint holds."""
+    position = redis.hget(STREAMS.checkpoint, "position")
+    return 0 if position is None else len(redis.xrange(STREAMS.metrics, max=position.decode()))

