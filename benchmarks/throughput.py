@@ -20,8 +20,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-from redis.asyncio import Redis
+from typing import Any
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
@@ -61,7 +60,7 @@ async def timed(body: Callable[[], Awaitable[None]]) -> float:
     return time.perf_counter() - started
 
 
-async def raw_publish(redis: Redis, payloads: list[bytes]) -> None:
+async def raw_publish(redis: Any, payloads: list[bytes]) -> None:
     """Add every payload, 200 in a pipeline."""
     for start in range(0, len(payloads), 200):
         async with redis.pipeline(transaction=False) as pipe:
@@ -70,7 +69,7 @@ async def raw_publish(redis: Redis, payloads: list[bytes]) -> None:
             await pipe.execute()
 
 
-async def raw_deliver(redis: Redis, event: bytes) -> None:
+async def raw_deliver(redis: Any, event: bytes) -> None:
     """Read every entry, acknowledge it and add an event, 200 at a time."""
     script = redis.register_script(RAW_EMIT)
     while batch := await redis.xreadgroup(LABEL_GROUP, "raw", {STREAMS.interactions: ">"}, count=200):
@@ -82,7 +81,7 @@ async def raw_deliver(redis: Redis, event: bytes) -> None:
             await pipe.execute()
 
 
-async def raw_aggregate(redis: Redis) -> None:
+async def raw_aggregate(redis: Any) -> None:
     """Read every event, 1,000 at a time."""
     position = b"0-0"
     while batch := await redis.xread({STREAMS.metrics: position}, count=1000):
@@ -95,7 +94,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.002)
 
 
-async def one_round(redis: Redis, settings: Settings, url: str, rows: list[RagInteraction]) -> dict[str, float]:
+async def one_round(redis: Any, settings: Settings, url: str, rows: list[RagInteraction]) -> dict[str, float]:
     """Return the rate of every stage, in interactions per second."""
     count, seconds = len(rows), {}
     payloads = [row.encode() for row in rows]
@@ -137,12 +136,12 @@ async def one_round(redis: Redis, settings: Settings, url: str, rows: list[RagIn
     return {stage: count / value for stage, value in seconds.items()}
 
 
-async def all_emitted(redis: Redis, count: int) -> bool:
+async def all_emitted(redis: Any, count: int) -> bool:
     """Return whether every interaction has its metric event."""
     return int(await redis.xlen(STREAMS.metrics)) >= count
 
 
-async def all_aggregated(redis: Redis) -> bool:
+async def all_aggregated(redis: Any) -> bool:
     """Return whether the checkpoint holds the last metric event."""
     last = await redis.xrevrange(STREAMS.metrics, count=1)
     return bool(await redis.hget(STREAMS.checkpoint, "position") == last[0][0])

@@ -3,12 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 from time import monotonic
-from typing import cast
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.stream_reads import Entry, read_after
 from ragtide_schemas import (
     DATA_FIELD,
     DeadLetter,
@@ -111,12 +111,13 @@ class PartitionAggregator:
             if stop.is_set():
                 return
 
-    async def _read(self, position: str, wait_s: float) -> list[tuple[str, dict[bytes, bytes]]]:
+    async def _read(self, position: str, wait_s: float) -> list[Entry]:
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
         block_ms = int(wait_s * 1000) or None
-        reply = await self._redis.xread({self._streams.metrics: position}, count=self._options.batch, block=block_ms)
-        streams = cast("list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]", reply)
-        return [(entry_id.decode(), fields) for _, entries in streams for entry_id, fields in entries]
+        found = await read_after(
+            self._redis, {self._streams.metrics: position}, count=self._options.batch, block_ms=block_ms
+        )
+        return [entry for _, entries in found for entry in entries]
 
     def _apply(
         self, state: AggregatorState, entry_id: str, fields: dict[bytes, bytes], letters: list[DeadLetter]

@@ -10,7 +10,7 @@ from uuid import uuid4
 import structlog
 from faststream import AckPolicy, FastStream
 from faststream.redis import RedisBroker, StreamSub
-from faststream.redis.message import RedisBatchStreamMessage
+from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
 from faststream.specification import AsyncAPI
 from redis import ResponseError
 from redis.asyncio import Redis
@@ -30,6 +30,9 @@ GRACE_S = 10.0
 """Seconds that stopping waits for what is in flight."""
 
 log = structlog.get_logger("ragtide.worker")
+
+LIBRARY_LOG = logging.getLogger("ragtide.faststream")
+"""Where FastStream logs: not its own logger, which writes to standard error in a format of its own."""
 
 
 def consumer_name() -> str:
@@ -56,7 +59,7 @@ async def _as_batch(raw: Any) -> RedisBatchStreamMessage:
         message_id=message_id,
         correlation_id=message_id,
         headers={},
-        consumer=None,
+        consumer=FAKE_CONSUMER,  # we acknowledge ourselves
         group=None,
     )
 
@@ -74,7 +77,7 @@ class WorkerApp(FastStream):
     def __init__(self, broker: RedisBroker) -> None:
         super().__init__(
             broker,
-            logger=logging.getLogger("faststream"),
+            logger=LIBRARY_LOG,
             specification=AsyncAPI(title="ragtide label workers", description=worker_app.__doc__),
         )
         self.given_up = asyncio.Event()
@@ -91,11 +94,12 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
     It reads with a batch subscriber (FastStream's one-message subscriber costs more than the labeling), acknowledges
     by script (`delivery.py`), and bounds its concurrency itself (`worker.py`).
     """
-    logger = logging.getLogger("faststream")
     broker = RedisBroker(
         url,
         apply_types=False,
-        logger=logger,
+        logger=LIBRARY_LOG,
+        # At INFO it would log every read twice; its errors keep their own level.
+        log_level=logging.DEBUG,
         socket_connect_timeout=CONNECT_TIMEOUT_S,
         socket_timeout=SOCKET_TIMEOUT_S,
         health_check_interval=HEALTH_CHECK_S,

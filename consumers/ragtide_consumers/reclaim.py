@@ -1,5 +1,7 @@
 """Taking over what other workers took and did not finish."""
 
+from typing import Any, cast
+
 from redis.asyncio import Redis
 
 from ragtide_schemas import LABEL_GROUP, Streams
@@ -8,7 +10,7 @@ from .entries import StreamEntry
 
 
 class Reclaimer:
-    """Finds abandoned entries of one partition with XAUTOCLAIM, a few at a time."""
+    """Finds abandoned entries of one partition with XAUTOCLAIM, a few at a time, and hands back this worker's own."""
 
     def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
         self._redis = redis
@@ -40,10 +42,23 @@ class Reclaimer:
             entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
         return entries, scanned
 
+    async def hand_back(self) -> int:
+        """Make what this worker took and did not finish free for others at once; return how many entries that were.
+
+        Redis has no command to give an entry back: its idle time is set to what others wait for.
+        """
+        unfinished = list(await self._deliveries())
+        if unfinished:
+            await self._redis.xclaim(
+                self._stream, LABEL_GROUP, self._consumer, 0, unfinished, idle=self._min_idle_ms, justid=True
+            )
+        return len(unfinished)
+
     async def _deliveries(self) -> dict[bytes, int]:
-        pending = await self._redis.xpending_range(
+        reply = await self._redis.xpending_range(
             self._stream, LABEL_GROUP, min="-", max="+", count=10_000, consumername=self._consumer
         )
+        pending = cast("list[dict[str, Any]]", reply)
         return {entry["message_id"]: entry["times_delivered"] for entry in pending}
 
     async def _deleted(self, deliveries: dict[bytes, int]) -> list[tuple[bytes, int]]:

@@ -10,7 +10,11 @@ from redis.asyncio import Redis
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.redis_url import RedisHandle, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.stream_reads import read_after, read_last
 from ragtide_schemas import DATA_FIELD, Alert, Streams
+
+AT_ONCE = 100
+"""Most alerts of a partition read at once."""
 
 POLL_MS = 1000
 """Milliseconds one read waits for alerts."""
@@ -58,10 +62,10 @@ class AlertSubscriber:
         positions: dict[str, str] = {}
         for partition in range(self._settings.partitions):
             stream = Streams(self._settings.prefix, partition).alerts
-            last = [] if self._from_start else await self._redis.xrevrange(stream, count=1)
-            positions[stream] = last[0][0].decode() if last else "0-0"
+            last = None if self._from_start else await read_last(self._redis, stream)
+            positions[stream] = last.entry_id if last else "0-0"
         while True:
-            for name, entries in await self._redis.xread(positions, block=POLL_MS):
-                for entry_id, fields in entries:
-                    positions[name.decode()] = entry_id.decode()
-                    yield Alert.decode(fields[DATA_FIELD])
+            for stream, entries in await read_after(self._redis, positions, count=AT_ONCE, block_ms=POLL_MS):
+                for entry in entries:
+                    positions[stream] = entry.entry_id
+                    yield Alert.decode(entry.fields[DATA_FIELD])

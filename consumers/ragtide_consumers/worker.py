@@ -57,14 +57,14 @@ class LabelWorker:
         self._results: asyncio.Queue[tuple[StreamEntry, Scored | Refused]] = asyncio.Queue()
         self._working: dict[str, asyncio.Task[None]] = {}
         self._loops: list[asyncio.Task[None]] = []
-        self.counts: Counter[Delivered] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def start(self) -> None:
         """Start handing over results and looking for abandoned entries."""
         self._loops = [asyncio.create_task(self._deliver_loop()), asyncio.create_task(self._reclaim_loop())]
 
     async def stop(self, grace_s: float = 10.0) -> None:
-        """Finish what is being worked on, at most for the grace time; the rest stays pending for another worker."""
+        """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
         delivering, reclaiming = self._loops
         await _cancel(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
@@ -75,7 +75,11 @@ class LabelWorker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._results.join(), grace_s)
         await _cancel(delivering)
-        log.info("worker stopped", partition=self._streams.partition, left_pending=len(unfinished), **self.counts)
+        handed_back = 0
+        # What FastStream had read when it was stopped never reached us, yet it is ours.
+        with suppress(RedisError):
+            handed_back = await self._reclaimer.hand_back()
+        log.info("worker stopped", partition=self._streams.partition, handed_back=handed_back, **dict(self.counts))
 
     async def take(self, entries: Sequence[StreamEntry]) -> None:
         """Start work on entries, waiting for a free slot for each."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Labeling,
         LocalLabeler,
         MetricScores,
-        ragchecker_metrics,
         trace_metrics,
     )
     from ragtide_producers import InteractionProducer, Publication
@@ -42,7 +41,6 @@ _HOMES = {
         "Labeling",
         "LocalLabeler",
         "MetricScores",
-        "ragchecker_metrics",
         "trace_metrics",
     ),
     "ragtide_producers": ("InteractionProducer", "Publication"),
@@ -88,7 +86,6 @@ __all__ = [
     "__version__",
     "confidence_sequence",
     "interval",
-    "ragchecker_metrics",
     "trace_metrics",
 ]
 

@@ -69,6 +69,9 @@ class WireModel(BaseModel):
         hide_input_in_errors=True,
     )
 
+    max_bytes: ClassVar[int | None] = ENTRY_MAX_BYTES
+    """Bytes of JSON above which `decode` refuses a payload without looking into it; None takes any."""
+
     def encode(self) -> bytes:
         """Return the JSON (UTF-8) of this model, fields without a value left out."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True)
@@ -80,7 +83,7 @@ class WireModel(BaseModel):
         Raises:
             InvalidEntryError: not JSON, too large, of an unknown schema version, or invalid in a field.
         """
-        return cls.from_fields(read_json_object(payload))
+        return cls.from_fields(read_json_object(payload, cls.max_bytes))
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -102,16 +105,20 @@ class VersionedModel(WireModel):
     """Version of the contract this payload was written for."""
 
 
-def read_json_object(payload: bytes) -> dict[str, Any]:
+def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) -> dict[str, Any]:
     """Return the JSON object that a payload holds.
+
+    Args:
+        payload: UTF-8 JSON.
+        max_bytes: size above which it is refused without looking into it; None takes any.
 
     Raises:
         InvalidEntryError: over the size limit, not UTF-8 JSON (NaN and lone surrogates included), or not an object.
     """
-    if len(payload) > ENTRY_MAX_BYTES:
+    if max_bytes is not None and len(payload) > max_bytes:
         raise InvalidEntryError(
             Reason.TOO_LARGE,
-            f"the entry has {len(payload)} bytes; at most {ENTRY_MAX_BYTES} are taken: send fewer or shorter documents",
+            f"the entry has {len(payload)} bytes; at most {max_bytes} are taken: send fewer or shorter documents",
         )
     try:
         value = from_json(payload, allow_inf_nan=False, cache_strings="keys")

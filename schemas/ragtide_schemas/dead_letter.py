@@ -1,7 +1,7 @@
 """One dead letter: an entry nobody could use, kept with the reason."""
 
 import base64
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,8 @@ from .errors import Reason
 
 class DeadLetter(VersionedModel):
     """An entry that was given up on. Its payload is kept whole, so that it can be mended and published again."""
+
+    max_bytes: ClassVar[int | None] = None
 
     stream: Name
     """Stream the entry was read from."""

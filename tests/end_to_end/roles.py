@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from redis import Redis
 from tests.conditions import wait_until
 
 from ragtide.cli.demo import demo_interactions
@@ -89,22 +88,22 @@ def interactions(count: int, *, pipeline: str = "shop") -> list[RagInteraction]:
     ]
 
 
-def metric_events(redis: Redis) -> list[MetricEvent]:
+def metric_events(redis: Any) -> list[MetricEvent]:
     """Return every metric event, in the order of the stream."""
     return [MetricEvent.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.metrics)]
 
 
-def dead_letters(redis: Redis) -> list[DeadLetter]:
+def dead_letters(redis: Any) -> list[DeadLetter]:
     """Return every dead letter, in the order of the stream."""
     return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.dead_letters)]
 
 
-def wait_for_events(redis: Redis, count: int, timeout_s: float = 90.0) -> None:
+def wait_for_events(redis: Any, count: int, timeout_s: float = 90.0) -> None:
     """Wait until there are at least so many metric events."""
     wait_until(lambda: redis.xlen(STREAMS.metrics) >= count, timeout_s)
 
 
-def wait_for_aggregation(redis: Redis, timeout_s: float = 60.0) -> None:
+def wait_for_aggregation(redis: Any, timeout_s: float = 60.0) -> None:
     """Wait until the aggregator's checkpoint holds the last metric event."""
     last = redis.xrevrange(STREAMS.metrics, count=1)[0][0]
     wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == last, timeout_s)

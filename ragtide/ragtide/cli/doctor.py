@@ -1,12 +1,13 @@
 """`ragtide doctor`: is this deployment fit to be trusted, and if not, what to do."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.stream_reads import order, read_last
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .reading import partitions, read_waiting
@@ -63,8 +64,8 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
             well = bool(idle) and min(idle) < ROLE_SILENT_MS
             found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
         else:
-            owner = await redis.get(streams.lease)
-            well, found = owner is not None, "no owner" if owner is None else f"owned by {owner.decode()}"
+            owner = await _owner(redis, streams)
+            well, found = owner is not None, "no owner" if owner is None else f"owned by {owner}"
         findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
     return findings
 
@@ -118,14 +119,14 @@ async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
             "start one: ragtide worker" if level == "warning" else "",
         )
     )
-    owner = await redis.get(streams.lease)
+    owner = await _owner(redis, streams)
     behind = await _behind(redis, streams)
     level = "warning" if behind and owner is None else "ok"
     findings.append(
         Finding(
             level,
             f"{name}: aggregator",
-            f"{'owned by ' + owner.decode() if owner else 'no owner'}, "
+            f"{'owned by ' + owner if owner else 'no owner'}, "
             + ("events not yet aggregated" if behind else "up to date"),
             "start one: ragtide aggregator" if level == "warning" else "",
         )
@@ -150,11 +151,11 @@ async def _consumers(redis: Redis, streams: Streams) -> list[dict[str, Any]]:
 
 
 async def _behind(redis: Redis, streams: Streams) -> bool:
-    position = await redis.hget(streams.checkpoint, "position")
-    last = await redis.xrevrange(streams.metrics, count=1)
-    return bool(last) and (position is None or _order(position) < _order(last[0][0]))
+    position = cast("bytes | None", await redis.hget(streams.checkpoint, "position"))
+    last = await read_last(redis, streams.metrics)
+    return last is not None and (position is None or order(position.decode()) < order(last.entry_id))
 
 
-def _order(entry_id: bytes) -> tuple[int, int]:
-    milliseconds, _, sequence = entry_id.decode().partition("-")
-    return int(milliseconds), int(sequence)
+async def _owner(redis: Redis, streams: Streams) -> str | None:
+    token = cast("bytes | None", await redis.get(streams.lease))
+    return None if token is None else token.decode()

@@ -10,6 +10,7 @@ from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.state import StateOptions
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.stream_reads import Entry, read_range
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Alert, DeadLetter, Estimate, RagInteraction, Streams
 
 READ_AT_ONCE = 1000
@@ -73,8 +74,8 @@ async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
     """Return every alert in its latest state, in the order in which they fired."""
     latest: dict[str, Alert] = {}
     for streams in partitions(settings):
-        async for _, payload in _entries(redis, streams.alerts):
-            alert = Alert.decode(payload)
+        async for entry in _entries(redis, streams.alerts):
+            alert = Alert.decode(entry.fields[DATA_FIELD])
             latest[alert.alert_id] = alert
     return sorted(latest.values(), key=lambda alert: alert.fired_at)
 
@@ -83,8 +84,9 @@ async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLett
     """Return every dead letter, the oldest first."""
     found: list[StoredLetter] = []
     for streams in partitions(settings):
-        async for letter_id, payload in _entries(redis, streams.dead_letters):
-            found.append(StoredLetter(letter_id, streams.partition, DeadLetter.decode(payload)))
+        async for entry in _entries(redis, streams.dead_letters):
+            letter = DeadLetter.decode(entry.fields[DATA_FIELD])
+            found.append(StoredLetter(entry.entry_id, streams.partition, letter))
     return sorted(found, key=lambda stored: stored.letter.failed_at)
 
 
@@ -97,7 +99,7 @@ async def retry_dead_letters(redis: Redis, settings: Settings, letters: Sequence
         if stored.letter.stream != streams.interactions:
             continue
         keys = [streams.dead_letters, streams.interactions, *_owner(streams, stored.letter)]
-        arguments = [stored.letter_id, stored.letter.payload_bytes(), stored.letter.entry_id]
+        arguments: list[str | bytes] = [stored.letter_id, stored.letter.payload_bytes(), stored.letter.entry_id]
         retried += await script(keys=keys, args=arguments) is not None
     return retried
 
@@ -127,12 +129,12 @@ async def read_waiting(redis: Redis, streams: Streams) -> int:
     return int(await redis.xlen(streams.interactions))
 
 
-async def _entries(redis: Redis, stream: str) -> AsyncIterator[tuple[str, bytes]]:
+async def _entries(redis: Redis, stream: str) -> AsyncIterator[Entry]:
     first = "-"
     while True:
-        entries = await redis.xrange(stream, min=first, count=READ_AT_ONCE)
-        for entry_id, fields in entries:
-            yield entry_id.decode(), fields.get(DATA_FIELD, b"{}")
+        entries = await read_range(redis, stream, first=first, count=READ_AT_ONCE)
+        for entry in entries:
+            yield entry
         if len(entries) < READ_AT_ONCE:
             return
-        first = f"({entries[-1][0].decode()}"
+        first = f"({entries[-1].entry_id}"

@@ -1,0 +1,50 @@
+"""Reading streams, with replies typed as they are: our clients return bytes, which redis-py's own types leave open."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+from redis.asyncio import Redis
+
+
+class Entry(NamedTuple):
+    """One entry of a stream."""
+
+    entry_id: str
+    fields: dict[bytes, bytes]
+
+
+def order(entry_id: str) -> tuple[int, int]:
+    """Return what entry ids are ordered by: milliseconds, then the number within."""
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number or 0)
+
+
+async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str = "+", count: int) -> list[Entry]:
+    """Return entries from `first` to `last`; `(id` leaves that one out."""
+    return _entries(await redis.xrange(stream, min=first, max=last, count=count))
+
+
+async def read_last(redis: Redis, stream: str) -> Entry | None:
+    """Return the last entry, None if there is none."""
+    entries = _entries(await redis.xrevrange(stream, count=1))
+    return entries[0] if entries else None
+
+
+async def read_after(
+    redis: Redis, positions: Mapping[str, str], *, count: int, block_ms: int | None
+) -> list[tuple[str, list[Entry]]]:
+    """Return the entries after a position in each stream, waiting for the first one if told to.
+
+    Args:
+        redis: client.
+        positions: for each stream the id after which to read.
+        count: most entries of each stream.
+        block_ms: milliseconds to wait if there is nothing; None not to wait.
+    """
+    wanted: dict[Any, Any] = dict(positions)
+    reply = cast("list[tuple[bytes, Any]]", await redis.xread(wanted, count=count, block=block_ms))
+    return [(name.decode(), _entries(entries)) for name, entries in reply]
+
+
+def _entries(reply: Any) -> list[Entry]:
+    return [Entry(entry_id.decode(), fields) for entry_id, fields in reply]

@@ -1,0 +1,42 @@
+"""Fixtures for every test: a real Redis, and an environment without settings of this machine."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtide_runtime.connection import connect, connect_async
+from ragtide_runtime.embedded import EmbeddedRedis
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith("RAGTIDE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RAGTIDE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of one real Redis for the whole session."""
+    with EmbeddedRedis.open(tmp_path_factory.mktemp("redis")) as server:
+        yield server.url
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Any]:
+    """Return a client of an empty Redis; typed loosely, since redis-py leaves open whether replies are bytes."""
+    with connect(redis_url) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+async def async_redis(redis: Any, redis_url: str) -> AsyncIterator[Any]:
+    """Return an asynchronous client of an empty Redis."""
+    async with connect_async(redis_url) as client:
+        yield client
