@@ -47,7 +47,7 @@ class Reclaimer:
 
         Redis has no command to give an entry back: its idle time is set to what others wait for.
         """
-        unfinished = list(await self._deliveries())
+        unfinished: list[Any] = list(await self._deliveries())
         if unfinished:
             await self._redis.xclaim(
                 self._stream, LABEL_GROUP, self._consumer, 0, unfinished, idle=self._min_idle_ms, justid=True

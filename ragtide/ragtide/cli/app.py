@@ -26,7 +26,7 @@ from ragtide_runtime.errors import RagtideError, RedisUnavailable
 from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
-from ragtide_schemas import Alert
+from ragtide_schemas import Alert, Estimate
 
 from . import demo as demonstration
 from .doctor import Finding, examine, examine_role
@@ -226,7 +226,7 @@ def estimates(
     if as_json:
         _print_json([estimate.model_dump(mode="json") for estimate in found])
     elif found:
-        out.print(estimates_table(found))
+        out.print(estimates_table(found, out.width))
     else:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
 
@@ -235,6 +235,7 @@ def estimates(
 def watch(
     context: typer.Context,
     pipeline: PipelineOption = None,
+    segments: Annotated[bool, typer.Option("--segments", help="Every segment value too.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and end.")] = False,
 ) -> None:
@@ -242,10 +243,13 @@ def watch(
     settings = _given(context).settings()
 
     async def body(redis: Redis, _: RedisHandle) -> None:
-        screen = Screen(redis, settings, keep=lambda estimate: pipeline in (None, estimate.pipeline))
+        def keep(estimate: Estimate) -> bool:
+            return pipeline in (None, estimate.pipeline) and (segments or estimate.segment is None)
+
+        screen = Screen(redis, settings, keep=keep)
         if once:
             await screen.refresh()
-            out.print(screen.render())
+            out.print(screen.render(out.width))
         else:
             await watch_screen(out, screen, interval_s=interval)
 

@@ -146,7 +146,7 @@ async def _run(settings: Settings, url: str, *, fast: bool, keep: bool, live: bo
         await stack.enter_async_context(
             in_background(work(settings, url, stop), aggregate(settings, url, stop), stop=stop)
         )
-        screen = Screen(redis, settings)
+        screen = Screen(redis, settings, keep=lambda estimate: estimate.segment is None)
         drawing = live and not fast and out.is_terminal
         async with _drawn(screen, out, wanted=drawing):
             published = 0
@@ -194,7 +194,7 @@ async def _drawn(screen: Screen, out: Console, *, wanted: bool) -> AsyncIterator
             while True:
                 await screen.refresh()
                 counts = [e.n for e in screen.estimates if e.segment is None]
-                live.update(Group(_phase(max(counts, default=0)), screen.render()), refresh=True)
+                live.update(Group(_phase(max(counts, default=0)), screen.render(out.width)), refresh=True)
                 await asyncio.sleep(0.25)
 
         drawing = asyncio.create_task(draw())
@@ -214,7 +214,7 @@ def _phase(number: int) -> Text:
 
 def _summarize(result: DemoResult, out: Console) -> None:
     out.print(Rule("result", align="left"))
-    out.print(estimates_table([e for e in result.estimates if e.segment is None]))
+    out.print(estimates_table([e for e in result.estimates if e.segment is None], out.width))
     out.print()
     out.print(alerts_view(result.alerts))
     out.print(

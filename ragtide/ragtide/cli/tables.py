@@ -8,12 +8,17 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_schemas import METRICS, Alert, Estimate, value_range
+from ragtide_schemas import METRICS, Alert, Direction, Estimate, value_range
 
 from .reading import StoredLetter
 
 BAR_WIDTH = 28
 """Characters of an interval's bar."""
+
+NARROW = 120
+"""Columns of a terminal below which bars are shorter and lines of recent means left out."""
+
+NARROW_BAR_WIDTH = 14
 
 BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
 
@@ -65,12 +70,10 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
     """Return an arrow for where the last 64 or so values lie against the interval, and a line of recent means."""
     if estimate.recent is None or estimate.estimate is None:
         return Text("·", style="bright_black")
-    definition = METRICS.get(estimate.metric)
-    higher_is_better = definition is None or definition.direction != "lower"
     if estimate.recent > estimate.upper:
-        arrow, style = "▲", "green" if higher_is_better else "red"
+        arrow, style = "▲", _better_style(estimate.metric, rising=True)
     elif estimate.recent < estimate.lower:
-        arrow, style = "▼", "red" if higher_is_better else "green"
+        arrow, style = "▼", _better_style(estimate.metric, rising=False)
     else:
         arrow, style = "→", "bright_black"
     text = Text(f"{arrow} {estimate.recent:.2f} ", style=style)
@@ -78,36 +81,67 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
     return text
 
 
-def estimates_table(estimates: Sequence[Estimate], trends: Trends | None = None, *, title: str | None = None) -> Table:
-    """Return estimates as a table, one row each; what repeats from the row above is left out."""
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    table.add_column("pipeline", no_wrap=True)
-    table.add_column("segment", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
-    table.add_column("estimate", justify="right")
-    table.add_column("interval", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("recent", no_wrap=True)
-    table.add_column("band")
+def _better_style(metric: str, *, rising: bool) -> str:
+    definition = METRICS.get(metric)
+    if metric.startswith("rmse."):
+        direction = Direction.LOWER
+    else:
+        direction = definition.direction if definition else Direction.HIGHER
+    if direction is Direction.NEITHER:
+        return "blue"
+    return "green" if rising == (direction is Direction.HIGHER) else "red"
+
+
+def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Return estimates by scope, in each the metrics in the registry's order and what is derived from them last."""
+    registered = list(METRICS)
+
+    def key(estimate: Estimate) -> tuple[str, str, str, int, str]:
+        place = registered.index(estimate.metric) if estimate.metric in METRICS else len(registered)
+        return estimate.pipeline, estimate.run or "", estimate.segment or "", place, estimate.metric
+
+    return sorted(estimates, key=key)
+
+
+def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | None = None) -> Table:
+    """Return estimates as a table, one row each; what repeats from the row above is left out.
+
+    Args:
+        estimates: what to show.
+        width: columns of the terminal.
+        trends: recent means to draw a line of.
+    """
+    narrow = width < NARROW
+    bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("metric",) if narrow else ("pipeline", "segment", "metric"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("estimate", justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True, min_width=bar_width + 12)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("recent", no_wrap=True, min_width=7)
+    if not narrow:
+        table.add_column("band", no_wrap=True)
     before: tuple[str, str] | None = None
-    for estimate in estimates:
+    for estimate in in_reading_order(estimates):
         pipeline = estimate.pipeline if estimate.run is None else f"{estimate.pipeline} ({estimate.run})"
         scope = (pipeline, estimate.segment or "all")
-        if before is not None and before != scope:
+        if narrow and before != scope:
+            table.add_row(Text(" · ".join(scope), style="bold"))
+        elif before not in (None, scope):
             table.add_section()
-        shown = scope if before != scope else ("", "")
+        named = () if narrow else tuple(Text(part, style="bold") for part in (scope if before != scope else ("", "")))
         before = scope
+        drawn = Text.assemble(f"{estimate.lower:.3f} ", bar(estimate, bar_width), f" {estimate.upper:.3f}")
+        band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
-            Text(shown[0], style="bold"),
-            Text(shown[1]),
-            estimate.metric.removeprefix("trace."),
+            *named,
+            estimate.metric.removeprefix("trace.").replace(".trace", ""),
             "—" if estimate.estimate is None else f"{estimate.estimate:.3f}",
-            f"{estimate.lower:.3f} {estimate.upper:.3f}",
-            bar(estimate),
+            drawn,
             f"{estimate.n:,}",
-            trend(estimate, (trends or {}).get(estimate_key(estimate), ())),
-            Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", "")),
+            trend(estimate, () if narrow else (trends or {}).get(estimate_key(estimate), ())),
+            *(() if narrow else (band,)),
         )
     return table
 

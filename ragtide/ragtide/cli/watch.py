@@ -59,8 +59,8 @@ class Screen:
         text.append(f"{dead:,}", style="red" if dead else "")
         return text
 
-    def render(self) -> RenderableType:
-        """Return what to draw."""
+    def render(self, width: int) -> RenderableType:
+        """Return what to draw on a terminal of so many columns."""
         if not self.estimates:
             return Group(self._counts, Text("Waiting for the first scored interaction ...", style="bright_black"))
         level = f"{self.estimates[0].confidence:.0%}"
@@ -69,7 +69,7 @@ class Screen:
             self._counts,
             Text(note, style="bright_black"),
             Text(),
-            estimates_table(self.estimates, self._trends),
+            estimates_table(self.estimates, width, self._trends),
             Text(),
             alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
         )
@@ -81,7 +81,7 @@ async def watch(console: Console, screen: Screen, *, interval_s: float) -> None:
         while True:
             try:
                 await screen.refresh()
-                live.update(screen.render(), refresh=True)
+                live.update(screen.render(console.width), refresh=True)
             except RedisError as error:
                 live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
             await asyncio.sleep(interval_s)
