@@ -1,0 +1,169 @@
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtide import DriftDetector
+from ragtide_aggregator.drift import Alarm, DetectorTable
+
+
+def first_alarms(values: np.ndarray[Any, Any], *, line: float, run_length: float) -> list[Alarm | None]:
+    """Return the first alarm of each run; one run a row, positions counted along it."""
+    table = DetectorTable()
+    rows = np.array([table.add_row() for _ in values], dtype=np.intp)
+    for row in rows:
+        table.configure(int(row), line=line, direction="fall", run_length=run_length)
+    found: list[Alarm | None] = [None] * len(values)
+    for position, column in enumerate(values.T):
+        for alarm in table.update(rows, column, np.full(len(rows), position)):
+            if found[alarm.row] is None:
+                found[alarm.row] = Alarm(
+                    position,
+                    alarm.row,
+                    alarm.log_evidence,
+                    alarm.change_n,
+                    alarm.change_mean,
+                    alarm.change_variance,
+                    alarm.change_tag,
+                )
+        if all(found):
+            break
+    return found
+
+
+def bernoulli(rng: np.random.Generator, p: float, runs: int, length: int) -> np.ndarray[Any, Any]:
+    return (rng.random((runs, length)) < p).astype(float)
+
+
+@pytest.mark.parametrize("p", [0.85, 0.95])
+def test_without_a_change_the_mean_run_between_false_alarms_is_at_least_the_stated_one(p: float) -> None:
+    run_length, runs = 100, 400
+    values = bernoulli(np.random.default_rng(1), p, runs, 6000)
+    alarms = first_alarms(values, line=0.85, run_length=run_length)
+    # Runs without an alarm count with their length, which only makes the mean smaller.
+    lengths = np.array([6000 if alarm is None else alarm.position + 1 for alarm in alarms])
+    assert lengths.mean() - 2 * lengths.std() / np.sqrt(runs) >= run_length
+
+
+@pytest.mark.parametrize(("after", "delay"), [(0.75, 148), (0.65, 51), (0.5, 22)])
+def test_a_fall_is_found_about_as_fast_as_measured_before(after: float, delay: float) -> None:
+    rng = np.random.default_rng(2)
+    runs, before = 300, 300
+    values = np.concatenate([bernoulli(rng, 0.85, runs, before), bernoulli(rng, after, runs, 1500)], axis=1)
+    alarms = [alarm for alarm in first_alarms(values, line=0.85, run_length=10_000) if alarm is not None]
+    late = np.array([alarm.position + 1 - before for alarm in alarms if alarm.position >= before])
+    assert len(late) > 0.9 * runs
+    assert late.mean() == pytest.approx(delay, rel=0.15)
+
+
+def test_the_change_point_is_found_near_where_the_change_was() -> None:
+    rng = np.random.default_rng(3)
+    values = np.concatenate([bernoulli(rng, 0.85, 200, 300), bernoulli(rng, 0.5, 200, 300)], axis=1)
+    alarms = [a for a in first_alarms(values, line=0.85, run_length=10_000) if a is not None and a.position >= 300]
+    begun = np.array([alarm.change_tag for alarm in alarms])
+    assert abs(np.median(begun) - 300) <= 5
+    for alarm in alarms:
+        assert alarm.change_n == alarm.position + 1 - alarm.change_tag
+        since = values[alarm.row, alarm.change_tag : alarm.position + 1]
+        assert alarm.change_mean == pytest.approx(since.mean())
+        assert alarm.change_variance == pytest.approx(since.var(ddof=1), abs=1e-9)
+
+
+def test_a_rise_is_the_mirror_image_of_a_fall() -> None:
+    values = bernoulli(np.random.default_rng(4), 0.4, 1, 400)[0]
+    falling = DriftDetector(baseline=0.7, direction="fall", run_length=1000)
+    rising = DriftDetector(baseline=0.3, direction="rise", run_length=1000)
+    assert falling.update(values) == rising.update(1 - values)
+    assert falling.log_evidence == pytest.approx(rising.log_evidence)
+
+
+def test_a_movement_within_min_effect_is_no_alarm() -> None:
+    values = bernoulli(np.random.default_rng(5), 0.80, 1, 20_000)[0]
+    assert DriftDetector(baseline=0.85, run_length=1000, min_effect=0.1).update(values) is None
+    assert DriftDetector(baseline=0.85, run_length=1000).update(values) is not None
+
+
+def test_values_after_the_alarm_are_left_to_the_next_call() -> None:
+    detector = DriftDetector(baseline=0.9, run_length=100)
+    first = detector.update([0.0] * 50)
+    assert first is not None
+    assert detector.log_evidence == -np.inf
+    assert detector.update([0.0] * 50) == first
+
+
+def test_other_value_ranges_are_scaled() -> None:
+    values = bernoulli(np.random.default_rng(6), 0.5, 1, 200)[0]
+    unit = DriftDetector(baseline=0.8, run_length=1000, min_effect=0.05)
+    scaled = DriftDetector(baseline=60, run_length=1000, min_effect=5, value_range=(-20, 80))
+    assert unit.update(values) == scaled.update(100 * values - 20)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.floats(0, 1)), max_size=60),
+    st.lists(st.integers(0, 60), max_size=3),
+)
+def test_cutting_into_batches_and_storing_in_between_changes_no_bit(
+    batch: list[tuple[int, float]], cuts: list[int]
+) -> None:
+    def fresh() -> DetectorTable:
+        table = DetectorTable()
+        for direction in ("fall", "rise", "fall"):
+            table.configure(table.add_row(), line=0.6, direction=direction, run_length=20)  # type: ignore[arg-type]
+        return table
+
+    def add(table: DetectorTable, piece: list[tuple[int, float]], start: int) -> list[tuple[int, Alarm]]:
+        rows = np.array([row for row, _ in piece], dtype=np.intp)
+        values = np.array([value for _, value in piece], dtype=float)
+        alarms = table.update(rows, values, np.arange(start, start + len(piece)))
+        return [(start + alarm.position, alarm) for alarm in alarms]
+
+    whole = fresh()
+    expected = add(whole, batch, 0)
+    edges = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]
+    cut, found = fresh(), []
+    for a, b in itertools.pairwise(edges):
+        found += add(cut, batch[a:b], a)
+        stored = DetectorTable()
+        for row in range(3):
+            stored.load(stored.add_row(), cut.to_bytes(row))
+        cut = stored
+    assert [cut.to_bytes(row) for row in range(3)] == [whole.to_bytes(row) for row in range(3)]
+    assert [(at, alarm.row, alarm.change_tag, alarm.log_evidence) for at, alarm in found] == [
+        (at, alarm.row, alarm.change_tag, alarm.log_evidence) for at, alarm in expected
+    ]
+
+
+def test_growing_keeps_what_is_there() -> None:
+    table = DetectorTable()
+    for _ in range(100):
+        row = table.add_row()
+        table.configure(row, line=0.5, direction="fall", run_length=1e6)
+        table.update(np.array([row]), np.array([0.2]), np.array([row]))
+    assert len({table.to_bytes(row)[: -12 * 8] for row in range(100)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"baseline": 0.05, "min_effect": 0.1}, "could never sound"),
+        ({"baseline": 0.95, "min_effect": 0.1, "direction": "rise"}, "could never sound"),
+        ({"baseline": float("nan")}, "could never sound"),
+        ({"direction": "sideways"}, "direction is 'sideways'"),
+        ({"min_effect": -1}, "min_effect is -1"),
+        ({"run_length": 1}, "run_length is 1"),
+        ({"value_range": (0, 0)}, "value_range"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        DriftDetector(**{"baseline": 0.85, **arguments})
+
+
+def test_a_value_outside_the_range_is_named_and_nothing_is_added() -> None:
+    detector = DriftDetector(baseline=0.85)
+    with pytest.raises(ValueError, match=r"values\[1\] is nan"):
+        detector.update([0.5, float("nan")])
+    assert detector.log_evidence == -np.inf

@@ -1,0 +1,174 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from redis import ConnectionError  # noqa: A004 - Redis's own
+from tests.aggregator.events import adherence, beta
+
+from ragtide import Alert, AlertRule
+from ragtide_aggregator.commit import Committer, Step
+from ragtide_aggregator.errors import CheckpointError, LeaseLostError
+from ragtide_aggregator.lease import Lease
+from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_schemas import DATA_FIELD, Estimate, Streams
+
+STREAMS = Streams("ragtide", 0)
+RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
+OPTIONS = ServiceOptions(
+    batch=50,
+    commit_interval_s=0.02,
+    lease_s=0.6,
+    estimates_cap=1000,
+    confidence=0.95,
+    state=StateOptions(rules=(RULE,)),
+)
+EVENTS = [*adherence(beta(0.85, 200, 1)), *adherence(beta(0.4, 100, 2), first=200)]
+
+
+async def until(condition: Any, timeout_s: float = 20.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await condition():  # noqa: ASYNC110 - Redis changes, and tells nobody
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def running(
+    redis: Any, holder: str = "a", options: ServiceOptions = OPTIONS
+) -> AsyncIterator[PartitionAggregator]:
+    stop = asyncio.Event()
+    service = PartitionAggregator(redis, STREAMS, options, holder=holder)
+    task = asyncio.create_task(service.run(stop))
+    try:
+        yield service
+    finally:
+        stop.set()
+        await task
+
+
+async def publish(redis: Any, events: list[Any]) -> None:
+    for event in events:
+        await redis.xadd(STREAMS.metrics, {DATA_FIELD: event.encode()})
+
+
+async def caught_up(redis: Any) -> bool:
+    last = await redis.xrevrange(STREAMS.metrics, count=1)
+    return bool(await redis.hget(STREAMS.checkpoint, "position") == last[0][0])
+
+
+async def stored_rows(redis: Any) -> dict[str, bytes]:
+    fields = await redis.hgetall(STREAMS.checkpoint)
+    return {name.decode(): data for name, data in fields.items() if name not in {b"position", b"version"}}
+
+
+async def test_events_become_estimates_alerts_and_a_checkpoint(async_redis: Any) -> None:
+    await publish(async_redis, EVENTS)
+    async with running(async_redis):
+        await until(lambda: caught_up(async_redis))
+    quiet = AggregatorState(OPTIONS.state)
+    for event in EVENTS:
+        quiet.apply(event)
+    changes = quiet.take_changes()
+    assert await stored_rows(async_redis) == changes.rows
+    alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
+    assert alerts == list(changes.alerts)
+    assert [alert.status for alert in alerts] == ["firing"]
+    last = Estimate.decode((await async_redis.xrevrange(STREAMS.estimates, count=1))[0][1][DATA_FIELD])
+    assert (last.n, last.metric, last.anytime_valid) == (len(EVENTS), "trace.adherence", True)
+
+
+async def test_a_standby_takes_over_only_when_the_owner_gives_up(async_redis: Any) -> None:
+    async with running(async_redis, "first") as first:
+        await publish(async_redis, EVENTS[:50])
+        await until(lambda: caught_up(async_redis))
+        async with running(async_redis, "second") as second:
+            await publish(async_redis, EVENTS[50:100])
+            await until(lambda: caught_up(async_redis))
+            assert (first.events_applied, second.events_applied) == (100, 0)
+    async with running(async_redis, "second") as second:
+        await publish(async_redis, EVENTS[100:])
+        await until(lambda: caught_up(async_redis))
+        assert second.events_applied == 200
+
+
+async def test_an_owner_whose_lease_was_taken_writes_nothing_more(async_redis: Any) -> None:
+    committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
+    old = await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()
+    assert old is not None
+    await committer.commit(Step(before="0-0", after="1-0", rows={"estimate:a": b"1"}), old)
+    await async_redis.delete(STREAMS.lease)  # it ran out while the owner was stopped
+    new = await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()
+    assert new is not None
+    await committer.commit(Step(before="1-0", after="2-0", rows={"estimate:a": b"2"}), new)
+    before = await async_redis.hgetall(STREAMS.checkpoint)
+    with pytest.raises(LeaseLostError, match="another owner"):
+        await committer.commit(Step(before="1-0", after="3-0", rows={"estimate:a": b"3"}), old)
+    assert await async_redis.hgetall(STREAMS.checkpoint) == before
+
+
+async def test_a_step_sent_twice_is_written_once(async_redis: Any) -> None:
+    committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
+    token = await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()
+    assert token is not None
+    state = AggregatorState(OPTIONS.state)
+    for event in EVENTS:
+        state.apply(event)
+    changes = state.take_changes()
+    step = Step(before="0-0", after="5-0", rows=changes.rows, alerts=changes.alerts)
+    await committer.commit(step, token)
+    await committer.commit(step, token)
+    assert await async_redis.xlen(STREAMS.alerts) == 1
+    with pytest.raises(LeaseLostError):
+        await committer.commit(Step(before="4-0", after="6-0"), token)
+
+
+async def test_a_step_of_many_rows_is_written_whole(async_redis: Any) -> None:
+    committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
+    token = await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()
+    assert token is not None
+    rows = {f"estimate:{number}": b"x" * 100 for number in range(20_000)}
+    await committer.commit(Step(before="0-0", after="1-0", rows=rows), token)
+    gone = list(rows)[:15_000]
+    await committer.commit(Step(before="1-0", after="2-0", gone=gone), token)
+    assert len(await stored_rows(async_redis)) == 5000
+
+
+async def test_a_commit_whose_reply_was_lost_is_not_doubled(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = 0
+    commit = Committer.commit
+
+    async def losing(self: Committer, step: Step, token: str) -> None:
+        nonlocal lost
+        await commit(self, step, token)
+        if lost < 3 and step.alerts:
+            lost += 1
+            raise ConnectionError("reply lost")
+
+    monkeypatch.setattr(Committer, "commit", losing)
+    monkeypatch.setattr("ragtide_aggregator.service.RETRY_S", 0.01)
+    await publish(async_redis, EVENTS)
+    async with running(async_redis):
+        await until(lambda: caught_up(async_redis))
+    assert lost == 3
+    assert await async_redis.xlen(STREAMS.alerts) == 1
+
+
+async def test_a_flushed_redis_is_started_on_again(async_redis: Any) -> None:
+    async with running(async_redis) as service:
+        await publish(async_redis, EVENTS[:20])
+        await until(lambda: caught_up(async_redis))
+        await async_redis.flushall()
+        await publish(async_redis, EVENTS[:30])
+        await until(lambda: caught_up(async_redis))
+        assert service.events_applied >= 50
+    assert len(await stored_rows(async_redis)) == 2
+
+
+async def test_a_checkpoint_of_another_version_is_a_clear_error_not_a_new_beginning(async_redis: Any) -> None:
+    await async_redis.hset(STREAMS.checkpoint, mapping={"version": "99", "position": "1-0"})
+    service = PartitionAggregator(async_redis, STREAMS, OPTIONS, holder="a")
+    with pytest.raises(CheckpointError, match="version 99"):
+        await service.run(asyncio.Event())
+    assert await async_redis.hget(STREAMS.checkpoint, "position") == b"1-0"

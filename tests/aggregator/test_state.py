@@ -1,0 +1,227 @@
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.aggregator.events import START, adherence, beta, event
+
+from ragtide import Alert, AlertRule, InvalidEntryError
+from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_schemas import MetricEvent
+
+THRESHOLD = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
+DRIFT = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=100)
+GIVEN = AlertRule(name="given", kind="drift", metric="trace.adherence", baseline=0.85)
+
+
+def run(rules: tuple[AlertRule, ...], events: list[MetricEvent], *, restart_every: int | None = None) -> list[Alert]:
+    """Return the alerts of these events; with a restart from the checkpoint every so many events."""
+    options = StateOptions(rules=rules)
+    state, stored, alerts = AggregatorState(options), {}, []
+    for number, one in enumerate(events):
+        state.apply(one)
+        if restart_every is not None and number % restart_every == 0:
+            changes = state.take_changes()
+            alerts += changes.alerts
+            stored |= changes.rows
+            state = AggregatorState.from_fields(options, stored)
+    return [*alerts, *state.take_changes().alerts]
+
+
+FALL = [*adherence(beta(0.85, 300, 1)), *adherence(beta(0.5, 100, 2), first=300)]
+FALL_AND_BACK = [*FALL, *adherence(beta(0.9, 400, 3), first=400)]
+
+
+@pytest.mark.parametrize("rule", [THRESHOLD, DRIFT, GIVEN], ids=lambda rule: rule.name)
+def test_an_alert_fires_once_when_the_mean_falls_and_resolves_once_when_it_is_back(rule: AlertRule) -> None:
+    fired, resolved = run((rule,), FALL_AND_BACK)
+    assert (fired.status, resolved.status) == ("firing", "resolved")
+    assert fired.alert_id == resolved.alert_id
+    assert fired.fired_at == resolved.fired_at
+    assert fired.resolved_at is None
+    assert resolved.resolved_at is not None
+    assert START.timestamp() + 300 <= fired.fired_at.timestamp() < START.timestamp() + 400
+    assert resolved.resolved_at.timestamp() >= START.timestamp() + 400
+
+
+@pytest.mark.parametrize("rule", [THRESHOLD, DRIFT, GIVEN], ids=lambda rule: rule.name)
+def test_steady_traffic_fires_nothing(rule: AlertRule) -> None:
+    assert run((rule,), adherence(beta(0.85, 3000, 4))) == []
+
+
+def test_a_second_fall_is_a_new_alert() -> None:
+    again = [*FALL_AND_BACK, *adherence(beta(0.5, 100, 5), first=800)]
+    alerts = run((THRESHOLD,), again)
+    assert [alert.status for alert in alerts] == ["firing", "resolved", "firing"]
+    assert alerts[2].alert_id != alerts[0].alert_id
+
+
+def test_an_alert_says_what_happened_since_when_against_what_and_which_interactions() -> None:
+    (alert,) = run((THRESHOLD,), FALL)
+    since = [e for e in FALL if e.occurred_at >= alert.began_at and e.occurred_at <= alert.fired_at]  # type: ignore[operator]
+    values = [e.scores["trace.adherence"] for e in since]
+    assert alert.observed == pytest.approx(np.mean(values))
+    assert alert.observed_n == len(values)
+    assert alert.observed_lower < alert.observed < alert.observed_upper
+    assert (alert.baseline, alert.baseline_source) == (pytest.approx(0.7), "target")
+    assert abs(alert.began_at.timestamp() - START.timestamp() - 300) <= 10  # type: ignore[union-attr]
+    worst = sorted(since, key=lambda e: e.scores["trace.adherence"])[:5]
+    assert set(alert.worst_interaction_ids) == {e.interaction_id for e in worst}
+    for words in ("trace.adherence of shop fell", f"{alert.observed:.3f}", "0.700", "10,000"):
+        assert words in alert.message
+
+
+def test_a_learned_baseline_is_on_the_lenient_side_of_the_mean() -> None:
+    (alert,) = run((DRIFT,), FALL)
+    learned = np.mean([e.scores["trace.adherence"] for e in FALL[:100]])
+    assert learned - 0.15 < alert.baseline < learned
+    assert alert.baseline_source == "learned"
+
+
+@pytest.mark.parametrize("every", [1, 7, 50])
+def test_restarting_from_checkpoints_changes_neither_alerts_nor_bits(every: int) -> None:
+    rules = (THRESHOLD, DRIFT, GIVEN)
+    quiet = [alert.encode() for alert in run(rules, FALL_AND_BACK)]
+    assert len(quiet) == 6
+    assert [alert.encode() for alert in run(rules, FALL_AND_BACK, restart_every=every)] == quiet
+
+
+def test_a_checkpoint_of_changed_rows_is_the_state_to_the_bit() -> None:
+    options = StateOptions(rules=(THRESHOLD, DRIFT))
+    state, stored = AggregatorState(options), {}
+    for number, one in enumerate(FALL):
+        state.apply(one)
+        if number % 40 == 0:
+            stored |= state.take_changes().rows
+    stored |= state.take_changes().rows
+    whole = AggregatorState(options)
+    for one in FALL:
+        whole.apply(one)
+    assert stored == whole.take_changes().rows
+
+
+def test_nothing_changed_is_nothing_to_commit() -> None:
+    state = AggregatorState(StateOptions())
+    for one in FALL[:5]:
+        state.apply(one)
+    assert len(state.take_changes().rows) == 1
+    assert state.take_changes().rows == {}
+
+
+def test_an_alert_of_a_rule_that_was_removed_resolves_and_its_row_goes() -> None:
+    state = AggregatorState(StateOptions(rules=(THRESHOLD,)))
+    for one in FALL:
+        state.apply(one)
+    changes = state.take_changes()
+    stricter = THRESHOLD.model_copy(update={"target": 0.75})
+    after = AggregatorState.from_fields(StateOptions(rules=(stricter,)), changes.rows).take_changes()
+    assert [alert.status for alert in after.alerts] == ["resolved"]
+    assert after.alerts[0].alert_id == changes.alerts[0].alert_id
+    assert list(after.gone) == [name for name in changes.rows if name.startswith("watch:")]
+
+
+def test_an_event_with_a_score_out_of_range_changes_nothing() -> None:
+    state = AggregatorState(StateOptions(rules=(THRESHOLD,)))
+    with pytest.raises(InvalidEntryError, match=r"scores.trace.rmse_aggregation is 0.7; its range is 0 to 0.5"):
+        state.apply(event(0, {"trace.adherence": 0.5, "trace.rmse_aggregation": 0.7}))
+    assert len(state) == 0
+    assert state.take_changes().rows == {}
+
+
+def test_rules_watch_the_pipelines_and_segments_they_name() -> None:
+    segment_rule = AlertRule(
+        name="by-language", kind="threshold", metric="trace.adherence", target=0.7, pipeline="shop-*", segment="lang"
+    )
+    german = {"pipeline": "shop-a", "segments": {"lang": "de", "tier": "pro"}}
+    other = {"pipeline": "desk", "segments": {"lang": "de"}}
+    events = [*adherence(beta(0.4, 100, 7), **german), *adherence(beta(0.4, 100, 8), first=100, **other)]
+    (alert,) = run((segment_rule,), events)
+    assert (alert.pipeline, alert.segment) == ("shop-a", "lang=de")
+
+
+def found(events: list[MetricEvent], **how: Any) -> dict[tuple[str | None, str], Any]:
+    state = AggregatorState(StateOptions())
+    for one in events:
+        state.apply(one)
+    return {(e.segment, e.metric): e for e in estimates(state, **how)}
+
+
+def test_every_scope_has_its_own_estimate() -> None:
+    events = [
+        event(0, {"trace.adherence": 1.0}, segments={"lang": "de"}),
+        event(1, {"trace.adherence": 0.0}, segments={"lang": "en"}),
+        event(2, {"trace.adherence": 0.5}, segments={"lang": "en"}),
+    ]
+    means = {scope: (e.n, e.estimate) for (scope, _), e in found(events).items()}
+    assert means == {None: (3, 0.5), "lang=de": (1, 1.0), "lang=en": (2, 0.25)}
+
+
+@pytest.mark.parametrize(
+    "change", [{"profile": "capstone"}, {"labeler": "judge"}, {"labeler_version": "2"}, {"run": "r"}]
+)
+def test_different_instruments_are_never_mixed(change: dict[str, str]) -> None:
+    state = AggregatorState(StateOptions())
+    state.apply(event(0, {"trace.adherence": 1.0}))
+    state.apply(event(1, {"trace.adherence": 0.0}, **change))
+    assert sorted(e.estimate for e in estimates(state) if e.estimate is not None) == [0.0, 1.0]
+
+
+def test_absent_metrics_are_counted_not_scored() -> None:
+    reason = {"trace.completeness": "no_relevant_sentences"}
+    events = [
+        event(0, {"trace.completeness": 0.5}),
+        event(1, {}, absent=reason),
+        event(2, {}, absent={**reason, "trace.adherence": "incomplete_labels"}),
+    ]
+    by = found(events)
+    complete = by[None, "trace.completeness"]
+    assert (complete.n, complete.n_absent, complete.coverage) == (1, 2, pytest.approx(1 / 3))
+    unknown = by[None, "trace.adherence"]
+    assert (unknown.n, unknown.estimate, unknown.lower, unknown.upper) == (0, None, 0.0, 1.0)
+
+
+def test_the_rmse_against_gold_is_the_root_of_the_mean_squared_error() -> None:
+    rng = np.random.default_rng(9)
+    scores, gold = rng.random((2, 40, 2))
+    events = [
+        event(
+            i,
+            {"trace.adherence": scores[i, 0], "trace.rmse_aggregation": scores[i, 1] / 2},
+            gold_scores={"trace.adherence": gold[i, 0], "trace.rmse_aggregation": gold[i, 1] / 2, "other.metric": 0.5},
+        )
+        for i in range(40)
+    ]
+    by = found(events)
+    mse = ((scores - gold) ** 2).mean(axis=0)
+    assert by[None, "rmse.trace.adherence"].estimate == pytest.approx(sqrt(mse[0]), abs=1e-12)
+    # In the metric's own unit: its range is 0 to 0.5.
+    assert by[None, "rmse.trace.rmse_aggregation"].estimate == pytest.approx(sqrt(mse[1]) / 2, abs=1e-12)
+    assert by[None, "rmse.trace.adherence"].baseline == pytest.approx(gold[:, 0].std(), abs=1e-12)
+    assert by[None, "rmse.trace"].estimate == pytest.approx(sqrt(mse.mean()), abs=1e-12)
+    assert by[None, "consistency_score.trace"].estimate == pytest.approx(1 - sqrt(mse.mean()), abs=1e-12)
+    assert not any(metric.startswith(("squared_error", "gold", "rmse.other")) for _, metric in by)
+    for estimate in by.values():
+        assert estimate.lower <= estimate.estimate <= estimate.upper
+
+
+def test_the_mean_consistency_rmse_keeps_its_own_range() -> None:
+    by = found([event(0, {"trace.rmse_aggregation": 0.2})])
+    only = by[None, "trace.rmse_aggregation"]
+    assert (only.estimate, only.lower, only.upper) == (pytest.approx(0.2), 0.0, 0.5)
+
+
+@pytest.mark.parametrize("strategy", ["normal", "wilson", "hoeffding"])
+def test_the_interval_of_a_run_closes_when_all_of_it_was_scored(strategy: str) -> None:
+    events = adherence(beta(0.7, 60, 10), run="nightly", population_size=60)
+    whole = found(events, strategy=strategy)[None, "trace.adherence"]
+    half = found(events[:30], strategy=strategy)[None, "trace.adherence"]
+    assert (whole.lower, whole.upper) == pytest.approx((whole.estimate, whole.estimate))
+    assert half.lower < half.estimate < half.upper
+    assert not half.anytime_valid
+    assert half.population_size == 60
+
+
+def test_an_unknown_strategy_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match="running, normal, wilson, hoeffding"):
+        estimates(AggregatorState(StateOptions()), strategy="bayes")
