@@ -26,6 +26,12 @@ from ragtide_consumers.local_labeler import Features, extract
 PENALTY = 1.0
 FOLDS = 5
 
+SWAPPED_WEIGHT = 0.1
+"""Weight, against a row's own answer, of another question's answer to it, whose sentences count as unsupported.
+
+GPT-4 labeled hardly any answer without overlap, so without these an answer about something else would score high.
+"""
+
 Floats = NDArray[np.float64]
 
 
@@ -41,17 +47,17 @@ class Labeled:
     relevant: Floats
     utilized: Floats
     supported: Floats
+    swapped: Floats
+    """Features of the sentences of another question's answer."""
 
 
-def labeled(row: dict[str, Any]) -> Labeled:
-    """Return a row's features and labels, by the row's own sentence cuts."""
+def labeled(row: dict[str, Any], other: dict[str, Any]) -> Labeled:
+    """Return a row's features and labels, by the row's own sentence cuts; `other` lends the answer to swap in."""
     keys = [key for document in row["documents_sentences"] for key, _ in document]
     answer_keys = [key for key, _ in row["response_sentences"]]
-    features = extract(
-        row["question"],
-        [[text for _, text in document] for document in row["documents_sentences"]],
-        [text for _, text in row["response_sentences"]],
-    )
+    documents = [[text for _, text in document] for document in row["documents_sentences"]]
+    features = extract(row["question"], documents, [text for _, text in row["response_sentences"]])
+    swapped = extract(row["question"], documents, [text for _, text in other["response_sentences"]])
     clean = {name: {key.strip(". ").lower() for key in row[name]} for name in row if name.endswith("_keys")}
     return Labeled(
         subset=row["subset"],
@@ -62,14 +68,18 @@ def labeled(row: dict[str, Any]) -> Labeled:
         relevant=np.array([float(key in clean["all_relevant_sentence_keys"]) for key in keys]),
         utilized=np.array([float(key in clean["all_utilized_sentence_keys"]) for key in keys]),
         supported=np.array([float(key not in clean["unsupported_response_sentence_keys"]) for key in answer_keys]),
+        swapped=np.array(swapped.response),
     )
 
 
 def fit(rows: list[Labeled], features: str, label: str) -> Floats:
     """Return the coefficients that make one kind of label the most likely."""
-    x = np.concatenate([getattr(row, features) for row in rows])
-    y = np.concatenate([getattr(row, label) for row in rows])
-    weights = np.concatenate([np.full(len(getattr(row, label)), row.weight) for row in rows])
+    parts = [(getattr(row, features), getattr(row, label), row.weight) for row in rows]
+    if label == "supported":
+        parts += [(row.swapped, np.zeros(len(row.swapped)), SWAPPED_WEIGHT * row.weight) for row in rows]
+    x = np.concatenate([part for part, _, _ in parts])
+    y = np.concatenate([labels for _, labels, _ in parts])
+    weights = np.concatenate([np.full(len(labels), weight) for _, labels, weight in parts])
     weights = weights * len(weights) / weights.sum()
 
     def loss(beta: Floats) -> tuple[float, Floats]:
@@ -109,17 +119,18 @@ def predictions(rows: list[Labeled]) -> list[dict[str, float]]:
     return found
 
 
-def joint_exponent(rows: list[Labeled], predicted: list[dict[str, float]]) -> float:
-    """Return the power of the product of probabilities that makes the true adherence the most likely."""
+def togetherness(rows: list[Labeled], predicted: list[dict[str, float]]) -> float:
+    """Return the togetherness of sentences that makes the true adherence the most likely."""
     weights = np.array([row.weight for row in rows])
     truth = np.array([values["true adherence"] for values in predicted])
     product = np.clip([values["adherence"] for values in predicted], 1e-12, 1 - 1e-12)
+    n = np.array([len(row.response) for row in rows])
 
     def loss(power: float) -> float:
-        guess = np.clip(product**power, 1e-12, 1 - 1e-12)
+        guess = np.clip(product ** (n**-power), 1e-12, 1 - 1e-12)
         return -float(weights @ (truth * np.log(guess) + (1 - truth) * np.log(1 - guess)))
 
-    return float(minimize_scalar(loss, bounds=(0.05, 1.0), method="bounded").x)
+    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x)
 
 
 def report(rows: list[Labeled], predicted: list[dict[str, float]]) -> None:
@@ -148,11 +159,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path, help="JSON Lines of RAGBench rows with sentence labels")
     with parser.parse_args().rows.open(encoding="utf-8") as file:
-        rows = [labeled(json.loads(line)) for line in file]
+        raw = [json.loads(line) for line in file]
+    rows = [labeled(row, raw[(number + 1) % len(raw)]) for number, row in enumerate(raw)]
     predicted = predictions(rows)
-    power = joint_exponent(rows, predicted)
-    for values in predicted:
-        values["adherence"] **= power
+    power = togetherness(rows, predicted)
+    for row, values in zip(rows, predicted, strict=True):
+        values["adherence"] **= len(row.response) ** -power
     report(rows, predicted)
     for name, features, label in (
         ("SUPPORTED", "response", "supported"),
@@ -161,7 +173,7 @@ def main() -> None:
     ):
         coefficients: Features = tuple(round(float(value), 4) for value in fit(rows, features, label))
         print(f"{name} = {coefficients}")
-    print(f"JOINT_EXPONENT = {power:.2f}")
+    print(f"TOGETHERNESS = {power:.2f}")
 
 
 if __name__ == "__main__":

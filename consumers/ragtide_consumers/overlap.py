@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
+import numpy as np
+from numpy.typing import NDArray
+
 Words = Sequence[str]
+Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,67 +46,69 @@ class DocumentSentence:
 class Overlap:
     """Overlaps within one interaction, given as lists of words.
 
-    Linear in the number of words and their matches: an index from words to sentences replaces comparing all pairs.
+    An index from words to sentences replaces comparing all pairs, and equal response sentences are looked at once, so
+    that a document of a million characters costs seconds and not minutes.
     """
 
     def __init__(self, documents: Sequence[Words]) -> None:
         self._documents = documents
-        self._index: dict[str, list[int]] = defaultdict(list)
+        index: dict[str, list[int]] = defaultdict(list)
         for number, words in enumerate(documents):
             for word in dict.fromkeys(words):
-                self._index[word].append(number)
+                index[word].append(number)
+        self._index = {word: np.array(numbers) for word, numbers in index.items()}
         self._pairs = {pair for words in documents for pair in pairwise(words)}
 
     def weight(self, word: str) -> float:
         """Return BM25's inverse document frequency of a word among the document sentences, above 0."""
-        with_word = len(self._index.get(word, ()))
+        found = self._index.get(word)
+        with_word = 0 if found is None else found.size
         return log(1 + (len(self._documents) - with_word + 0.5) / (with_word + 0.5))
 
-    def _shares(self, words: Words) -> tuple[dict[int, float], float, float]:
+    def _matched(self, words: Words) -> tuple[Shares, float, float]:
         """Return the matched weight by document sentence, the weight matched anywhere, and the whole weight."""
-        matched: dict[int, float] = defaultdict(float)
+        matched = np.zeros(len(self._documents))
         anywhere = whole = 0.0
         for word in dict.fromkeys(words):
             weight = self.weight(word)
             whole += weight
-            sentences = self._index.get(word, ())
-            if sentences:
+            sentences = self._index.get(word)
+            if sentences is not None:
                 anywhere += weight
-            for number in sentences:
-                matched[number] += weight
+                matched[sentences] += weight
         return matched, anywhere, whole
 
-    def response_sentence(self, words: Words) -> ResponseSentence:
-        """Return how one response sentence is covered."""
-        matched, anywhere, whole = self._shares(words)
+    def response_sentences(self, response: Sequence[Words]) -> list[ResponseSentence]:
+        """Return how each response sentence is covered."""
+        found = {words: self._response_sentence(words) for words in dict.fromkeys(map(tuple, response))}
+        return [found[tuple(words)] for words in response]
+
+    def _response_sentence(self, words: Words) -> ResponseSentence:
+        matched, anywhere, whole = self._matched(words)
         pairs = list(pairwise(words))
         known = sum(pair in self._pairs for pair in pairs)
         return ResponseSentence(
-            best=max(matched.values(), default=0.0) / whole if whole else 0.0,
+            best=float(matched.max(initial=0.0)) / whole if whole else 0.0,
             anywhere=anywhere / whole if whole else 0.0,
-            pairs=known / len(pairs) if pairs else (1.0 if whole and anywhere == whole else 0.0),
+            pairs=known / len(pairs) if pairs else float(whole > 0 and anywhere == whole),
             n_words=len(words),
         )
 
     def document_sentences(self, question: Words, response: Sequence[Words]) -> list[DocumentSentence]:
         """Return how each document sentence relates to the question and to the sentences of the response."""
-        asked, _, asked_whole = self._shares(question)
-        in_response: dict[int, float] = defaultdict(float)
-        of_response: dict[int, float] = defaultdict(float)
-        for words in response:
-            matched, _, whole = self._shares(words)
-            for number, weight in matched.items():
-                in_response[number] = max(in_response[number], weight)
-                of_response[number] = max(of_response[number], weight / whole)
+        asked, _, asked_whole = self._matched(question)
+        in_response, of_response = np.zeros_like(asked), np.zeros_like(asked)
+        for words in dict.fromkeys(map(tuple, response)):
+            matched, _, whole = self._matched(words)
+            np.maximum(in_response, matched, out=in_response)
+            if whole:
+                np.maximum(of_response, matched / whole, out=of_response)
+        own = np.array([sum(self.weight(word) for word in dict.fromkeys(words)) for words in self._documents])
+        in_response /= np.where(own > 0, own, 1.0)
+        asked /= asked_whole or 1.0
         return [
-            DocumentSentence(
-                question=asked.get(number, 0.0) / asked_whole if asked_whole else 0.0,
-                in_response=in_response[number] / own if (own := self._own(words)) else 0.0,
-                of_response=of_response[number],
-                n_words=len(words),
+            DocumentSentence(question=q, in_response=i, of_response=o, n_words=len(words))
+            for words, q, i, o in zip(
+                self._documents, asked.tolist(), in_response.tolist(), of_response.tolist(), strict=True
             )
-            for number, words in enumerate(self._documents)
         ]
-
-    def _own(self, words: Words) -> float:
-        return sum(self.weight(word) for word in dict.fromkeys(words))

@@ -77,7 +77,7 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     return PROFILES[profile](labels)
 
 
-def expected_trace_metrics(probabilities: SentenceProbabilities, *, joint_exponent: float = 1.0) -> MetricScores:
+def expected_trace_metrics(probabilities: SentenceProbabilities, *, togetherness: float = 0.0) -> MetricScores:
     """Return the expected TRACe scores of one interaction whose sentence labels are known as probabilities.
 
     Adherence is the probability that every response sentence is supported. Completeness is the ratio of expected
@@ -85,8 +85,8 @@ def expected_trace_metrics(probabilities: SentenceProbabilities, *, joint_expone
 
     Args:
         probabilities: of every sentence label.
-        joint_exponent: power of the product of the response sentences' probabilities, in (0, 1]: 1 takes them as
-            independent, less says that the sentences of one response stand or fall together.
+        togetherness: how much the sentences of one response stand or fall together, in [0, 1]. The product of their
+            n probabilities is raised to n^-togetherness: 0 takes them as independent, 1 as one (their geometric mean).
     """
     relevant, utilized, supported = probabilities.relevant, probabilities.utilized, probabilities.supported
     both = sum(r * u for r, u in zip(relevant, utilized, strict=True))
@@ -95,7 +95,9 @@ def expected_trace_metrics(probabilities: SentenceProbabilities, *, joint_expone
         relevance=fmean(relevant) if relevant else AbsentReason.NO_DOCUMENT_SENTENCES,
         utilization=fmean(utilized) if utilized else AbsentReason.NO_DOCUMENT_SENTENCES,
         completeness=min(both / mass, 1.0) if mass > 0 else AbsentReason.NO_RELEVANT_SENTENCES,
-        adherence=prod(supported) ** joint_exponent if supported else AbsentReason.NO_RESPONSE_SENTENCES,
+        adherence=prod(supported) ** len(supported) ** -togetherness
+        if supported
+        else AbsentReason.NO_RESPONSE_SENTENCES,
         supported_fraction=fmean(supported) if supported else AbsentReason.NO_RESPONSE_SENTENCES,
     )
 

@@ -111,7 +111,7 @@ def test_cutting_into_batches_and_storing_in_between_changes_no_bit(
     def fresh() -> DetectorTable:
         table = DetectorTable()
         for direction in ("fall", "rise", "fall"):
-            table.configure(table.add_row(), line=0.6, direction=direction, run_length=20)  # type: ignore[arg-type]
+            table.configure(table.add_row(), line=0.6, direction=direction, run_length=20)
         return table
 
     def add(table: DetectorTable, piece: list[tuple[int, float]], start: int) -> list[tuple[int, Alarm]]:

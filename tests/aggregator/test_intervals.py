@@ -41,7 +41,7 @@ def test_fixed_n_intervals_equal_the_golden_values() -> None:
         x = case["x"][:n]
         mean = sum(x) / n
         assert mean == pytest.approx(golden["p"], abs=1e-12)
-        how = {"confidence": confidence, "population": population}
+        how: dict[str, Any] = {"confidence": confidence, "population": population}
         bernoulli = normal_half_width(golden["p"] * (1 - golden["p"]), n, **how)
         assert bernoulli == pytest.approx(golden["normal_bernoulli_halfwidth"], abs=EXACT)
         if golden["normal_sample_halfwidth"] is not None:

@@ -35,11 +35,9 @@ async def until(condition: Any, timeout_s: float = 20.0) -> None:
 
 
 @asynccontextmanager
-async def running(
-    redis: Any, holder: str = "a", options: ServiceOptions = OPTIONS
-) -> AsyncIterator[PartitionAggregator]:
+async def running(redis: Any, holder: str = "a") -> AsyncIterator[PartitionAggregator]:
     stop = asyncio.Event()
-    service = PartitionAggregator(redis, STREAMS, options, holder=holder)
+    service = PartitionAggregator(redis, STREAMS, OPTIONS, holder=holder)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service

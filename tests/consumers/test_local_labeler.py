@@ -1,0 +1,129 @@
+import json
+import os
+import subprocess
+import sys
+import time
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtide import LocalLabeler, RagInteraction
+from ragtide.cli.demo import SHIFT, demo_interactions
+from ragtide_consumers.sentences import split_sentences
+from ragtide_consumers.words import content_words
+from ragtide_schemas import METRICS
+
+LABELER = LocalLabeler()
+TEXT = st.text(min_size=1, max_size=200).filter(str.strip)
+
+
+def interaction(response: str, *documents: str, question: str = "When was the tower built?") -> RagInteraction:
+    return RagInteraction(pipeline="p", question=question, documents=documents, response=response)
+
+
+TOWER = "The tower was built in 1889 by Gustave Eiffel. It stands in Paris and is made of iron."
+
+
+def test_a_copied_answer_is_supported_and_an_invented_one_is_not() -> None:
+    copied = LABELER.label_now(interaction("The tower was built in 1889 by Gustave Eiffel.", TOWER)).scores
+    invented = LABELER.label_now(interaction("Penguins enjoy swimming near antarctic glaciers.", TOWER)).scores
+    for metric in ("trace.adherence", "trace.supported_fraction"):
+        assert copied[metric] > 0.9
+        assert copied[metric] > invented[metric] + 0.2
+    assert copied["trace.context_utilization"] > 3 * invented["trace.context_utilization"]
+
+
+def test_on_real_questions_swapped_answers_score_clearly_lower() -> None:
+    rows = demo_interactions()
+    for metric, gap in (
+        ("trace.adherence", 0.3),
+        ("trace.supported_fraction", 0.4),
+        ("trace.context_utilization", 0.25),
+    ):
+        own = fmean(LABELER.label_now(row).scores[metric] for row in rows)
+        swapped = fmean(
+            LABELER.label_now(row.model_copy(update={"response": rows[(i + SHIFT) % len(rows)].response})).scores[
+                metric
+            ]
+            for i, row in enumerate(rows)
+        )
+        assert own - swapped > gap
+
+
+def test_russian_is_scored() -> None:
+    document = "Башня была построена в 1889 году. Она стоит в Париже."
+    own = LABELER.label_now(interaction("Башню построили в 1889 году.", document)).scores
+    other = LABELER.label_now(interaction("Пингвины любят холодную воду.", document)).scores
+    assert own["trace.adherence"] > 0.9
+    assert other["trace.adherence"] < 0.6
+
+
+def test_a_language_it_does_not_know_is_said_to_be_unsupported() -> None:
+    labeling = LABELER.label_now(interaction("塔建于1889年。", "塔建于1889年。"))
+    assert labeling.scores == {}
+    assert set(labeling.absent.values()) == {"language_not_supported"}
+    assert set(labeling.absent) == {name for name in METRICS if name.startswith("trace.")}
+
+
+@given(TEXT, TEXT, TEXT)
+def test_whatever_the_text_every_metric_is_scored_in_range_or_absent(question: str, document: str, answer: str) -> None:
+    labeling = LABELER.label_now(interaction(answer, document, question=question))
+    assert set(labeling.scores) | set(labeling.absent) == {name for name in METRICS if name.startswith("trace.")}
+    for name, score in labeling.scores.items():
+        assert METRICS[name].lower <= score <= METRICS[name].upper
+
+
+def test_scores_are_the_same_bits_in_every_process() -> None:
+    code = (
+        "import json;from ragtide import LocalLabeler;from ragtide.cli.demo import demo_interactions;"
+        "print(json.dumps([dict(LocalLabeler().label_now(row).scores) for row in demo_interactions()[:40]]))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+    here = [dict(LABELER.label_now(row).scores) for row in demo_interactions()[:40]]
+    assert json.loads(printed.pop()) == here
+
+
+def test_the_largest_interaction_that_is_taken_is_labeled_within_seconds() -> None:
+    documents = [f"Some word {number} here and there. " * 3800 for number in range(25)]
+    answer = " ".join(f"Some word {number} is here." for number in range(8000))
+    started = time.process_time()
+    LABELER.label_now(interaction(answer, *documents))
+    # A guard against quadratic work (which took minutes), not a measurement.
+    assert time.process_time() - started < 30
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Dr. Smith came. He left.", ["Dr. Smith came.", "He left."]),
+        ("One line\nanother line", ["One line", "another line"]),
+        ("Цена 3.5 руб. за шт. Это дорого!", ["Цена 3.5 руб. за шт.", "Это дорого!"]),
+        ("  ", []),
+        ("No end", ["No end"]),
+    ],
+)
+def test_sentences_are_cut_at_their_ends(text: str, sentences: list[str]) -> None:
+    language = "ru" if "Ц" in text else "en"
+    assert split_sentences(text, language) == sentences
+
+
+@given(st.text(max_size=300))
+def test_cutting_loses_nothing_but_white_space(text: str) -> None:
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+def test_words_are_compared_without_endings_and_stop_words() -> None:
+    assert content_words("The towers were BUILT; the tower’s builder") == ["tower", "built", "tower", "builder"]
+    assert content_words("Башни и башню") == ["башн", "башн"]

@@ -1,0 +1,245 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from redis import ConnectionError  # noqa: A004 - Redis's own
+from tests.aggregator.events import event
+
+from ragtide import Labeling, RagInteraction
+from ragtide_consumers.app import create_group
+from ragtide_consumers.delivery import Delivered, Delivery, Scored
+from ragtide_consumers.entries import StreamEntry
+from ragtide_consumers.reclaim import Reclaimer
+from ragtide_consumers.worker import LabelWorker
+from ragtide_schemas import DATA_FIELD, LABEL_GROUP, DeadLetter, MetricEvent, Reason, Streams
+
+STREAMS = Streams("ragtide", 0)
+
+
+class Scripted:
+    """A labeler that does as told, by the interaction's response."""
+
+    name, version, profile = "scripted", "1", "ragbench"
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.most_running = 0
+        self.calls = 0
+        self.gate = asyncio.Event()
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        self.calls += 1
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            if interaction.response == "wait":
+                await self.gate.wait()
+            if interaction.response == "fail":
+                raise RuntimeError("the judge is out for lunch")
+            if interaction.response == "nonsense":
+                return Labeling(scores={"trace.adherence": float("nan")})
+            return Labeling(scores={"trace.adherence": 1.0}, prompt_tokens=7, cost_usd=0.25)
+        finally:
+            self.running -= 1
+
+
+@asynccontextmanager
+async def working(redis: Any, labeler: Scripted, **changes: Any) -> AsyncIterator[LabelWorker]:
+    await create_group(redis, STREAMS.interactions)
+    options: dict[str, Any] = {
+        "consumer": "me",
+        "concurrency": 4,
+        "max_deliveries": 3,
+        "min_idle_s": 0.05,
+        "dedupe_window_s": 60,
+        **changes,
+    }
+    worker = LabelWorker(redis, STREAMS, labeler, **options)
+    worker.start()
+    try:
+        yield worker
+    finally:
+        await worker.stop(grace_s=0.2)
+
+
+async def publish(redis: Any, *responses: str) -> None:
+    for number, response in enumerate(responses):
+        interaction = RagInteraction(
+            interaction_id=f"i-{number}", pipeline="p", question="q", documents=["d"], response=response
+        )
+        await redis.xadd(STREAMS.interactions, {DATA_FIELD: interaction.encode()})
+
+
+async def read(redis: Any, count: int = 100, consumer: str = "me") -> list[StreamEntry]:
+    reply = await redis.xreadgroup(LABEL_GROUP, consumer, {STREAMS.interactions: ">"}, count=count)
+    return [StreamEntry(entry_id.decode(), fields) for _, entries in reply for entry_id, fields in entries]
+
+
+async def until(condition: Any, timeout_s: float = 20.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await condition():  # noqa: ASYNC110 - Redis changes, and tells nobody
+            await asyncio.sleep(0.005)
+
+
+async def events(redis: Any) -> list[MetricEvent]:
+    return [MetricEvent.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.metrics)]
+
+
+async def letters(redis: Any) -> list[DeadLetter]:
+    return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.dead_letters)]
+
+
+async def pending(redis: Any) -> int:
+    return int((await redis.xpending(STREAMS.interactions, LABEL_GROUP))["pending"])
+
+
+async def test_concurrency_is_bounded_and_a_slow_entry_does_not_hold_up_the_others(async_redis: Any) -> None:
+    labeler = Scripted()
+    await publish(async_redis, "wait", *["fine"] * 50)
+    async with working(async_redis, labeler) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 50))
+        labeler.gate.set()
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 51))
+    assert labeler.most_running <= 4
+
+
+async def _is(reply: Any, value: int) -> bool:
+    return bool(await reply == value)
+
+
+async def test_the_event_carries_what_the_labeler_said_and_what_the_interaction_was(async_redis: Any) -> None:
+    await publish(async_redis, "fine")
+    async with working(async_redis, Scripted()) as worker:
+        (entry,) = await read(async_redis)
+        await worker.take([entry])
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+    (found,) = await events(async_redis)
+    assert (found.entry_id, found.interaction_id, found.pipeline) == (entry.entry_id, "i-0", "p")
+    assert (found.labeler, found.labeler_version, found.profile) == ("scripted", "1", "ragbench")
+    assert (found.scores, found.prompt_tokens, found.cost_usd) == ({"trace.adherence": 1.0}, 7, 0.25)
+
+
+@pytest.mark.parametrize(("response", "words"), [("fail", "out for lunch"), ("nonsense", "finite")])
+async def test_a_failing_labeler_is_tried_again_and_then_the_entry_is_a_dead_letter(
+    async_redis: Any, response: str, words: str
+) -> None:
+    labeler = Scripted()
+    await publish(async_redis, response, "fine")
+    async with working(async_redis, labeler) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
+    (letter,) = await letters(async_redis)
+    assert letter.reason is Reason.LABELING_FAILED
+    assert letter.deliveries == 3
+    assert words in letter.detail
+    assert labeler.calls == 4
+    assert len(await events(async_redis)) == 1
+    assert await pending(async_redis) == 0
+
+
+async def test_an_entry_that_nobody_ever_finished_is_a_dead_letter_after_max_deliveries(async_redis: Any) -> None:
+    labeler = Scripted()
+    await publish(async_redis, "fine")
+    await create_group(async_redis, STREAMS.interactions)
+    await read(async_redis, consumer="crashed")
+    for _ in range(3):  # three more workers that took it and crashed
+        await async_redis.xautoclaim(STREAMS.interactions, LABEL_GROUP, "crashed too", 0, "0-0")
+    async with working(async_redis, labeler):
+        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
+    (letter,) = await letters(async_redis)
+    assert letter.reason is Reason.TOO_MANY_DELIVERIES
+    assert labeler.calls == 0
+    assert await pending(async_redis) == 0
+
+
+async def test_what_a_dead_worker_left_is_taken_over(async_redis: Any) -> None:
+    await publish(async_redis, *["fine"] * 30)
+    await create_group(async_redis, STREAMS.interactions)
+    await read(async_redis, consumer="dead")
+    async with working(async_redis, Scripted()):
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 30))
+        await until(lambda: _is(pending(async_redis), 0))
+    assert len({found.interaction_id for found in await events(async_redis)}) == 30
+
+
+async def test_a_pending_entry_that_was_trimmed_away_is_a_dead_letter_not_a_crash(async_redis: Any) -> None:
+    await publish(async_redis, "fine", "fine")
+    await create_group(async_redis, STREAMS.interactions)
+    gone, _ = await read(async_redis, consumer="dead")
+    await async_redis.xdel(STREAMS.interactions, gone.entry_id)
+    async with working(async_redis, Scripted()):
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+        await until(lambda: _is(pending(async_redis), 0))
+    assert [(letter.entry_id, letter.reason) for letter in await letters(async_redis)] == [
+        (gone.entry_id, Reason.DELETED)
+    ]
+
+
+async def test_an_entry_finished_twice_is_emitted_once(async_redis: Any) -> None:
+    await publish(async_redis, "fine")
+    await create_group(async_redis, STREAMS.interactions)
+    (entry,) = await read(async_redis)
+    delivery = Delivery(async_redis, STREAMS, dedupe_window_s=60)
+    result = Scored(entry.entry_id, event(0, {"trace.adherence": 1.0}))
+    assert await delivery.deliver([result]) == [Delivered.EMITTED]
+    assert await delivery.deliver([result, result]) == [Delivered.FINISHED_BEFORE] * 2
+    assert await async_redis.xlen(STREAMS.metrics) == 1
+
+
+async def test_a_lost_reply_is_repeated_without_a_second_event(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver, lost = Delivery.deliver, 0
+
+    async def losing(self: Delivery, results: Any) -> list[Delivered]:
+        nonlocal lost
+        outcomes = await deliver(self, results)
+        if lost < 3:
+            lost += 1
+            raise ConnectionError("reply lost")
+        return outcomes
+
+    monkeypatch.setattr(Delivery, "deliver", losing)
+    monkeypatch.setattr("ragtide_consumers.worker.RETRY_S", 0.01)
+    await publish(async_redis, *["fine"] * 20)
+    async with working(async_redis, Scripted()) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: _is(pending(async_redis), 0))
+        await until(lambda: _is(_count(worker), 20))
+    assert lost == 3
+    assert await async_redis.xlen(STREAMS.metrics) == 20
+
+
+async def _count(worker: LabelWorker) -> int:
+    return sum(worker.counts.values())
+
+
+async def test_stopping_hands_back_what_does_not_finish_in_the_grace_time(async_redis: Any) -> None:
+    await publish(async_redis, "wait", "fine")
+    async with working(async_redis, Scripted(), min_idle_s=600) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+    assert await pending(async_redis) == 1
+    other = Reclaimer(async_redis, STREAMS, consumer="other", min_idle_s=600)
+    claimed, _ = await other.claim(10)
+    assert len(claimed) == 1
+
+
+async def test_after_script_flush_results_are_still_delivered(async_redis: Any) -> None:
+    await publish(async_redis, "fine", "fine")
+    async with working(async_redis, Scripted()) as worker:
+        await worker.take(await read(async_redis, count=1))
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+        await async_redis.script_flush()
+        await worker.take(await read(async_redis, count=1))
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 2))
+
+
+async def test_a_group_is_created_at_the_first_entry_and_creating_it_again_is_fine(async_redis: Any) -> None:
+    await publish(async_redis, "fine")
+    await create_group(async_redis, STREAMS.interactions)
+    await create_group(async_redis, STREAMS.interactions)
+    assert len(await read(async_redis)) == 1
