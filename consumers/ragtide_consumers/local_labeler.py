@@ -1,8 +1,9 @@
 """The built-in labeler: deterministic, no key, no download. A means of ranking, trend and triage, not a verdict.
 
 It compares words (`overlap.py`) and turns overlaps into probabilities by three logistic functions of a few features.
-The coefficients were fitted to GPT-4's labels of 200 RAGBench rows and to answers swapped between them;
-`benchmarks/fit_local_labeler.py` does it again and prints how good they are by cross-validation. Relevance uses the response as a hint, although its definition does not.
+The coefficients were fitted to GPT-4's labels of 200 RAGBench rows, and to answers swapped between them, by
+`benchmarks/fit_local_labeler.py`, which also prints how good they are by cross-validation. Relevance uses the response
+as a hint, although its definition does not.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,133 @@
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.conditions import wait_until
+
+from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
+from ragtide_schemas import DATA_FIELD, Streams, partition_of
+
+STREAM = Streams("ragtide", 0).interactions
+
+
+def interaction(name: str = "i-1", **changes: Any) -> RagInteraction:
+    fields: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r", **changes}
+    return RagInteraction(interaction_id=name, **fields)
+
+
+def test_publishing_adds_one_entry_with_one_field(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        publication = producer.publish(interaction())
+    ((entry_id, fields),) = redis.xrange(STREAM)
+    assert (publication.added, publication.entry_id) == (True, entry_id.decode())
+    assert list(fields) == [DATA_FIELD]
+    assert RagInteraction.decode(fields[DATA_FIELD]) == interaction(occurred_at=_time(fields))
+
+
+def _time(fields: Any) -> Any:
+    return RagInteraction.decode(fields[DATA_FIELD]).occurred_at
+
+
+def test_the_same_id_again_adds_nothing_and_names_the_first_entry(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        first = producer.publish(interaction())
+        second = producer.publish(interaction(response="another"))
+    assert (second.added, second.entry_id) == (False, first.entry_id)
+    assert redis.xlen(STREAM) == 1
+
+
+def test_the_same_id_in_another_pipeline_is_another_interaction(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        assert producer.publish(interaction(pipeline="a")).added
+        assert producer.publish(interaction(pipeline="b")).added
+    assert redis.xlen(STREAM) == 2
+
+
+def test_after_the_window_an_id_is_new_again(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url, dedupe_window_s=0.05) as producer:
+        producer.publish(interaction())
+        wait_until(lambda: producer.publish(interaction()).added)
+    assert redis.xlen(STREAM) == 2
+
+
+def test_a_batch_keeps_its_order_beyond_one_round_trip(redis: Any, redis_url: str) -> None:
+    names = [f"i-{number}" for number in range(450)]
+    with InteractionProducer(redis_url) as producer:
+        publications = producer.publish_many(interaction(name) for name in names)
+    assert [publication.interaction_id for publication in publications] == names
+    stored = [RagInteraction.decode(fields[DATA_FIELD]).interaction_id for _, fields in redis.xrange(STREAM)]
+    assert stored == names
+
+
+async def test_many_tasks_publishing_one_id_add_one_entry(async_redis: Any, redis_url: str) -> None:
+    async with InteractionProducer(redis_url) as producer:
+        publications = await asyncio.gather(*(producer.apublish(interaction()) for _ in range(40)))
+    assert sum(publication.added for publication in publications) == 1
+    assert len({publication.entry_id for publication in publications}) == 1
+    assert await async_redis.xlen(STREAM) == 1
+
+
+async def test_one_producer_serves_both_kinds_of_code(async_redis: Any, redis_url: str) -> None:
+    async with InteractionProducer(redis_url) as producer:
+        assert (await producer.apublish_many([interaction("a"), interaction("b")]))[1].added
+        assert not producer.publish(interaction("a")).added
+    assert await async_redis.xlen(STREAM) == 2
+
+
+def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url, partitions=4, prefix="mine") as producer:
+        for number in range(20):
+            producer.publish(interaction(f"i-{number}", pipeline=f"p-{number}"))
+    for partition in range(4):
+        for _, fields in redis.xrange(Streams("mine", partition).interactions):
+            assert partition_of(RagInteraction.decode(fields[DATA_FIELD]).pipeline, 4) == partition
+    assert sum(redis.xlen(Streams("mine", partition).interactions) for partition in range(4)) == 20
+
+
+def test_an_interaction_too_large_for_one_entry_is_refused_and_its_batch_not_sent(redis: Any, redis_url: str) -> None:
+    large = interaction("large", documents=["x" * 900_000] * 6)
+    with InteractionProducer(redis_url) as producer, pytest.raises(InvalidEntryError, match="interaction large has"):
+        producer.publish_many([interaction("small"), large])
+    assert redis.xlen(STREAM) == 0
+
+
+def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
+    url = "redis://user:s3cret@127.0.0.1:1/0"
+    with InteractionProducer(url) as producer, pytest.raises(RedisUnavailable, match=r"127\.0\.0\.1:1") as caught:
+        producer.publish(interaction())
+    assert "s3cret" not in str(caught.value)
+
+
+def test_scripts_that_redis_forgot_are_sent_again(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        producer.publish(interaction("a"))
+        redis.script_flush()
+        assert producer.publish(interaction("b")).added
+
+
+def test_without_a_url_a_redis_of_this_machine_is_used_and_stopped() -> None:
+    with InteractionProducer() as producer:
+        assert producer.publish(interaction()).added
+    with InteractionProducer() as producer:
+        assert not producer.publish(interaction()).added
+
+
+def test_publishing_needs_none_of_the_service_libraries() -> None:
+    code = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"numpy", "scipy", "faststream", "typer", "rich", "structlog", "sentencex"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocked())
+from ragtide import InteractionProducer, RagInteraction, RedisUnavailable
+InteractionProducer("redis://127.0.0.1:1")
+try:
+    from ragtide import LocalLabeler
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'ragtide[service]'" in done.stdout
