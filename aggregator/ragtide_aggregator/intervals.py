@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite, log, sqrt
 from typing import Final
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ _STRATEGIES: Final[dict[str, Callable[[float, int, float, int | None, float | No
 
 
 def _z(confidence: float) -> float:
-    return float(norm.isf((1 - confidence) / 2))
+    return -float(ndtri((1 - confidence) / 2))
 
 
 def _check(

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import elementwise
 from scipy.special import gammainc, gammaln
 
 Floats = NDArray[np.float64]
@@ -57,6 +56,9 @@ def _boundary(v: Floats, alpha: float, v_opt: float) -> Floats:
     """
     if np.any(~(v >= 0)) or v_opt <= 0:
         raise ValueError("v and v_opt must be 0 or more, and positive: v is a sum of squares, v_opt a typical one")
+    # Imported late: it takes half of the start-up time of commands that compute no interval.
+    from scipy.optimize import elementwise  # noqa: PLC0415
+
     log_level = np.log(2 / alpha)
     # The closed approximation of the best rho for v_opt, at the whole alpha: it tunes the interval, not one side of it.
     rho = v_opt / (2 * np.log(1 / alpha) + np.log1p(2 * np.log(1 / alpha)))

@@ -1,0 +1,38 @@
+from importlib import import_module
+
+import pytest
+
+import ragtide
+
+CONTRACT = [
+    "RagInteraction",
+    "RetrievedDocument",
+    "MetricEvent",
+    "Estimate",
+    "Alert",
+    "InteractionProducer",
+    "AlertSubscriber",
+    "SentenceLabels",
+    "ClaimLabels",
+    "trace_metrics",
+    "interval",
+    "confidence_sequence",
+    "DriftDetector",
+]
+
+
+@pytest.mark.parametrize("name", [*CONTRACT, *ragtide.__all__])
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(ragtide, name) is not None
+    assert name in dir(ragtide)
+
+
+def test_the_list_of_names_and_their_homes_agree() -> None:
+    assert sorted(ragtide._HOME_OF) == sorted(name for name in ragtide.__all__ if name != "__version__")
+    for name, home in ragtide._HOME_OF.items():
+        assert name in import_module(home).__all__ if home != "ragtide_runtime.errors" else True
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = ragtide.Nothing

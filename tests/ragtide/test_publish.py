@@ -1,0 +1,41 @@
+import itertools
+
+import pytest
+
+from ragtide.cli import publish
+from ragtide_producers import Row
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.now += seconds
+
+
+@pytest.mark.parametrize("rate", [0.5, 3.0, 40.0, 1000.0])
+def test_a_rate_is_kept(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
+    clock = Clock()
+    monkeypatch.setattr(publish, "time", clock)
+    sent, count = 0, 200
+    for batch in publish.paced((Row(line) for line in range(count)), rate):
+        # Never ahead of the rate by more than the batch that is being sent.
+        assert sent <= rate * (clock.now - 100.0) + 1e-6
+        sent += len(batch)
+    assert sent == count
+    assert clock.now - 100.0 == pytest.approx(count / rate, abs=0.06 + 1 / rate)
+
+
+def test_without_a_rate_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(publish, "time", clock)
+    rows = list(itertools.chain.from_iterable(publish.paced((Row(line) for line in range(450)), None)))
+    assert [row.line for row in rows] == list(range(450))
+    assert clock.now == 100.0
