@@ -91,7 +91,7 @@ async def raw_aggregate(redis: Any) -> None:
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a condition."""
     while not await condition():
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.02)
 
 
 async def one_round(redis: Any, settings: Settings, url: str, rows: list[RagInteraction]) -> dict[str, float]:

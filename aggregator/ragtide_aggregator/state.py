@@ -75,6 +75,7 @@ class AggregatorState:
         self._detectors = DetectorTable()
         self.rows: list[Row] = []
         self._index: dict[EstimateKey, int] = {}
+        self._known_rows: dict[tuple[object, ...], list[int]] = {}
         self._changed: set[int] = set()
         self._alerts: list[Alert] = []
         self._gone: list[str] = []
@@ -95,7 +96,7 @@ class AggregatorState:
         observations = _observations(event)
         time_ms = to_milliseconds(event.occurred_at)
         scopes = (None, *segment_values(event)) if self._options.segments else (None,)
-        rows = [self._row(event, segment, metric) for segment in scopes for metric in observations]
+        rows = self._rows_of(event, scopes, tuple(observations))
         values = list(observations.values()) * len(scopes)
         self.moments.update(np.array(rows, dtype=np.intp), np.array(values))
         for row in rows:
@@ -133,6 +134,17 @@ class AggregatorState:
         record.updated_ms = max(record.updated_ms, time_ms)
         record.population_size = event.population_size or record.population_size
         self._changed.add(row)
+
+    def _rows_of(self, event: MetricEvent, scopes: tuple[str | None, ...], metrics: tuple[str, ...]) -> list[int]:
+        # Events of one pipeline and segment touch the same rows again and again.
+        seen = (
+            event.pipeline, event.run, scopes, event.profile, event.labeler, event.labeler_version, metrics
+        )  # fmt: skip
+        rows = self._known_rows.get(seen)
+        if rows is None:
+            rows = [self._row(event, segment, metric) for segment in scopes for metric in metrics]
+            self._known_rows[seen] = rows
+        return rows
 
     def _row(self, event: MetricEvent, segment: str | None, metric: str) -> int:
         key = EstimateKey(
