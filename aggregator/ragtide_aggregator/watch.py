@@ -240,8 +240,8 @@ class Watch:
             f"{self._subject()} {'fell' if self._movement == 'fall' else 'rose'}: mean "
             f"{self._unscaled(alarm.change_mean):.3f} over the last {alarm.change_n} interactions, since about "
             f"{began:%Y-%m-%d %H:%M:%S} UTC; {limit} {self._unscaled(self._baseline):.3f}. "
-            f"Without a change such an alarm comes at most once in {self._rule.run_length:,.0f} on average."
-            + (f" Meaning: {definition.meaning}" if definition else "")
+            f"Without a change such an alarm comes at most once in {self._rule.run_length:,.0f} interactions, "
+            "on average." + (f" Meaning: {definition.meaning}" if definition else "")
         )
 
     def to_bytes(self) -> bytes:

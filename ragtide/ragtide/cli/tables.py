@@ -15,7 +15,7 @@ from .reading import StoredLetter
 BAR_WIDTH = 28
 """Characters of an interval's bar."""
 
-NARROW = 120
+NARROW = 140
 """Columns of a terminal below which bars are shorter and lines of recent means left out."""
 
 NARROW_BAR_WIDTH = 14

@@ -1,0 +1,96 @@
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from ragtide import RagInteraction
+from ragtide.cli.app import cli
+from ragtide_runtime.redis_binary import find_redis_server
+from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings_table import settings_table
+from ragtide_schemas import DATA_FIELD, Reason, Streams
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[Any]:
+    return [
+        pytest.param(text, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, (found, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+        if found == language
+    ]
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_in_the_documentation_runs(code: str) -> None:
+    exec(compile(code, "documentation", "exec"), {})
+
+
+@pytest.mark.parametrize("text", blocks("sh"))
+def test_redis_cli_in_the_documentation_publishes_an_interaction(text: str, redis: Any, redis_url: str) -> None:
+    program, *arguments = shlex.split(text)
+    assert program == "redis-cli"
+    redis_cli = find_redis_server().path.with_name("redis-cli")
+    subprocess.run([redis_cli, "-s", redis_url.removeprefix("unix://"), *arguments], check=True, capture_output=True)
+    ((entry_id, fields),) = redis.xrange(Streams("ragtide", 0).interactions)
+    assert RagInteraction.from_entry(entry_id.decode(), fields[DATA_FIELD]).pipeline == "shop"
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_toml_in_the_documentation_is_a_settings_file(text: str) -> None:
+    assert Settings(**tomllib.loads(text)).alerts
+
+
+def test_the_table_of_settings_is_the_settings() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings_table prints"
+
+
+def test_every_reason_of_a_dead_letter_is_documented() -> None:
+    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    assert [reason for reason in Reason if f"| `{reason}` |" not in page] == []
+
+
+def test_every_command_that_is_named_exists() -> None:
+    known = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CHANGELOG.md"])
+    named = set(re.findall(r"`ragtide ([a-z][a-z-]+)", text))
+    assert named <= known
+    assert {"demo", "up", "worker", "aggregator", "publish", "watch", "estimates", "alerts", "doctor"} <= known
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    known = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
+    services = compose["services"]
+    assert "--appendonly" in services["redis"]["command"]
+    assert services["worker"]["deploy"]["replicas"] >= 2
+    for name in ("worker", "aggregator"):
+        assert services[name]["command"] == [name]
+        assert name in known
+        check = services[name]["healthcheck"]["test"]
+        assert check == ["CMD", "ragtide", "doctor", "--role", name]
+        assert services[name]["depends_on"]["redis"]["condition"] == "service_healthy"
+    assert "healthcheck" in services["redis"]
+
+
+def test_what_is_checked_before_a_commit_is_what_ci_checks() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    assert {hook["entry"].split()[0].rpartition("/")[2] for hook in hooks} == {"ruff", "mypy", "lint-imports"}
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
