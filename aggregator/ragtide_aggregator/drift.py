@@ -213,7 +213,7 @@ class DriftDetector:
     >>> detector = DriftDetector(baseline=0.85, direction="fall", run_length=10_000)
     >>> detector.update([1.0, 1.0, 0.0, 1.0])
     >>> detector.update([0.0] * 20)
-    5
+    6
     """
 
     def __init__(

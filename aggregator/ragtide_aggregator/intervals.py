@@ -104,8 +104,9 @@ def interval(
 
     Raises: ValueError for an argument out of its range; the message names it and the remedy.
 
-    >>> interval("wilson", mean=0.9, n=50, population=400)
-    Interval(estimate=0.9, lower=0.750984881483789, upper=0.9641041364193046)
+    >>> seen = interval("wilson", mean=0.9, n=50, population=400)
+    >>> round(seen.lower, 3), round(seen.upper, 3)
+    (0.795, 0.954)
     """
     lowest, highest = value_range
     _check(

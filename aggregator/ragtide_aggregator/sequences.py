@@ -35,7 +35,7 @@ def confidence_sequence(
     Source: Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2), Theorem 4.
 
     >>> confidence_sequence("running", [1.0] * 200)[-1].round(2).tolist()
-    [0.95, 1.0]
+    [0.97, 1.0]
     """
     if name not in SEQUENCES:
         raise ValueError(f"sequence {name!r} is unknown: use one of {', '.join(SEQUENCES)}")

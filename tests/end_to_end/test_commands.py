@@ -144,7 +144,7 @@ def test_alerts_are_followed_as_they_come(redis: Any, redis_url: str, tmp_path: 
         alert = json.loads(follower.stdout.readline())
         assert (alert["pipeline"], alert["status"]) == ("shop", "firing")
         follower.send_signal(signal.SIGINT)
-        assert follower.wait(20) in {0, 130}
+        assert follower.wait(20) == 0
     listed = [json.loads(line) for line in command(redis_url, "alerts", "--json").stdout.splitlines()]
     assert alert["alert_id"] in {one["alert_id"] for one in listed}
     assert "FIRING" in command(redis_url, "alerts", "--firing").stdout

@@ -32,7 +32,7 @@ from . import demo as demonstration
 from .doctor import Finding, examine, examine_role
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, read_estimates, retry_dead_letters
-from .roles import aggregate, until_signal, work
+from .roles import aggregate, cancelled_by_signal, until_signal, work
 from .tables import alert_panel, alerts_view, dead_letters_table, estimates_table
 from .watch import Screen
 from .watch import watch as watch_screen
@@ -251,12 +251,9 @@ def watch(
             await screen.refresh()
             out.print(screen.render(out.width))
         else:
-            await watch_screen(out, screen, interval_s=interval)
+            await cancelled_by_signal(watch_screen(out, screen, interval_s=interval))
 
-    try:
-        _with_redis(settings, body)
-    except KeyboardInterrupt:
-        return
+    _with_redis(settings, body)
 
 
 @cli.command()
@@ -282,10 +279,8 @@ def alerts(
                     show(alert)
 
     if follow:
-        try:
-            asyncio.run(tail())
-        except KeyboardInterrupt:
-            return
+        asyncio.run(cancelled_by_signal(tail()))
+        return
     found = _with_redis(settings, lambda redis, _: read_alerts(redis, settings))
     found = [alert for alert in found if alert.status == "firing" or not firing]
     if as_json:

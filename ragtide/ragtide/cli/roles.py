@@ -4,8 +4,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
@@ -61,21 +61,35 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
         await redis.aclose()
 
 
-async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Run roles together until SIGTERM or SIGINT; a second signal ends the process at once."""
+@contextmanager
+def on_signal(action: Callable[[], object]) -> Iterator[None]:
+    """Do something at the first SIGTERM or SIGINT; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
 
-    def ask_to_stop(number: signal.Signals) -> None:
+    def act(number: signal.Signals) -> None:
         loop.remove_signal_handler(number)
-        stop.set()
+        action()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ask_to_stop, number)
+        loop.add_signal_handler(number, act, number)
     try:
-        await together(*roles, stop=stop)
+        yield
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Run roles together until SIGTERM or SIGINT, and let them stop properly."""
+    with on_signal(stop.set):
+        await together(*roles, stop=stop)
+
+
+async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
+    """Run something that has no end of its own until SIGTERM or SIGINT."""
+    task = asyncio.ensure_future(endless)
+    with on_signal(task.cancel), suppress(asyncio.CancelledError):
+        await task
 
 
 async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
