@@ -10,6 +10,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.tasks import end
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, Reason, Streams, utc_now
 
 from .delivery import Delivered, Delivery, Refused, Scored
@@ -66,15 +67,15 @@ class LabelWorker:
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
         delivering, reclaiming = self._loops
-        await _cancel(reclaiming)
+        await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
             _, unfinished = await asyncio.wait(self._working.values(), timeout=grace_s)
         for task in unfinished:
-            await _cancel(task)
+            await end(task)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._results.join(), grace_s)
-        await _cancel(delivering)
+        await end(delivering)
         handed_back = 0
         # What FastStream had read when it was stopped never reached us, yet it is ours.
         with suppress(RedisError):
@@ -236,9 +237,3 @@ class LabelWorker:
                 await self.take(entries)
             if scanned:
                 await asyncio.sleep(pause_s)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

@@ -21,6 +21,7 @@ from ragtide_producers import InteractionProducer
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.tasks import end
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
 from .reading import partitions
@@ -201,8 +202,7 @@ async def _drawn(screen: Screen, out: Console, *, wanted: bool) -> AsyncIterator
         try:
             yield
         finally:
-            drawing.cancel()
-            await asyncio.gather(drawing, return_exceptions=True)
+            await end(drawing)
             live.update(Text(), refresh=True)
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
@@ -16,6 +16,7 @@ from ragtide_consumers.local_labeler import LocalLabeler
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.tasks import end
 from ragtide_schemas import Streams
 
 
@@ -87,9 +88,13 @@ async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -
 
 async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
     """Run something that has no end of its own until SIGTERM or SIGINT."""
-    task = asyncio.ensure_future(endless)
-    with on_signal(task.cancel), suppress(asyncio.CancelledError):
-        await task
+    task, stop = asyncio.ensure_future(endless), asyncio.Event()
+    task.add_done_callback(lambda _: stop.set())
+    with on_signal(stop.set):
+        await stop.wait()
+    if task.done():
+        task.result()
+    await end(task)
 
 
 async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
