@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from tests.conditions import wait_until
 from tests.end_to_end.roles import (
     STREAMS,
+    command,
     dead_letters,
     estimates,
     interactions,
@@ -20,7 +22,7 @@ from tests.end_to_end.roles import (
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import DEFAULT_RULES
-from ragtide_schemas import DATA_FIELD, MetricEvent
+from ragtide_schemas import DATA_FIELD, MetricEvent, Streams
 
 
 def publish(url: str, batch: list[RagInteraction]) -> None:
@@ -156,3 +158,24 @@ def aggregated(redis: Any) -> int:
     """Return how many metric events the checkpoint holds."""
     position = redis.hget(STREAMS.checkpoint, "position")
     return 0 if position is None else len(redis.xrange(STREAMS.metrics, max=position.decode()))
+
+
+def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    spread = {"RAGTIDE_PARTITIONS": "3"}
+    published = [
+        one.model_copy(update={"pipeline": f"pipeline-{number % 12}"}) for number, one in enumerate(interactions(120))
+    ]
+    with InteractionProducer(redis_url, partitions=3) as producer:
+        producer.publish_many(published)
+    used = [partition for partition in range(3) if redis.xlen(Streams("ragtide", partition).interactions)]
+    assert used == [0, 1, 2]
+
+    def adherence() -> list[int]:
+        found = json.loads(command(redis_url, "estimates", "--json", extra=spread).stdout)
+        return [e["n"] for e in found if e["metric"] == "trace.adherence" and e["segment"] is None]
+
+    with running("up", redis_url, tmp_path / "up.log", spread):
+        wait_until(lambda: sum(adherence()) == 120, 60)
+    assert adherence() == [10] * 12
