@@ -5,6 +5,7 @@ Annals of Statistics 49(2): Theorem 4 (empirical-Bernstein sequence for bounded 
 mixture boundary of Proposition 9.
 """
 
+from math import isfinite, log, log1p
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,8 @@ FIRST_GUESS: Final = 0.5
 """What the first value is predicted to be; every later one is predicted by the mean before it."""
 
 _STIRLING_FROM = 1e3
+_SERIES_BELOW = 0.01
+_ROUNDS = 100
 
 
 def running_interval(
@@ -40,54 +43,81 @@ def running_interval(
     Assumes: each value lies in [0, 1]; nothing about independence or a constant mean.
     Raises: ValueError unless 0 < confidence < 1, every n >= 1, every v >= 0 and v_opt > 0.
     """
-    means, ns, vs = (np.asarray(array, dtype=np.float64) for array in (mean, n, v))
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
-    if np.any(ns < 1):
-        raise ValueError("n holds a value below 1: an interval needs at least one observation")
-    half_width = _boundary(vs, 1 - confidence, v_opt) / ns
+    means = np.asarray(mean, dtype=np.float64)
+    half_width = running_half_width(n, v, confidence=confidence, v_opt=v_opt)
     return np.clip(means - half_width, 0.0, 1.0), np.clip(means + half_width, 0.0, 1.0)
 
 
-def _boundary(v: Floats, alpha: float, v_opt: float) -> Floats:
-    """Return u(v): a sum of deviations with intrinsic time v stays below it at all times but for alpha / 2.
+def running_half_width(n: ArrayLike, v: ArrayLike, *, confidence: float, v_opt: float = V_OPT) -> Floats:
+    """Return u(v) / n with alpha / 2 on each side, before any clamping; arguments as in `running_interval`."""
+    ns = np.asarray(n, dtype=np.float64)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    if not np.all(ns >= 1):
+        raise ValueError("n holds a value below 1: an interval needs at least one observation")
+    return np.asarray(boundary(v, alpha_side=(1 - confidence) / 2, v_opt=v_opt) / ns)
 
-    Raises: ValueError unless every v >= 0 and v_opt > 0.
+
+def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats:
+    """Return u(v): a sum of deviations with intrinsic time v stays below it at all times but for `alpha_side`.
+
+    It is where the log of the gamma-exponential mixture reaches log(1 / alpha_side). That log is convex and rising in
+    the sum, so Newton's steps, wherever they begin, descend to the root from above after the first.
+
+    Args:
+        v: intrinsic times, 0 or more.
+        alpha_side: probability of ever crossing, in (0, 1/2): one side's half of alpha.
+        v_opt: intrinsic time at which the boundary is tightest, positive.
+
+    Raises: ValueError unless every v is finite and 0 or more, v_opt finite and positive, and 0 < alpha_side < 1/2.
+    Source: Howard et al. (2021), Proposition 9, for c = 1; v_opt as in Proposition 3, in closed approximation.
     """
-    if np.any(~(v >= 0)) or v_opt <= 0:
-        raise ValueError("v and v_opt must be 0 or more, and positive: v is a sum of squares, v_opt a typical one")
-    # Imported late: it takes half of the start-up time of commands that compute no interval.
-    from scipy.optimize import elementwise  # noqa: PLC0415
+    vs = np.asarray(v, dtype=np.float64)
+    if not np.all((vs >= 0) & np.isfinite(vs)):
+        raise ValueError("v holds a value that is not 0 or more: it is a sum of squares")
+    if not (v_opt > 0 and isfinite(v_opt)):
+        raise ValueError(f"v_opt is {v_opt}: give a positive intrinsic time, such as {V_OPT:g}")
+    if not 0 < alpha_side < 0.5:
+        raise ValueError(f"alpha_side is {alpha_side}: give one side's half of alpha, such as 0.025")
+    log_level = -log(alpha_side)
+    # Tuned at the whole alpha: it is the interval that shall be tightest, not one side of it.
+    log_tuned = -2 * log(2 * alpha_side)
+    rho = v_opt / (log_tuned + log1p(log_tuned))
+    s = np.sqrt(2 * (vs + rho) * log_level) + log_level  # Bernstein's boundary at one fixed time: the right size
+    for number in range(_ROUNDS):
+        log_mixture, slope = _log_mixture(s, vs, rho)
+        step = (log_mixture - log_level) / slope
+        s -= step
+        # From the second round on the steps go down; one that does not is rounding.
+        if number and np.all(step <= 1e-13 * s):
+            break
+    return np.asarray(s)
 
-    log_level = np.log(2 / alpha)
-    # The closed approximation of the best rho for v_opt, at the whole alpha: it tunes the interval, not one side of it.
-    rho = v_opt / (2 * np.log(1 / alpha) + np.log1p(2 * np.log(1 / alpha)))
-    lowest = np.zeros_like(v)
-    # Bernstein's boundary at a fixed time, twice as wide, is above the mixture's root or a few doublings below it.
-    highest = 2 * (np.sqrt(2 * (v + rho) * log_level) + log_level)
-    while np.any(short := _log_mixture(highest, v, rho) < log_level):
-        highest = np.where(short, 2 * highest, highest)
-    found = elementwise.find_root(lambda s, t: _log_mixture(s, t, rho) - log_level, (lowest, highest), args=(v,))
-    return np.asarray(found.x, dtype=np.float64)
 
-
-def _log_mixture(s: Floats, v: Floats, rho: float) -> Floats:
-    """Return the logarithm of the gamma-exponential mixture supermartingale (c = 1) at sum s and intrinsic time v.
+def _log_mixture(s: Floats, v: Floats, rho: float) -> tuple[Floats, Floats]:
+    """Return the log of the gamma-exponential mixture (c = 1) at sum s and intrinsic time v, and its slope in s.
 
     Written with the difference of the two gamma arguments, so that it stays exact when v is in the billions.
     """
     shape = v + rho
-    excess = s / shape
-    leading = -_stirling_rest(rho) - np.log(gammainc(rho, rho))
-    return np.asarray(
-        leading + _stirling_rest(shape) + s - shape * np.log1p(excess) + np.log(gammainc(shape, shape + s))
-    )
+    rest = _stirling_rest(shape)
+    gained = shape * _minus_log1p(s / shape)
+    below = gammainc(shape, shape + s)
+    leading = -_stirling_rest(np.asarray(rho)) - np.log(gammainc(rho, rho))
+    density = np.exp(-rest - gained) / (shape + s)
+    return leading + rest + gained + np.log(below), s / (shape + s) + density / below
 
 
-def _stirling_rest(a: ArrayLike) -> Floats:
+def _minus_log1p(x: Floats) -> Floats:
+    """Return x - log(1 + x) for x >= 0, also where the two cancel."""
+    small = np.minimum(x, _SERIES_BELOW)
+    series = small**2 * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
+    return np.where(x < _SERIES_BELOW, series, x - np.log1p(x))
+
+
+def _stirling_rest(a: Floats) -> Floats:
     """Return log Gamma(a) - a log(a) + a."""
-    a = np.asarray(a, dtype=np.float64)
     large = np.maximum(a, _STIRLING_FROM)
     series = 0.5 * np.log(2 * np.pi / large) + 1 / (12 * large) - 1 / (360 * large**3)
     small = np.minimum(a, _STIRLING_FROM)
-    return np.asarray(np.where(a >= _STIRLING_FROM, series, gammaln(small) - small * np.log(small) + small))
+    return np.where(a >= _STIRLING_FROM, series, gammaln(small) - small * np.log(small) + small)

@@ -57,16 +57,17 @@ class LabelWorker:
         self._slots = asyncio.Semaphore(concurrency)
         self._results: asyncio.Queue[tuple[StreamEntry, Scored | Refused]] = asyncio.Queue()
         self._working: dict[str, asyncio.Task[None]] = {}
-        self._loops: list[asyncio.Task[None]] = []
+        self.loops: list[asyncio.Task[None]] = []
+        """Tasks that run until `stop`; one that ends before has failed."""
         self.counts: Counter[str] = Counter()
 
     def start(self) -> None:
         """Start handing over results and looking for abandoned entries."""
-        self._loops = [asyncio.create_task(self._deliver_loop()), asyncio.create_task(self._reclaim_loop())]
+        self.loops = [asyncio.create_task(self._deliver_loop()), asyncio.create_task(self._reclaim_loop())]
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
-        delivering, reclaiming = self._loops
+        delivering, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
@@ -98,6 +99,10 @@ class LabelWorker:
         except asyncio.CancelledError:
             self._release(entry)
             raise
+        except Exception:
+            # A mistake of ours: the entry stays pending, and after its last delivery is a dead letter.
+            log.exception("working on an entry failed", entry_id=entry.entry_id)
+            result = None
         if result is None:
             self._release(entry)
         else:

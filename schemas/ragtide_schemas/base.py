@@ -138,6 +138,12 @@ def _json_type(value: object) -> str:
     return names.get(type(value), "number")
 
 
+ERRORS_TOLD = 10
+"""Errors of one payload that are told in words."""
+
+SHOWN_CHARS = 60
+"""Characters of a field's name, and of its value, that are shown."""
+
 _REMEDIES = {
     "extra_forbidden": "is not a field of this schema: correct its name or move it into metadata",
     "finite_number": "must be a finite number: leave the value out when it is unknown",
@@ -163,25 +169,24 @@ def describe(error: ValidationError) -> str:
     """Return a validation error in one line: each field, what is wrong with its value, and what to do."""
     details = error.errors(include_url=False)
     # A list with a bad item is also reported as too short; the item's own error says it all.
-    fields = [detail["loc"] for detail in details]
-    return "; ".join(
-        _describe_one(detail)
-        for detail in details
-        if not any(
-            len(field) > len(detail["loc"]) > 0 and field[: len(detail["loc"])] == detail["loc"] for field in fields
-        )
-    )
+    blamed = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
+    told = [_describe_one(detail) for detail in details if detail["loc"] not in blamed]
+    more = f"; and {len(told) - ERRORS_TOLD} more" if len(told) > ERRORS_TOLD else ""
+    return "; ".join(told[:ERRORS_TOLD]) + more
 
 
 def _describe_one(detail: ErrorDetails) -> str:
-    field, kind = ".".join(str(part) for part in detail["loc"]), detail["type"]
+    field, kind = _shortened(".".join(str(part) for part in detail["loc"])), detail["type"]
     message = detail["msg"].removeprefix("Value error, ")
     if not field:  # a rule about several fields, whose message names them
         return message
     if kind == "missing":
         return f"{field} {_REMEDIES[kind]}"
-    value = repr(detail["input"])
-    shown = value if len(value) <= 60 else f"{value[:57]}..."
+    shown = _shortened(repr(detail["input"]))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
         return f"schema_version {shown} is not known here (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older one"
     return f"{field} {_REMEDIES.get(kind, message[:1].lower() + message[1:])} (got {shown})"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

@@ -179,3 +179,15 @@ def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
     with running("up", redis_url, tmp_path / "up.log", spread):
         wait_until(lambda: sum(adherence()) == 120, 60)
     assert adherence() == [10] * 12
+
+
+def test_workers_go_on_after_somebody_flushed_redis(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    with running("up", redis_url, tmp_path / "up.log"):
+        publish(redis_url, interactions(20))
+        wait_for_events(redis, 20)
+        redis.flushall()
+        publish(redis_url, interactions(30))
+        wait_for_events(redis, 30)
+        wait_for_aggregation(redis)
+        found = [e for e in estimates(redis_url) if e["metric"] == "trace.adherence" and e["segment"] is None]
+        assert [e["n"] for e in found] == [30]

@@ -139,6 +139,14 @@ def test_bad_input_is_refused_with_field_value_and_remedy(payload: bytes, reason
     assert len(error.detail) < 500
 
 
+def test_however_much_is_wrong_the_message_stays_readable() -> None:
+    many = refused(with_(**{f"unknown_{number}": number for number in range(5000)})).detail
+    assert "unknown_0 is not a field" in many
+    assert many.endswith("and 4990 more")
+    assert len(refused(with_(**{"x" * 1_000_000: 1})).detail) < 500
+    assert len(refused(with_(documents=["x" * 2_000_000] * 2)).detail) < 500
+
+
 def test_every_missing_field_is_named() -> None:
     detail = refused(b"{}").detail
     for name in ("pipeline", "question", "documents", "response"):
