@@ -1,6 +1,7 @@
 """Fixtures for every test: a real Redis, and an environment without settings of this machine."""
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ import pytest
 
 from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
+
+# A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

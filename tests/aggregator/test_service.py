@@ -106,6 +106,19 @@ async def test_an_owner_whose_lease_was_taken_writes_nothing_more(async_redis: A
     assert await async_redis.hgetall(STREAMS.checkpoint) == before
 
 
+async def test_a_stale_owner_is_refused_even_if_the_new_one_has_not_written_yet(async_redis: Any) -> None:
+    committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
+    old = await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()
+    await async_redis.delete(STREAMS.lease)
+    new = await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()
+    assert old is not None
+    assert new is not None
+    with pytest.raises(LeaseLostError):
+        await committer.commit(Step(before="0-0", after="1-0", rows={"estimate:a": b"1"}), old)
+    assert await async_redis.exists(STREAMS.checkpoint) == 0
+    await committer.commit(Step(before="0-0", after="1-0"), new)
+
+
 async def test_a_step_sent_twice_is_written_once(async_redis: Any) -> None:
     committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
     token = await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()

@@ -85,9 +85,10 @@ def test_a_learned_baseline_is_on_the_lenient_side_of_the_mean() -> None:
 @pytest.mark.parametrize("every", [1, 7, 50])
 def test_restarting_from_checkpoints_changes_neither_alerts_nor_bits(every: int) -> None:
     rules = (THRESHOLD, DRIFT, GIVEN)
-    quiet = [alert.encode() for alert in run(rules, FALL_AND_BACK)]
-    assert len(quiet) == 6
-    assert [alert.encode() for alert in run(rules, FALL_AND_BACK, restart_every=every)] == quiet
+    events = [*FALL_AND_BACK, *adherence(beta(0.5, 100, 5), first=800)]
+    quiet = [alert.encode() for alert in run(rules, events)]
+    assert len(quiet) == 9
+    assert [alert.encode() for alert in run(rules, events, restart_every=every)] == quiet
 
 
 def test_a_checkpoint_of_changed_rows_is_the_state_to_the_bit() -> None:

@@ -21,6 +21,10 @@ FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COM
 """Settings with which the roles notice a dead colleague within a second."""
 
 
+READY = (b"worker started", b"owner of the partition", b"standing by")
+"""What a role says when it has started."""
+
+
 def environment(url: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a role: this one's, a Redis, and what is given."""
     return {**os.environ, "RAGTIDE_REDIS_URL": url, **FAST, **(extra or {})}
@@ -43,9 +47,12 @@ def running(
     role: str, url: str, log: Path, extra: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a role for the body of a `with`, then stop it as an operator does; it must end well."""
+    before = log.stat().st_size if log.exists() else 0
     process = start(role, url, log, extra)
     try:
         yield process
+        # A process that is still starting does not hear SIGTERM as a request yet.
+        wait_until(lambda: process.poll() is not None or any(word in log.read_bytes()[before:] for word in READY))
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, log.read_text()
     finally:

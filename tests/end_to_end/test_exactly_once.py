@@ -22,6 +22,7 @@ from tests.end_to_end.roles import (
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import DEFAULT_RULES
+from ragtide_runtime.stream_reads import order
 from ragtide_schemas import DATA_FIELD, MetricEvent, Streams
 
 
@@ -132,15 +133,19 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
         )
         for number, interaction in enumerate(good)
     ]
-    publish(redis_url, good + worse)
+    everything = good + worse
+    # Small steps, so that there is a middle to be killed in.
+    small = {"RAGTIDE_AGGREGATOR_BATCH": "10", "RAGTIDE_COMMIT_INTERVAL_S": "0"}
     with running("worker", redis_url, tmp_path / "worker.log"):
-        for kills in range(4):
-            victim = start("aggregator", redis_url, tmp_path / "aggregator.log")
-            wanted = 300 * (kills + 1)
-            wait_until(lambda wanted=wanted: aggregated(redis) >= wanted)  # type: ignore[misc]
+        for begin in range(0, len(everything), 400):
+            publish(redis_url, everything[begin : begin + 400])
+            wait_for_events(redis, begin + 400)
+            events = [order(entry_id.decode()) for entry_id, _ in redis.xrange(STREAMS.metrics)]
+            victim = start("aggregator", redis_url, tmp_path / "aggregator.log", small)
+            wait_until(lambda wanted=events[begin + 50]: aggregated(redis) >= wanted)  # type: ignore[misc]
             kill(victim)
+            assert aggregated(redis) < events[-1], "the aggregator had finished before it was killed"
         with running("aggregator", redis_url, tmp_path / "aggregator.log"):
-            wait_for_events(redis, len(good + worse))
             wait_for_aggregation(redis)
     quiet = AggregatorState(StateOptions(rules=DEFAULT_RULES))
     alerts = []
@@ -154,10 +159,10 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
     assert alerts, "the answers got worse, so at least one alert must have fired"
 
 
-def aggregated(redis: Any) -> int:
-    """Return how many metric events the checkpoint holds."""
+def aggregated(redis: Any) -> tuple[int, int]:
+    """Return the last metric event in the checkpoint, as what entry ids are ordered by."""
     position = redis.hget(STREAMS.checkpoint, "position")
-    return 0 if position is None else len(redis.xrange(STREAMS.metrics, max=position.decode()))
+    return (0, 0) if position is None else order(position.decode())
 
 
 def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
