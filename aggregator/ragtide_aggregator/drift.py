@@ -255,9 +255,12 @@ class DriftDetector:
 
         The detector then starts again, and the values after that index are not taken: pass them in the next call.
 
-        Raises: ValueError for a value that is not finite or outside the value range; nothing is added then.
+        Raises: ValueError for a value that is not finite or outside the value range, or values that are not one list;
+            nothing is added then.
         """
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        if array.ndim != 1:
+            raise ValueError(f"values has {array.ndim} dimensions: give one number or one list of numbers")
         wrong = np.flatnonzero(~((array >= self._lowest) & (array <= self._highest)))
         if wrong.size:
             raise ValueError(

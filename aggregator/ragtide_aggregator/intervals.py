@@ -11,6 +11,9 @@ from typing import Final
 
 from scipy.special import ndtri
 
+_ROUNDING: Final = 1e-9
+"""How far, in widths of the range, a mean may lie outside by rounding: three times 0.1 is 0.30000000000000004."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -126,17 +129,21 @@ def interval(
         mean = total / n
         strategy = "normal" if strategy == "wilson" else strategy
     assert mean is not None  # noqa: S101 - for the type checker: one of the two is given
-    if not lowest <= mean <= highest:
-        raise ValueError(f"mean is {mean}, outside value_range {lowest} to {highest}: correct one of them")
     width = highest - lowest
     scaled_mean = (mean - lowest) / width
+    if not -_ROUNDING <= scaled_mean <= 1 + _ROUNDING:
+        given = f"mean is {mean}" if total is None else f"total is {total}, a mean of {mean} over {n} values"
+        raise ValueError(f"{given}, outside value_range {lowest} to {highest}: correct one of them")
+    scaled_mean = min(max(scaled_mean, 0.0), 1.0)
+    mean = min(max(mean, lowest), highest)
     scaled_variance = None if variance is None else variance / width**2
     lower, upper = _STRATEGIES[strategy](scaled_mean, n, confidence, population, scaled_variance)
     factor = 1 if total is None else population or 1
+    # Rounding must not put the estimate outside of its own interval.
     return Interval(
         estimate=factor * mean,
-        lower=factor * (lowest + width * min(max(lower, 0.0), 1.0)),
-        upper=factor * (lowest + width * min(max(upper, 0.0), 1.0)),
+        lower=factor * min(lowest + width * max(lower, 0.0), mean),
+        upper=factor * max(lowest + width * min(upper, 1.0), mean),
     )
 
 
@@ -193,11 +200,15 @@ def _check(
         raise ValueError(f"strategy {strategy!r} is unknown: use one of {', '.join(_STRATEGIES)}")
     if not (isfinite(lowest) and isfinite(highest) and lowest < highest):
         raise ValueError(f"value_range is {lowest} to {highest}: give a finite lowest and a higher highest value")
-    if n < 1:
-        raise ValueError(f"n is {n}: an interval needs at least one value; with none, everything is possible")
+    if not (n >= 1 and float(n).is_integer()):
+        raise ValueError(
+            f"n is {n}: an interval needs a whole number of values, at least one; with none, everything is possible"
+        )
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
-    if population is not None and population < n:
-        raise ValueError(f"population is {population} and n is {n}: no more than all can have been seen")
+    if population is not None and not (population >= n and float(population).is_integer()):
+        raise ValueError(
+            f"population is {population} and n is {n}: give the whole number of all values, of which n were seen"
+        )
     if variance is not None and not 0 <= variance < float("inf"):
         raise ValueError(f"variance is {variance}: give a finite sample variance of 0 or more, or None")

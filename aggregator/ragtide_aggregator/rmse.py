@@ -1,16 +1,15 @@
 """Root mean squared error and what is derived from it. Source: docs/statistics.md, "Error against truth"."""
 
 from collections.abc import Sequence
-from math import sqrt
+from math import inf, sqrt
 
 
 def rmse(mean_squared_error: float) -> float:
     """Return the root of a mean squared error; increasing, so it maps the ends of an interval as well.
 
-    Raises: ValueError if it is negative.
+    Raises: ValueError if it is negative or not finite.
     """
-    if mean_squared_error < 0:
-        raise ValueError(f"mean_squared_error is {mean_squared_error}: a mean of squares is 0 or more")
+    _check(mean_squared_error)
     return sqrt(mean_squared_error)
 
 
@@ -20,13 +19,20 @@ def aggregated_rmse(mean_squared_errors: Sequence[float]) -> float:
     >>> aggregated_rmse([0.09, 0.16])
     0.3535533905932738
 
-    Raises: ValueError if there are none, or their sum is negative.
+    Raises: ValueError if there are none, or one is negative or not finite.
     """
     if not mean_squared_errors:
         raise ValueError("mean_squared_errors is empty: give at least one metric's")
+    for mean_squared_error in mean_squared_errors:
+        _check(mean_squared_error)
     return rmse(sum(mean_squared_errors) / len(mean_squared_errors))
 
 
 def consistency_score(aggregated: float) -> float:
     """Return 1 - min(aggregated RMSE, 1): 1 for no error, in [0, 1]."""
     return 1.0 - min(aggregated, 1.0)
+
+
+def _check(mean_squared_error: float) -> None:
+    if not 0 <= mean_squared_error < inf:
+        raise ValueError(f"mean_squared_error is {mean_squared_error}: a mean of squares is finite and 0 or more")

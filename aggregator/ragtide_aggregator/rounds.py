@@ -24,5 +24,6 @@ def rounds(rows: Rows) -> Iterator[NDArray[np.intp]]:
     ordered = rows[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     occurrence = np.arange(rows.size) - np.repeat(starts, np.diff(np.r_[starts, rows.size]))
-    for number in range(int(occurrence.max()) + 1):
-        yield np.sort(order[occurrence == number])
+    # Sorted by round and, within it, by position.
+    by_round = order[np.lexsort((order, occurrence))]
+    yield from np.split(by_round, np.cumsum(np.bincount(occurrence))[:-1])

@@ -70,7 +70,7 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
         v_opt: intrinsic time at which the boundary is tightest, positive.
 
     Raises: ValueError unless every v is finite and 0 or more, v_opt finite and positive, and 0 < alpha_side < 1/2.
-    Source: Howard et al. (2021), Proposition 9, for c = 1; v_opt as in Proposition 3, in closed approximation.
+    Source: Howard et al. (2021), Proposition 9, for c = 1; rho from v_opt by the closed approximation for mixtures.
     """
     vs = np.asarray(v, dtype=np.float64)
     if not np.all((vs >= 0) & np.isfinite(vs)):
@@ -84,12 +84,15 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
     log_tuned = -2 * log(2 * alpha_side)
     rho = v_opt / (log_tuned + log1p(log_tuned))
     s = np.sqrt(2 * (vs + rho) * log_level) + log_level  # Bernstein's boundary at one fixed time: the right size
+    going = np.ones(vs.shape, dtype=bool)
     for number in range(_ROUNDS):
         log_mixture, slope = _log_mixture(s, vs, rho)
-        step = (log_mixture - log_level) / slope
-        s -= step
-        # From the second round on the steps go down; one that does not is rounding.
-        if number and np.all(step <= 1e-13 * s):
+        step = np.where(going, (log_mixture - log_level) / slope, 0.0)
+        s = s - step
+        # From the second round on the steps go down; one that does not is rounding. Each value stops by itself, so
+        # that its boundary does not depend on what else was asked for.
+        going &= (number == 0) | (step > 1e-13 * s)
+        if not np.any(going):
             break
     return np.asarray(s)
 
@@ -111,7 +114,7 @@ def _log_mixture(s: Floats, v: Floats, rho: float) -> tuple[Floats, Floats]:
 def _minus_log1p(x: Floats) -> Floats:
     """Return x - log(1 + x) for x >= 0, also where the two cancel."""
     small = np.minimum(x, _SERIES_BELOW)
-    series = small**2 * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
+    series = small * small * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
     return np.where(x < _SERIES_BELOW, series, x - np.log1p(x))
 
 

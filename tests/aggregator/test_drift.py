@@ -162,6 +162,20 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], words: str) -> Non
         DriftDetector(**{"baseline": 0.85, **arguments})
 
 
+def test_one_number_is_a_list_of_one() -> None:
+    one, listed = DriftDetector(baseline=0.85), DriftDetector(baseline=0.85)
+    assert one.update(0.5) is None
+    assert listed.update([0.5]) is None
+    assert one.log_evidence == listed.log_evidence
+
+
+def test_a_table_of_values_is_refused_and_nothing_is_added() -> None:
+    detector = DriftDetector(baseline=0.85)
+    with pytest.raises(ValueError, match="2 dimensions"):
+        detector.update([[0.5, 0.5]])
+    assert detector.log_evidence == -np.inf
+
+
 def test_a_value_outside_the_range_is_named_and_nothing_is_added() -> None:
     detector = DriftDetector(baseline=0.85)
     with pytest.raises(ValueError, match=r"values\[1\] is nan"):

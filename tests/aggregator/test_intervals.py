@@ -109,6 +109,24 @@ def test_a_total_is_projected_onto_the_population() -> None:
         assert (total.estimate, total.lower, total.upper) == pytest.approx(expected)
 
 
+def test_a_total_that_rounding_puts_beyond_the_range_is_taken() -> None:
+    total = 0.1 + 0.1 + 0.1
+    assert total / 3 > 0.1
+    found = interval("normal", total=total, n=3, population=10, value_range=(0.0, 0.1))
+    assert found.upper == pytest.approx(1.0)
+    assert found.lower < 1.0
+
+
+@given(strategy=STRATEGY, n=SMALL, more=st.integers(0, 50), share=MEAN, lowest=st.floats(-50, 50))
+def test_rounding_never_puts_an_estimate_outside_its_interval(
+    strategy: str, n: int, more: int, share: float, lowest: float
+) -> None:
+    value_range = (lowest, lowest + 0.7)
+    mean = min(lowest + 0.7 * share, value_range[1])
+    found = interval(strategy, mean=mean, n=n, population=n + more, value_range=value_range)
+    assert found.lower <= found.estimate <= found.upper
+
+
 def test_the_correction_is_the_textbooks() -> None:
     assert finite_population_correction(50, None) == 1
     assert finite_population_correction(50, 400) == pytest.approx(sqrt(350 / 399))
@@ -121,6 +139,11 @@ def test_the_correction_is_the_textbooks() -> None:
     [
         ({"strategy": "bayes"}, "normal, wilson, hoeffding"),
         ({"n": 0}, "n is 0"),
+        ({"n": float("nan")}, "n is nan"),
+        ({"n": 2.5}, "n is 2.5"),
+        ({"population": float("nan")}, "population is nan"),
+        ({"mean": None, "total": 11.0, "population": 20}, "total is 11.0"),
+        ({"mean": None, "total": float("nan"), "population": 20}, "total is nan"),
         ({"confidence": 1.0}, "confidence is 1.0"),
         ({"confidence": 0.0}, "confidence is 0.0"),
         ({"confidence": float("nan")}, "confidence is nan"),

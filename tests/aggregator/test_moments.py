@@ -75,7 +75,7 @@ def test_bytes_of_another_version_are_refused(data: bytes) -> None:
         table.load(0, data)
 
 
-def test_a_constant_has_no_variance_even_after_a_million_values() -> None:
+def test_a_constant_has_no_variance_even_after_many_values() -> None:
     table = MomentTable()
     rows = np.array([table.add_row() for _ in range(1000)], dtype=np.intp)
     for _ in range(1000):

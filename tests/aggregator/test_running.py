@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from ragtide import confidence_sequence
 from ragtide_aggregator.moments import MomentTable
-from ragtide_aggregator.running import running_interval
+from ragtide_aggregator.running import boundary, running_half_width, running_interval
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 
@@ -29,10 +29,12 @@ def test_the_state_gives_the_interval_of_the_sequence_at_every_prefix(values: np
     sequence = confidence_sequence("running", values)
     table = MomentTable()
     row = np.array([table.add_row()])
-    for n, value in enumerate(values, start=1):
+    moments = []
+    for value in values:
         table.update(row, np.array([value]))
-        lower, upper = running_interval(table.mean, table.n, table.v, confidence=0.95)
-        np.testing.assert_allclose([lower[0], upper[0]], sequence[n - 1], rtol=0, atol=1e-9)
+        moments.append((table.mean[0], table.n[0], table.v[0]))
+    ends = running_interval(*np.transpose(moments), confidence=0.95)
+    np.testing.assert_allclose(np.transpose(ends), sequence, rtol=0, atol=1e-9)
 
 
 def miss_rate(values: np.ndarray[Any, Any], truth: np.ndarray[Any, Any], confidence: float) -> float:
@@ -73,6 +75,52 @@ def test_looking_at_a_normal_interval_after_every_item_misses_in_most_runs() -> 
     assert np.mean(missed) > 0.4
 
 
+@pytest.mark.parametrize(
+    ("alpha_side", "v_opt", "v", "expected"),
+    [
+        (0.025, 25, 0, 6.7447437465810448),
+        (0.025, 25, 1, 7.6032657429576979),
+        (0.025, 25, 25, 18.435985462028615),
+        (0.025, 25, 10_000, 384.17144817405335),
+        (0.05, 25, 400, 65.253499960722624),
+        (0.005, 100, 400, 78.084212418570325),
+    ],
+)
+def test_the_boundary_is_where_the_mixture_of_bets_is_worth_one_over_alpha(
+    alpha_side: float, v_opt: float, v: float, expected: float
+) -> None:
+    # Roots at 40 digits by mpmath; its quadrature of the mixture itself gives 1 / alpha_side there to 15 digits.
+    assert boundary(v, alpha_side=alpha_side, v_opt=v_opt) == pytest.approx(expected, rel=1e-12)
+
+
+@given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1e9)))
+def test_a_boundary_does_not_depend_on_what_else_was_asked_for(v: np.ndarray[Any, Any]) -> None:
+    together = boundary(v, alpha_side=0.025)
+    assert together.tolist() == [float(boundary(one, alpha_side=0.025)) for one in v]
+
+
+def test_an_interval_is_its_half_width_on_each_side_and_ends_at_the_range() -> None:
+    half_width = running_half_width([400, 400], [60.0, 60.0], confidence=0.95)
+    lower, upper = running_interval([0.5, 0.99], [400, 400], [60.0, 60.0], confidence=0.95)
+    assert (lower[0], upper[0]) == pytest.approx((0.5 - half_width[0], 0.5 + half_width[0]))
+    assert upper[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("n", "v", "words"),
+    [
+        ([0], [1.0], "n holds"),
+        ([float("nan")], [1.0], "n holds"),
+        ([5], [-1.0], "v holds"),
+        ([5], [float("nan")], "v holds"),
+        ([5], [float("inf")], "v holds"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(n: list[float], v: list[float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        running_interval([0.5], n, v, confidence=0.95)
+
+
 def test_the_boundary_is_finite_and_rising_over_eighteen_orders_of_magnitude() -> None:
     v = np.concatenate([[0.0], np.geomspace(1e-6, 1e12, 80)])
     n = np.full(v.shape, 1e15)
@@ -102,7 +150,11 @@ def test_no_values_have_no_intervals() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"name": "betting2"}, "running"),
+        ({"name": "betting2"}, "running, empirical_bernstein"),
+        ({"name": "empirical_bernstein", "confidence": float("nan")}, "confidence is nan"),
+        ({"v_opt": float("nan")}, "v_opt is nan"),
+        ({"v_opt": 0.0}, r"v_opt is 0\.0"),
+        ({"population": float("nan")}, "population is nan"),
         ({"values": [0.5, float("nan")]}, r"values\[1\] is nan"),
         ({"values": [0.5, 1.5]}, r"values\[1\] is 1.5"),
         ({"values": [[0.5]]}, "2 dimensions"),
