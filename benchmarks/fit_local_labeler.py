@@ -21,7 +21,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 from scipy.stats import rankdata, spearmanr
 
-from ragtide_consumers.local_labeler import Features, extract
+from ragtide_consumers.local.labeler import Features, extract
 
 PENALTY = 1.0
 FOLDS = 5

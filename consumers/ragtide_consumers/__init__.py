@@ -1,9 +1,10 @@
 """Interactions off the streams, labels, metric events; and subscribers of alerts."""
 
 from .labeler import Labeler, Labeling
-from .local_labeler import LocalLabeler
+from .local.labeler import LocalLabeler
+from .metrics.scores import AbsentReason, MetricScores
+from .metrics.trace import trace_metrics
 from .subscriber import AlertSubscriber
-from .trace_metrics import AbsentReason, MetricScores, trace_metrics
 
 __all__ = [
     "AbsentReason",

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ragtide_schemas import RagInteraction
+from ragtide_schemas import ClaimLabels, RagInteraction, SentenceLabels, SentenceProbabilities
+
+Labels = SentenceLabels | SentenceProbabilities | ClaimLabels
+"""What a labeler says about an interaction before any formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,12 @@ class Labeling:
     cost_usd: float = 0.0
     inclusion_probability: float = 1.0
     """Probability with which the interaction was chosen for this labeler."""
+    labels: tuple[Labels, ...] = ()
+    """The labels the scores were computed from."""
+    splitter: str | None = None
+    """Which rules cut the sentences."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
 
 
 class Labeler(Protocol):

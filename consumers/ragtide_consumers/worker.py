@@ -147,6 +147,7 @@ class LabelWorker:
                 labeler=self._labeler.name,
                 labeler_version=self._labeler.version,
                 profile=self._labeler.profile,
+                splitter=labeling.splitter,
                 scores=labeling.scores,
                 absent=labeling.absent,
                 gold_scores=interaction.gold_scores,
@@ -154,6 +155,7 @@ class LabelWorker:
                 completion_tokens=labeling.completion_tokens,
                 cost_usd=labeling.cost_usd,
                 latency_s=perf_counter() - started,
+                counters=labeling.counters,
                 inclusion_probability=labeling.inclusion_probability,
             )
         except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker

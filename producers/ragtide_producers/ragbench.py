@@ -39,4 +39,18 @@ def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
         },
         "source": "ragbench",
     }
-    return fields | {name: row[name] for name in ("question", "documents", "response") if name in row}
+    fields |= {name: row[name] for name in ("question", "documents", "response") if name in row}
+    # The stored scores count the data set's own sentences.
+    if isinstance(row.get("response_sentences"), list):
+        fields["response_sentences"] = _texts(row["response_sentences"])
+    cuts, documents = row.get("documents_sentences"), fields.get("documents")
+    if isinstance(cuts, list) and isinstance(documents, list) and len(cuts) == len(documents):
+        fields["documents"] = [
+            {"text": text, "sentences": _texts(sentences)} for text, sentences in zip(documents, cuts, strict=True)
+        ]
+    return fields
+
+
+def _texts(keyed: list[Any]) -> list[Any]:
+    """Return the texts of `[key, text]` pairs."""
+    return [pair[1] if isinstance(pair, list) and len(pair) == 2 else pair for pair in keyed]

@@ -28,6 +28,8 @@ class RetrievedDocument(WireModel):
     """The text the generator saw."""
     score: float | None = None
     """The retriever's score, in the retriever's own unit."""
+    sentences: tuple[str, ...] | None = None
+    """The text cut into sentences, where the producer knows better; they are then counted as given."""
     metadata: Metadata = Field(default_factory=dict)
     """Anything else about the document."""
 
@@ -58,6 +60,8 @@ class RagInteraction(VersionedModel):
     """The retrieved documents, best first; a plain string stands for a document with just that text."""
     response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank]
     """What the pipeline answered."""
+    response_sentences: tuple[str, ...] | None = None
+    """The response cut into sentences, where the producer knows better; they are then counted as given."""
     reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
     """The right answer, where somebody knows it."""
     gold_scores: Annotated[dict[MetricName, float], Field(max_length=GOLD_SCORES_MAX)] = Field(default_factory=dict)

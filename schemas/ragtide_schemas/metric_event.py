@@ -35,6 +35,8 @@ class MetricEvent(VersionedModel):
     """Version of the labeler: a new one whenever its scores may differ."""
     profile: Name
     """Which variant of the formulas was used, such as `ragbench`; profiles are never mixed in one aggregate."""
+    splitter: Name | None = None
+    """Which rules cut the sentences; `given` where the interaction brought its own."""
     scores: dict[MetricName, float]
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
@@ -49,5 +51,7 @@ class MetricEvent(VersionedModel):
     """Price of the judge's calls in US dollars."""
     latency_s: Annotated[float, Field(ge=0)] = 0.0
     """Seconds the labeler took."""
+    counters: dict[Name, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide.cli.demo import SHIFT, demo_interactions
-from ragtide_consumers.sentences import split_sentences
-from ragtide_consumers.words import content_words
+from ragtide_consumers.local.words import content_words
+from ragtide_consumers.text.sentences import split_sentences
 from ragtide_schemas import METRICS
 
 LABELER = LocalLabeler()

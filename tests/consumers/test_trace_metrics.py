@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import SentenceLabels, trace_metrics
-from ragtide_consumers.trace_metrics import PROFILES, expected_trace_metrics
+from ragtide_consumers.metrics.trace import PROFILES, expected_trace_metrics
 from ragtide_schemas import SentenceProbabilities
 
 DATA = Path(__file__).parents[1] / "data"

@@ -12,7 +12,7 @@ from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
 from ragtide_aggregator.state import StateOptions
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labeler import Labeler
-from ragtide_consumers.local_labeler import LocalLabeler
+from ragtide_consumers.local.labeler import LocalLabeler
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings

@@ -1,7 +1,6 @@
 """Words of a text as the local labeler compares them: lower case, no stop words, no endings. English and Russian."""
 
 import re
-import unicodedata
 from typing import Final
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
@@ -59,21 +58,3 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
-
-
-def is_supported(text: str) -> bool:
-    """Return whether most letters of a text are Latin or Cyrillic, as this module's rules assume.
-
-    >>> is_supported("塔建于1889年。")
-    False
-    """
-    letters = [letter for letter in text[:2000] if letter.isalpha()]
-    known = sum(unicodedata.name(letter, "").startswith(("LATIN", "CYRILLIC")) for letter in letters)
-    return not letters or known >= len(letters) / 2
-
-
-def language_of(text: str) -> str:
-    """Return `ru` if a text has more Cyrillic than Latin letters, else `en`."""
-    sample = text[:2000]
-    cyrillic = sum("Ѐ" <= letter <= "ӿ" for letter in sample)
-    return "ru" if cyrillic > sum("a" <= letter <= "z" for letter in sample.lower()) else "en"

@@ -13,11 +13,13 @@ from typing import Final
 
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 
-from .labeler import Labeling
+from ..labeler import Labeling
+from ..metrics.scores import AbsentReason
+from ..metrics.trace import TRACE, all_absent, expected_trace_metrics
+from ..text.languages import is_supported
+from ..text.sentences import SPLITTER_ID, CutInteraction, cut
 from .overlap import DocumentSentence, Overlap, ResponseSentence
-from .sentences import SPLITTER_ID, split_sentences
-from .trace_metrics import TRACE, AbsentReason, all_absent, expected_trace_metrics
-from .words import content_words, is_supported, language_of
+from .words import content_words
 
 Features = tuple[float, ...]
 
@@ -56,18 +58,16 @@ class LocalLabeler:
     def label_now(self, interaction: RagInteraction) -> Labeling:
         """Do as `label`, without an event loop."""
         if not is_supported(interaction.response):
-            scores, absent = all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE)
-        else:
-            expected = expected_trace_metrics(probabilities(interaction), togetherness=TOGETHERNESS)
-            scores, absent = expected.qualified(TRACE)
-        return Labeling(scores, absent)
+            return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
+        sentences = cut(interaction)
+        labels = probabilities(sentences)
+        scores, absent = expected_trace_metrics(labels, togetherness=TOGETHERNESS).qualified(TRACE)
+        return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
 
 
-def probabilities(interaction: RagInteraction) -> SentenceProbabilities:
+def probabilities(sentences: CutInteraction) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction."""
-    language = language_of(interaction.response)
-    documents = [split_sentences(document.text, language) for document in interaction.documents]
-    features = extract(interaction.question, documents, split_sentences(interaction.response, language))
+    features = extract(sentences.question, sentences.documents, sentences.response)
     return SentenceProbabilities(
         relevant=tuple(_probability(RELEVANT, row) for row in features.documents),
         utilized=tuple(_probability(UTILIZED, row) for row in features.documents),

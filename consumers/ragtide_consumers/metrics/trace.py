@@ -3,15 +3,16 @@
 Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; the variants' differences are in docs/metrics.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from statistics import fmean, pstdev
 from types import MappingProxyType
 from typing import Final
 
 from ragtide_schemas import SentenceLabels, SentenceProbabilities
+
+from ..text.keys import normalize_key, normalize_keys
+from .scores import AbsentReason, MetricScores
 
 TRACE: Final = "trace."
 """Family of these metrics on the wire."""
@@ -21,33 +22,6 @@ SPECIAL_KEYS: Final = frozenset({"general", "supported_without_sentence", "well_
 
 CAPSTONE_FULL_RELEVANCE: Final = 20
 """Number of relevant sentences that the `capstone` profile takes as full relevance."""
-
-
-class AbsentReason(StrEnum):
-    """Why a metric has no value."""
-
-    NO_DOCUMENT_SENTENCES = "no_document_sentences"
-    NO_RELEVANT_SENTENCES = "no_relevant_sentences"
-    NO_RESPONSE_SENTENCES = "no_response_sentences"
-    INCOMPLETE_LABELS = "incomplete_labels"
-    PART_ABSENT = "part_absent"
-    """One of the four TRACe scores it is made of is absent."""
-    LANGUAGE_NOT_SUPPORTED = "language_not_supported"
-
-
-@dataclass(frozen=True, slots=True)
-class MetricScores:
-    """Scores by metric name, and for each metric without a score why."""
-
-    scores: Mapping[str, float]
-    absent: Mapping[str, str] = field(default_factory=dict)
-    dropped_keys: int = 0
-    """Keys in the labels that name no sentence."""
-
-    def qualified(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
-        """Return scores and reasons by qualified metric name, for the wire."""
-        scores = {family + name: score for name, score in self.scores.items()}
-        return scores, {family + name: reason for name, reason in self.absent.items()}
 
 
 _Value = float | AbsentReason
@@ -110,15 +84,15 @@ def all_absent(reason: AbsentReason) -> MetricScores:
 
 
 def _ragbench(labels: SentenceLabels) -> MetricScores:
-    known = None if labels.document_keys is None else frozenset(_normalized(labels.document_keys))
+    known = None if labels.document_keys is None else frozenset(normalize_keys(labels.document_keys))
     relevant, utilized = _known(labels.relevant, known), _known(labels.utilized, known)
-    support = {_normalize(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
+    support = {normalize_key(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
     dropped = sum(
-        len(_normalized(keys)) - len(kept)
+        len(normalize_keys(keys)) - len(kept)
         for keys, kept in (
             (labels.relevant, relevant),
             (labels.utilized, utilized),
-            *((keys, support[_normalize(key)]) for key, keys in labels.support.items()),
+            *((keys, support[normalize_key(key)]) for key, keys in labels.support.items()),
         )
     )
     total = labels.n_document_sentences
@@ -145,12 +119,12 @@ def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> 
     What the labels state as unsupported decides. Otherwise a sentence is supported if it has a valid key and is not
     said to be only partly supported. A sentence without any verdict makes the labels incomplete, not the response bad.
     """
-    fully = {_normalize(key): value for key, value in labels.fully_supported.items()}
+    fully = {normalize_key(key): value for key, value in labels.fully_supported.items()}
     judged = dict.fromkeys([*support, *fully])
     if labels.unsupported is not None:
-        unsupported = _normalized(labels.unsupported)
+        unsupported = normalize_keys(labels.unsupported)
         judged |= dict.fromkeys(unsupported)
-    sentences = list(judged) if labels.response_keys is None else _normalized(labels.response_keys)
+    sentences = list(judged) if labels.response_keys is None else normalize_keys(labels.response_keys)
     if labels.unsupported is not None:
         # A data set may state no unsupported sentence and list no sentence at all: nothing is unsupported.
         return [sentence not in unsupported for sentence in sentences] or [True]
@@ -235,15 +209,6 @@ def _reason(four: Mapping[str, _Value]) -> AbsentReason:
     return reasons.pop() if everything and len(reasons) == 1 else AbsentReason.PART_ABSENT
 
 
-def _normalize(key: str) -> str:
-    # Judges copy the dot of "0a." from their prompt; 354 of 401 bad keys in RAGBench are that.
-    return key.strip().rstrip(".,;:)").lower()
-
-
-def _normalized(keys: Iterable[str]) -> Sequence[str]:
-    return list(dict.fromkeys(_normalize(key) for key in keys))
-
-
 def _known(keys: Iterable[str], known: frozenset[str] | None, also: frozenset[str] = frozenset()) -> frozenset[str]:
-    found = frozenset(_normalized(keys))
+    found = frozenset(normalize_keys(keys))
     return found if known is None else found & (known | also)

@@ -1,0 +1,1 @@
+"""The LLM judge: prompts, a client for production, and labels out of what the model answered."""

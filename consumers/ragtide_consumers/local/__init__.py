@@ -1,0 +1,1 @@
+"""The built-in labeler: words compared, no model, no key, no download."""

@@ -1,0 +1,1 @@
+"""Metric formulas: labels in, scores out. Pure."""

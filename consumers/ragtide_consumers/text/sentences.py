@@ -1,0 +1,81 @@
+"""Cutting text into sentences. The number of sentences defines relevance and utilization, so the splitter has an id."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sentencex
+
+from ragtide_schemas import RagInteraction
+
+from .keys import document_keys, response_keys
+from .languages import language_of
+
+SPLITTER_ID: Final = "sentencex-1+lines"
+"""Which rules cut the sentences: the library's major version, and that a line break always ends a sentence."""
+
+GIVEN: Final = "given"
+"""Splitter id of an interaction that brought its own sentences."""
+
+_LINES = re.compile(r"[\r\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CutInteraction:
+    """An interaction as every labeler sees it: question, sentences, their keys, and the language they were cut by."""
+
+    question: str
+    documents: Sequence[Sequence[str]]
+    """The sentences of each document."""
+    response: Sequence[str]
+    """The sentences of the response."""
+    language: str
+    """ISO 639-1 code."""
+    splitter: str
+    """Which rules cut the sentences; `given` where the interaction brought all of them."""
+
+    @property
+    def document_keys(self) -> tuple[str, ...]:
+        """Key of every document sentence, in order: `0a`, `0b`, `1a`."""
+        return document_keys(len(sentences) for sentences in self.documents)
+
+    @property
+    def response_keys(self) -> tuple[str, ...]:
+        """Key of every response sentence, in order: `a`, `b`."""
+        return response_keys(len(self.response))
+
+
+def cut(interaction: RagInteraction) -> CutInteraction:
+    """Return an interaction cut into sentences; sentences that it brought itself are taken as they are."""
+    language = language_of(interaction.response)
+    given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
+    ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in given]
+    return CutInteraction(
+        question=interaction.question,
+        documents=[
+            split_sentences(document.text, language) if document.sentences is None else document.sentences
+            for document in interaction.documents
+        ],
+        response=(
+            split_sentences(interaction.response, language)
+            if interaction.response_sentences is None
+            else interaction.response_sentences
+        ),
+        language=language,
+        splitter="/".join(dict.fromkeys(sorted(ids))),
+    )
+
+
+def split_sentences(text: str, language: str = "en") -> list[str]:
+    r"""Return the sentences of a text in order, without surrounding white space and without empty ones.
+
+    Args:
+        text: any text.
+        language: ISO 639-1 code; it decides which abbreviations do not end a sentence.
+
+    >>> split_sentences("Dr. Smith came. He saw 3.5 cats!\nThen he left.")
+    ['Dr. Smith came.', 'He saw 3.5 cats!', 'Then he left.']
+    """
+    pieces = (piece for line in _LINES.split(text) if line for piece in sentencex.segment(language, line))
+    return [sentence for piece in pieces if (sentence := piece.strip())]
