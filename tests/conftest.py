@@ -18,7 +18,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
-        if name.startswith("RAGTIDE_"):
+        if name.startswith(("RAGTIDE_", "OPENAI_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGTIDE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)

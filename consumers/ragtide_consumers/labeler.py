@@ -11,6 +11,27 @@ Labels = SentenceLabels | SentenceProbabilities | ClaimLabels
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who scored, by which version and formulas: what estimates never mix."""
+
+    name: str
+    version: str
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a second labeler made of an interaction that was chosen for it."""
+
+    labeling: "Labeling"
+    by: Identity
+    inclusion_probability: float
+    """Probability with which it was chosen."""
+    uniform: bool
+    """Whether it is in the part of the sample that was drawn at one rate from all interactions."""
+
+
+@dataclass(frozen=True, slots=True)
 class Labeling:
     """What a labeler made of one interaction."""
 
@@ -21,14 +42,18 @@ class Labeling:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
-    inclusion_probability: float = 1.0
-    """Probability with which the interaction was chosen for this labeler."""
     labels: tuple[Labels, ...] = ()
     """The labels the scores were computed from."""
     splitter: str | None = None
     """Which rules cut the sentences."""
+    prompts: tuple[str, ...] = ()
+    """Prompts a judge was given, by name, language and version."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
+    by: Identity | None = None
+    """Who scored, where it was not the labeler that was asked; None if it was."""
+    judged: Judged | None = None
+    """What a judge said of the same interaction."""
 
 
 class Labeler(Protocol):

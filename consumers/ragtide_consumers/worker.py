@@ -11,10 +11,11 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.tasks import end
-from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, Reason, Streams, utc_now
+from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, Streams, utc_now
 
 from .delivery import Delivered, Delivery, Refused, Scored
 from .entries import StreamEntry
+from .event import metric_event
 from .labeler import Labeler
 from .reclaim import Reclaimer
 
@@ -134,29 +135,13 @@ class LabelWorker:
         started = perf_counter()
         try:
             labeling = await self._labeler.label(interaction)
-            event = MetricEvent(
-                interaction_id=interaction.interaction_id,
-                entry_id=entry.entry_id,
-                pipeline=interaction.pipeline,
-                occurred_at=interaction.occurred_at,
+            event = metric_event(
+                interaction,
+                self._labeler,
+                labeling,
                 labeled_at=utc_now(),
-                segments=interaction.segments,
-                run=interaction.run,
-                population_size=interaction.population_size,
-                source=interaction.source,
-                labeler=self._labeler.name,
-                labeler_version=self._labeler.version,
-                profile=self._labeler.profile,
-                splitter=labeling.splitter,
-                scores=labeling.scores,
-                absent=labeling.absent,
-                gold_scores=interaction.gold_scores,
-                prompt_tokens=labeling.prompt_tokens,
-                completion_tokens=labeling.completion_tokens,
-                cost_usd=labeling.cost_usd,
                 latency_s=perf_counter() - started,
-                counters=labeling.counters,
-                inclusion_probability=labeling.inclusion_probability,
+                entry_id=entry.entry_id,
             )
         except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
             detail = f"{type(error).__name__}: {error}"
@@ -232,9 +217,10 @@ class LabelWorker:
             batch = again
 
     async def _reclaim_loop(self) -> None:
-        pause_s = min(self._min_idle_s / 2, 5.0)
+        pause_s = min(self._min_idle_s / 3, 5.0)
         while True:
             try:
+                await self._reclaimer.keep(list(self._working))
                 entries, scanned = await self._reclaimer.claim(self._concurrency)
             except RedisError as error:
                 log.warning("looking for abandoned entries failed, trying again", error=str(error))

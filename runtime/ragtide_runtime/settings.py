@@ -16,6 +16,7 @@ from pydantic_settings import (
 from ragtide_schemas import AlertRule, describe
 
 from .errors import ConfigurationError
+from .judge_settings import CascadeSettings, JudgeSettings
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -36,7 +37,15 @@ def _default_data_dir() -> Path:
 class Settings(BaseSettings):
     """Every setting of every role. An unknown name in the TOML file is an error, not a silent default."""
 
-    model_config = SettingsConfigDict(env_prefix="RAGTIDE_", frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(
+        env_prefix="RAGTIDE_",
+        # RAGTIDE_JUDGE_BASE_URL is base_url in the table [judge].
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+    )
 
     redis_url: str | None = None
     """`redis://`, `rediss://` or `unix://` URL; without one a Redis found on this machine is started."""
@@ -49,7 +58,19 @@ class Settings(BaseSettings):
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
     labeler: str = "local"
-    """Which labeler the workers use."""
+    """Which labeler the workers use: `local`, `judge`, `cascade`, an installed one by name, or `module:attribute`."""
+    profile: str = "ragbench"
+    """Variant of the TRACe formulas that a judge's labels are scored with: `ragbench`, `ragbench_raw`, `capstone`."""
+    claim_profile: str = "ragchecker_strict"
+    """Variant of the RAGChecker formulas: `ragchecker_strict` (undefined is absent), `ragchecker` (undefined is 0)."""
+    metrics: tuple[str, ...] = ()
+    """Metrics of your own as `module:attribute`, besides those that installed packages bring."""
+    label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds after which a labeler that has not answered counts as failed."""
+    judge: JudgeSettings = JudgeSettings()
+    """The LLM judge: the table `[judge]`."""
+    cascade: CascadeSettings = CascadeSettings()
+    """The sample that the labeler `cascade` sends to the judge: the table `[cascade]`."""
     worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Most entries one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64

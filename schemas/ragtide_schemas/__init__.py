@@ -7,8 +7,9 @@ from .errors import InvalidEntryError, Reason
 from .estimate import Estimate
 from .interaction import RagInteraction, RetrievedDocument
 from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabilities
-from .metric_event import MetricEvent
-from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, value_range
+from .metric_definitions import RAGTIDE_METRICS
+from .metric_event import JudgedScores, MetricEvent
+from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, register_metric, value_range
 from .streams import DATA_FIELD, LABEL_GROUP, Streams, partition_of
 from .times import from_milliseconds, to_milliseconds, utc_now
 
@@ -16,6 +17,7 @@ __all__ = [
     "DATA_FIELD",
     "LABEL_GROUP",
     "METRICS",
+    "RAGTIDE_METRICS",
     "SCHEMA_VERSION",
     "Alert",
     "AlertRule",
@@ -26,6 +28,7 @@ __all__ = [
     "Entailment",
     "Estimate",
     "InvalidEntryError",
+    "JudgedScores",
     "Kind",
     "MetricDefinition",
     "MetricEvent",
@@ -42,6 +45,7 @@ __all__ = [
     "describe",
     "from_milliseconds",
     "partition_of",
+    "register_metric",
     "to_milliseconds",
     "utc_now",
     "value_range",

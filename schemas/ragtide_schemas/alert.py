@@ -56,6 +56,16 @@ class AlertRule(WireModel):
         definition = METRICS.get(self.metric)
         if self.direction is None and definition is not None and definition.direction is Direction.NEITHER:
             raise ValueError(f"{self.metric} has no better or worse: state direction, fall or rise")
+        if definition is not None:
+            self.check_reachable()
+        return self
+
+    def check_reachable(self) -> None:
+        """Check that the rule can fire; for a metric of the user's own once it is registered.
+
+        Raises:
+            ValueError: no mean in the metric's range is beyond the alarm line.
+        """
         lower, upper = value_range(self.metric)
         given = self.target if self.kind == "threshold" else self.baseline
         line = None if given is None else alarm_line(given, self.movement, self.min_effect)
@@ -64,7 +74,6 @@ class AlertRule(WireModel):
                 f"the rule could never fire: its alarm line {line:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
-        return self
 
     @property
     def movement(self) -> Movement:
@@ -89,21 +98,21 @@ class Alert(VersionedModel):
     """What happened."""
     rule: Name
     """Name of the rule."""
-    kind: Literal["threshold", "drift"]
-    """Kind of the rule."""
+    kind: Literal["threshold", "drift", "budget"]
+    """Kind of the rule; `budget` is a spend limit that was reached, without statistics."""
     pipeline: Name
-    """The pipeline."""
+    """The pipeline; `*` for the whole deployment."""
     segment: str | None = None
     """The segment value, for rules on a segment."""
     run: Name | None = None
     """The offline run; None for live traffic."""
     metric: MetricName
     """Qualified metric name."""
-    profile: Name
+    profile: Name | None = None
     """Variant of the formulas."""
-    labeler: Name
+    labeler: Name | None = None
     """Name of the labeler."""
-    labeler_version: Name
+    labeler_version: Name | None = None
     """Version of the labeler."""
     direction: Movement
     """Which movement is bad."""
@@ -113,25 +122,50 @@ class Alert(VersionedModel):
     """Time of the interaction at which it resolved."""
     began_at: UtcTime | None = None
     """When the change probably began: time of the first interaction since the estimated change point."""
-    baseline: float
+    baseline: float | None = None
     """The mean that was normal: given, learned, or the rule's target."""
-    baseline_source: Literal["given", "learned", "target"]
+    baseline_source: Literal["given", "learned", "target"] | None = None
     """Where the baseline comes from; a learned one is the confidence bound on the lenient side."""
-    observed: float
+    observed: float | None = None
     """Mean of the values since the estimated change point."""
-    observed_n: Annotated[int, Field(ge=1)]
+    observed_n: Annotated[int, Field(ge=1)] | None = None
     """Number of those values."""
-    observed_lower: float
+    observed_lower: float | None = None
     """Lower end of their fixed-n interval: a description, not a guarantee, because the data chose the start."""
-    observed_upper: float
+    observed_upper: float | None = None
     """Upper end of that interval."""
-    log_evidence: float
+    log_evidence: float | None = None
     """Natural logarithm of the e-detector at the decision."""
-    run_length: float
+    run_length: float | None = None
     """Guarantee: the mean number of values between false alarms of this rule on this key is at least this."""
-    n: Annotated[int, Field(ge=1)]
+    n: Annotated[int, Field(ge=1)] | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
     """Interactions since the change that moved the mean most, the worst first."""
     message: str
     """The alert in one or two plain sentences."""
+
+    @model_validator(mode="after")
+    def _statistics_are_told(self) -> Self:
+        if self.kind != "budget":
+            for name in _STATISTICS:
+                if getattr(self, name) is None:
+                    raise ValueError(f"{name} is missing: an alert of kind {self.kind} states its statistics")
+        return self
+
+
+_STATISTICS = (
+    "profile",
+    "labeler",
+    "labeler_version",
+    "baseline",
+    "baseline_source",
+    "observed",
+    "observed_n",
+    "observed_lower",
+    "observed_upper",
+    "log_evidence",
+    "run_length",
+    "n",
+)
+"""Fields that every alert about a metric has."""

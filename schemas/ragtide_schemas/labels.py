@@ -71,22 +71,29 @@ class ClaimLabels(WireModel):
     With N response claims, G reference claims and K chunks. Source: Ru et al., RAGChecker (arXiv:2408.08067).
     """
 
-    answer2response: tuple[Entailment, ...]
-    """N verdicts: is response claim i entailed by the reference answer."""
-    response2answer: tuple[Entailment, ...]
-    """G verdicts: is reference claim j entailed by the response."""
-    retrieved2answer: tuple[tuple[Entailment, ...], ...]
-    """G rows of K verdicts: is reference claim j entailed by chunk k."""
+    answer2response: tuple[Entailment, ...] | None = None
+    """N verdicts: is response claim i entailed by the reference answer; None without a reference answer."""
+    response2answer: tuple[Entailment, ...] | None = None
+    """G verdicts: is reference claim j entailed by the response; None without a reference answer."""
+    retrieved2answer: tuple[tuple[Entailment, ...], ...] | None = None
+    """G rows of K verdicts: is reference claim j entailed by chunk k; None without a reference answer."""
     retrieved2response: tuple[tuple[Entailment, ...], ...]
     """N rows of K verdicts: is response claim i entailed by chunk k."""
 
     @model_validator(mode="after")
     def _shapes_agree(self) -> Self:
+        of_reference = ("answer2response", "response2answer", "retrieved2answer")
+        missing = [name for name in of_reference if getattr(self, name) is None]
+        if missing and len(missing) < len(of_reference):
+            raise ValueError(
+                f"{', '.join(missing)} missing beside {', '.join(sorted(set(of_reference) - set(missing)))}: "
+                "give all three, or none of them where there is no reference answer"
+            )
         for table, claims in (("retrieved2answer", self.response2answer), ("retrieved2response", self.answer2response)):
-            rows = getattr(self, table)
-            if rows and len(rows) != len(claims):
+            rows = getattr(self, table) or ()
+            if rows and claims is not None and len(rows) != len(claims):
                 raise ValueError(f"{table} has {len(rows)} rows for {len(claims)} claims: give one row per claim")
-        widths = {len(row) for row in (*self.retrieved2answer, *self.retrieved2response)}
+        widths = {len(row) for row in (*(self.retrieved2answer or ()), *self.retrieved2response)}
         if len(widths) > 1:
             raise ValueError(f"rows have {sorted(widths)} chunks: give one verdict per chunk in every row")
         return self

@@ -4,8 +4,29 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .base import Name, Probability, UtcTime, VersionedModel
+from .base import Name, Probability, UtcTime, VersionedModel, WireModel
 from .metrics import MetricName
+
+
+class JudgedScores(WireModel):
+    """What a second labeler, a judge, said of an interaction that was chosen for it."""
+
+    labeler: Name
+    """Name of the labeler, such as `judge`."""
+    labeler_version: Name
+    """Version of the labeler."""
+    profile: Name
+    """Variant of the formulas."""
+    prompts: tuple[Name, ...] = ()
+    """Prompts it was given, such as `trace.en.1`."""
+    scores: dict[MetricName, float]
+    """Score by qualified metric name."""
+    absent: dict[MetricName, str] = Field(default_factory=dict)
+    """For each metric that could not be computed, why."""
+    inclusion_probability: Probability = 1.0
+    """Probability with which this interaction was chosen; its weight is the inverse."""
+    uniform: bool = False
+    """Whether it is in the part of the sample that was drawn at one rate from all, whose plain mean is fair."""
 
 
 class MetricEvent(VersionedModel):
@@ -51,6 +72,10 @@ class MetricEvent(VersionedModel):
     """Price of the judge's calls in US dollars."""
     latency_s: Annotated[float, Field(ge=0)] = 0.0
     """Seconds the labeler took."""
+    prompts: tuple[Name, ...] = ()
+    """Prompts a judge was given, such as `trace.en.1`."""
+    judged: JudgedScores | None = None
+    """What a judge said of the same interaction, where it was chosen for one."""
     counters: dict[Name, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0

@@ -1,14 +1,18 @@
 """The metric registry: what each metric means, as data. Documentation, tables and bands are made from it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import StringConstraints
 
-MetricName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")]
+_NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
+
+MetricName = Annotated[str, StringConstraints(max_length=200, pattern=_NAME.pattern)]
 """A metric qualified by its family, such as `trace.adherence`."""
 
 
@@ -31,7 +35,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Three rising levels of quality: at least `minimum` is acceptable, then `good`, then `excellent`."""
+    """Three levels of quality, each better than the one before: at least acceptable, then good, then excellent."""
 
     minimum: float
     good: float
@@ -40,7 +44,7 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """One metric: its qualified name, range, direction, bands, meaning and source."""
+    """One metric: its qualified name, range, direction, kind, meaning, source, formula, needs and bands."""
 
     name: str
     lower: float
@@ -49,53 +53,54 @@ class MetricDefinition:
     kind: Kind
     meaning: str
     source: str
+    definition: str = ""
+    """The formula, in plain notation."""
+    needs: tuple[str, ...] = ()
+    """What an interaction or its labels must have for the metric to be defined."""
     bands: Bands | None = None
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the last dot."""
+        return self.name.rpartition(".")[0]
 
     def band(self, value: float) -> str | None:
         """Return `poor`, `acceptable`, `good` or `excellent` for a value, None for a metric without bands."""
         if self.bands is None:
             return None
-        if value >= self.bands.excellent:
-            return "excellent"
-        if value >= self.bands.good:
-            return "good"
-        return "acceptable" if value >= self.bands.minimum else "poor"
+        sign = -1.0 if self.direction is Direction.LOWER else 1.0
+        for level, name in (
+            (self.bands.excellent, "excellent"),
+            (self.bands.good, "good"),
+            (self.bands.minimum, "acceptable"),
+        ):
+            if sign * value >= sign * level:
+                return name
+        return "poor"
 
 
-_CAPSTONE = "CapStoneRAG10"
-_RAGBENCH = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
+_registered: dict[str, MetricDefinition] = {}
+
+METRICS: Mapping[str, MetricDefinition] = MappingProxyType(_registered)
+"""Every metric that is known, by qualified name: ragtide's own, and those of the user's own that were registered."""
 
 
-def _trace(name: str, meaning: str, bands: Bands | None = None, source: str = _RAGBENCH) -> MetricDefinition:
-    return MetricDefinition(f"trace.{name}", 0.0, 1.0, Direction.HIGHER, Kind.ALGEBRAIC, meaning, source, bands)
+def register_metric(definition: MetricDefinition) -> None:
+    """Make a metric known to this process; registering the same definition again changes nothing.
 
-
-_DEFINITIONS = (
-    _trace("context_relevance", "Share of the retrieved sentences relevant to the question.", Bands(0.2, 0.4, 0.7)),
-    _trace("context_utilization", "Share of the retrieved sentences that the response used.", Bands(0.1, 0.25, 0.5)),
-    _trace("completeness", "Share of the relevant sentences that the response used.", Bands(0.4, 0.6, 0.8)),
-    _trace(
-        "adherence",
-        "1 if every sentence of the response is supported by the documents (a probability from the local labeler).",
-        Bands(0.7, 0.8, 0.9),
-    ),
-    _trace("supported_fraction", "Share of the response's sentences that are supported.", Bands(0.8, 0.9, 0.95)),
-    _trace(
-        "average", "Mean of relevance, utilization, completeness and adherence of one interaction.", None, _CAPSTONE
-    ),
-    MetricDefinition(
-        "trace.rmse_aggregation",
-        0.0,
-        0.5,
-        Direction.NEITHER,
-        Kind.ALGEBRAIC,
-        "Population standard deviation of the four TRACe scores of one interaction: their balance, not their quality.",
-        f"{_CAPSTONE}; on real data it does not point to unsupported responses",
-    ),
-)
-
-METRICS: Mapping[str, MetricDefinition] = MappingProxyType({definition.name: definition for definition in _DEFINITIONS})
-"""Every metric ragtide computes itself, by qualified name."""
+    Raises:
+        ValueError: its name has no family, its range is empty or infinite, or another metric has its name.
+    """
+    name = definition.name
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"metric name {name!r} is not family.metric in lower case: rename it, such as mine.citations")
+    if not (isfinite(definition.lower) and isfinite(definition.upper) and definition.lower < definition.upper):
+        raise ValueError(
+            f"the range of {name} is {definition.lower:g} to {definition.upper:g}: "
+            "give two finite numbers, the smaller first"
+        )
+    if _registered.setdefault(name, definition) != definition:
+        raise ValueError(f"there is another metric named {name}: rename this one")
 
 
 def value_range(metric: str) -> tuple[float, float]:

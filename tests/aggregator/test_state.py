@@ -65,7 +65,7 @@ def test_an_alert_says_what_happened_since_when_against_what_and_which_interacti
     values = [e.scores["trace.adherence"] for e in since]
     assert alert.observed == pytest.approx(np.mean(values))
     assert alert.observed_n == len(values)
-    assert alert.observed_lower < alert.observed < alert.observed_upper
+    assert alert.observed_lower < alert.observed < alert.observed_upper  # type: ignore[operator]
     assert alert.baseline == pytest.approx(0.7)
     assert alert.baseline_source == "target"
     assert abs(alert.began_at.timestamp() - START.timestamp() - 300) <= 10  # type: ignore[union-attr]
@@ -78,7 +78,7 @@ def test_an_alert_says_what_happened_since_when_against_what_and_which_interacti
 def test_a_learned_baseline_is_on_the_lenient_side_of_the_mean() -> None:
     (alert,) = run((DRIFT,), FALL)
     learned = np.mean([e.scores["trace.adherence"] for e in FALL[:100]])
-    assert learned - 0.15 < alert.baseline < learned
+    assert learned - 0.15 < alert.baseline < learned  # type: ignore[operator]
     assert alert.baseline_source == "learned"
 
 

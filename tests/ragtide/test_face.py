@@ -15,6 +15,7 @@ CONTRACT = [
     "SentenceLabels",
     "ClaimLabels",
     "trace_metrics",
+    "ragchecker_metrics",
     "interval",
     "confidence_sequence",
     "DriftDetector",

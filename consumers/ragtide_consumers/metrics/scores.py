@@ -1,6 +1,6 @@
 """Scores of one interaction, and why one is missing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,9 +12,29 @@ class AbsentReason(StrEnum):
     NO_RELEVANT_SENTENCES = "no_relevant_sentences"
     NO_RESPONSE_SENTENCES = "no_response_sentences"
     INCOMPLETE_LABELS = "incomplete_labels"
+    NO_REFERENCE_ANSWER = "no_reference_answer"
+    NO_REFERENCE_CLAIMS = "no_reference_claims"
+    NO_RESPONSE_CLAIMS = "no_response_claims"
+    NO_DOCUMENTS = "no_documents"
+    NOTHING_RECALLED = "nothing_recalled"
+    """No document entails any claim of the reference answer."""
     PART_ABSENT = "part_absent"
     """One of the four TRACe scores it is made of is absent."""
     LANGUAGE_NOT_SUPPORTED = "language_not_supported"
+    JUDGE_REFUSED = "judge_refused"
+    """The judge, or its endpoint, refused to label this content."""
+    JUDGE_UNUSABLE = "judge_unusable"
+    """The judge gave no usable answer, though it was told what was wrong and asked again."""
+    JUDGE_UNAVAILABLE = "judge_unavailable"
+    """The judge could not be asked when it was this interaction's turn."""
+    OVER_BUDGET = "over_budget"
+    """A spend limit was reached when it was this interaction's turn."""
+    UNDEFINED = "undefined"
+    """A metric of the user's own has no value for this interaction."""
+    CONTEXT_TOO_LONG = "context_too_long"
+    """A single sentence or document is longer than the judge's model takes."""
+    METRIC_FAILED = "metric_failed"
+    """A metric of the user's own raised an error or left its range; the worker's log says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +45,10 @@ class MetricScores:
     absent: Mapping[str, str] = field(default_factory=dict)
     dropped_keys: int = 0
     """Keys in the labels that name no sentence."""
+    counts: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of response sentences: `fully_supported`, `partially_supported`, `unsupported`; empty if unknown."""
+    defects: Sequence[str] = ()
+    """Laws the scores break, in words: a defect of the labeler or of the formulas."""
 
     def qualified(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
         """Return scores and reasons by qualified metric name, for the wire."""

@@ -3,7 +3,8 @@
 Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; the variants' differences are in docs/metrics.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from statistics import fmean, pstdev
 from types import MappingProxyType
@@ -19,6 +20,12 @@ TRACE: Final = "trace."
 
 SPECIAL_KEYS: Final = frozenset({"general", "supported_without_sentence", "well_known_fact", "numerical_reasoning"})
 """What a judge may give as support instead of a document sentence."""
+
+SENTENCES: Final = "sentences."
+"""Family of the counts of response sentences."""
+
+MOST_COUNTED: Final = 1000
+"""Sentences past which a count says no more: the end of the metric's range."""
 
 CAPSTONE_FULL_RELEVANCE: Final = 20
 """Number of relevant sentences that the `capstone` profile takes as full relevance."""
@@ -103,7 +110,7 @@ def _ragbench(labels: SentenceLabels) -> MetricScores:
         adherence = fraction = verdicts
     else:
         adherence, fraction = float(all(verdicts)), fmean(verdicts)
-    return _scores(
+    scores = _scores(
         relevance=min(len(relevant) / total, 1.0) if total else AbsentReason.NO_DOCUMENT_SENTENCES,
         utilization=min(len(utilized) / total, 1.0) if total else AbsentReason.NO_DOCUMENT_SENTENCES,
         completeness=(len(relevant & utilized) / len(relevant) if relevant else AbsentReason.NO_RELEVANT_SENTENCES),
@@ -111,6 +118,32 @@ def _ragbench(labels: SentenceLabels) -> MetricScores:
         supported_fraction=fraction,
         dropped_keys=dropped,
     )
+    return replace(scores, counts=_counts(labels, support))
+
+
+def _counts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> dict[str, float]:
+    """Return how many response sentences are fully, partially and not supported; nothing if labels are missing.
+
+    A sentence that has support and yet is not fully supported is partially supported.
+    """
+    verdicts = _verdicts(labels, support)
+    sentences = _sentences(labels, support)
+    if isinstance(verdicts, AbsentReason) or len(verdicts) != len(sentences):
+        return {}
+    fully = sum(verdicts)
+    partially = sum(
+        not verdict and bool(support.get(sentence)) for sentence, verdict in zip(sentences, verdicts, strict=True)
+    )
+    counts = {"fully_supported": fully, "partially_supported": partially}
+    counts["unsupported"] = len(verdicts) - fully - partially
+    return {name: float(min(count, MOST_COUNTED)) for name, count in counts.items()}
+
+
+def _sentences(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> Sequence[str]:
+    """Return the keys of the response sentences: all of them where known, else those that were judged."""
+    if labels.response_keys is not None:
+        return normalize_keys(labels.response_keys)
+    return normalize_keys([*support, *labels.fully_supported, *(labels.unsupported or ())])
 
 
 def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> list[bool] | AbsentReason:
@@ -120,17 +153,14 @@ def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> 
     said to be only partly supported. A sentence without any verdict makes the labels incomplete, not the response bad.
     """
     fully = {normalize_key(key): value for key, value in labels.fully_supported.items()}
-    judged = dict.fromkeys([*support, *fully])
+    sentences = _sentences(labels, support)
     if labels.unsupported is not None:
         unsupported = normalize_keys(labels.unsupported)
-        judged |= dict.fromkeys(unsupported)
-    sentences = list(judged) if labels.response_keys is None else normalize_keys(labels.response_keys)
-    if labels.unsupported is not None:
         # A data set may state no unsupported sentence and list no sentence at all: nothing is unsupported.
         return [sentence not in unsupported for sentence in sentences] or [True]
     if not sentences:
         return AbsentReason.NO_RESPONSE_SENTENCES
-    if any(sentence not in judged for sentence in sentences):
+    if any(sentence not in support and sentence not in fully for sentence in sentences):
         return AbsentReason.INCOMPLETE_LABELS
     return [bool(support.get(sentence)) and fully.get(sentence) is not False for sentence in sentences]
 

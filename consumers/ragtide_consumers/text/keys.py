@@ -35,14 +35,14 @@ def document_keys(n_sentences: Iterable[int]) -> tuple[str, ...]:
 
 
 def normalize_key(key: str) -> str:
-    """Return a judge's key as the prompt wrote it: without brackets, trailing dots and capitals.
+    """Return a judge's key as the prompt wrote it: without brackets, quotes, dots and capitals.
 
     Judges copy the dot of "0a." from their prompt; 354 of 401 bad keys in RAGBench are that.
 
-    >>> normalize_key(" [0A.] ")
+    >>> normalize_key(" [0A]. ")
     '0a'
     """
-    return key.strip().strip("[]()'\"`").rstrip(".,;:) ").lower()
+    return key.strip("[](){}<>'\"`.,;: \t\n").lower()
 
 
 def normalize_keys(keys: Iterable[str]) -> Sequence[str]:

@@ -11,24 +11,13 @@ from typing import Any
 from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
 from ragtide_aggregator.state import StateOptions
 from ragtide_consumers.app import run_workers
-from ragtide_consumers.labeler import Labeler
-from ragtide_consumers.local.labeler import LocalLabeler
+from ragtide_consumers.labelers import labeler_of
+from ragtide_consumers.plugins import custom_metrics
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Streams
-
-
-def make_labeler(settings: Settings) -> Labeler:
-    """Return the labeler that the settings name.
-
-    Raises:
-        ConfigurationError: there is none of that name.
-    """
-    if settings.labeler != "local":
-        raise ConfigurationError(f"labeler is {settings.labeler!r}, which is unknown: set RAGTIDE_LABELER to local")
-    return LocalLabeler()
 
 
 def state_options(settings: Settings) -> StateOptions:
@@ -38,11 +27,22 @@ def state_options(settings: Settings) -> StateOptions:
 
 async def work(settings: Settings, url: str, stop: asyncio.Event) -> None:
     """Label interactions until told to stop."""
-    await run_workers(settings, url, make_labeler(settings), stop)
+    redis = connect_async(url)
+    try:
+        async with labeler_of(settings, redis) as labeler:
+            await run_workers(settings, url, labeler, stop)
+    finally:
+        await redis.aclose()
 
 
 async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
     """Aggregate every partition until told to stop."""
+    custom_metrics(settings)  # whose ranges it must know
+    for rule in settings.alerts:
+        try:
+            rule.check_reachable()
+        except ValueError as error:
+            raise ConfigurationError(f"alert rule {rule.name}: {error}") from None
     redis = connect_async(url)
     options = ServiceOptions(
         batch=settings.aggregator_batch,

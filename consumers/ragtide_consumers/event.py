@@ -1,0 +1,67 @@
+"""The metric event of one labeled interaction. No clock, no I/O."""
+
+from datetime import datetime
+
+from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
+
+from .labeler import Identity, Judged, Labeler, Labeling
+
+
+def metric_event(
+    interaction: RagInteraction,
+    labeler: Labeler,
+    labeling: Labeling,
+    *,
+    labeled_at: datetime,
+    latency_s: float,
+    entry_id: str | None = None,
+) -> MetricEvent:
+    """Return the event of an interaction.
+
+    Raises:
+        pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
+    """
+    by = labeling.by or identity(labeler)
+    return MetricEvent(
+        interaction_id=interaction.interaction_id,
+        entry_id=entry_id,
+        pipeline=interaction.pipeline,
+        occurred_at=interaction.occurred_at,
+        labeled_at=labeled_at,
+        segments=interaction.segments,
+        run=interaction.run,
+        population_size=interaction.population_size,
+        source=interaction.source,
+        labeler=by.name,
+        labeler_version=by.version,
+        profile=by.profile,
+        splitter=labeling.splitter,
+        prompts=labeling.prompts,
+        scores=labeling.scores,
+        absent=labeling.absent,
+        judged=None if labeling.judged is None else _judged_scores(labeling.judged),
+        gold_scores=interaction.gold_scores,
+        prompt_tokens=labeling.prompt_tokens,
+        completion_tokens=labeling.completion_tokens,
+        cost_usd=labeling.cost_usd,
+        latency_s=latency_s,
+        counters=labeling.counters,
+    )
+
+
+def identity(labeler: Labeler) -> Identity:
+    """Return who a labeler is."""
+    return Identity(labeler.name, labeler.version, labeler.profile)
+
+
+def _judged_scores(judged: Judged) -> JudgedScores:
+    return JudgedScores(
+        labeler=judged.by.name,
+        labeler_version=judged.by.version,
+        profile=judged.by.profile,
+        prompts=judged.labeling.prompts,
+        scores=judged.labeling.scores,
+        absent=judged.labeling.absent,
+        inclusion_probability=judged.inclusion_probability,
+        uniform=judged.uniform,
+    )

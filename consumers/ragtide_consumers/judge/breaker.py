@@ -1,0 +1,82 @@
+"""A circuit breaker: an endpoint that fails again and again is left alone, then tried with one call."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+LONGEST_PAUSE_S = 300.0
+"""Seconds an endpoint is left alone at most."""
+
+
+class Breaker:
+    """Closed while calls succeed; open for a pause after failures in a row; then half open: one call at a time tries.
+
+    Args:
+        failures: failures in a row that open it.
+        pause_s: first pause; doubled each time the trying call fails.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, *, failures: int, pause_s: float, clock: Callable[[], float] = monotonic) -> None:
+        self._failures = failures
+        self._first_pause_s = pause_s
+        self._pause_s = pause_s
+        self._clock = clock
+        self._in_a_row = 0
+        self._open_until: float | None = None
+        self._trying = False
+        self._changed = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are kept back."""
+        return self._open_until is not None
+
+    def admits(self) -> bool:
+        """Return whether a call may go now; while open only the one that tries, which must report how it went."""
+        if self._open_until is None:
+            return True
+        if self._trying or self._clock() < self._open_until:
+            return False
+        self._trying = True
+        return True
+
+    async def wait(self) -> None:
+        """Wait until a call may go, and take that permission."""
+        while not self.admits():
+            left = max((self._open_until or 0.0) - self._clock(), 0.01)
+            try:
+                async with asyncio.timeout(None if self._trying else left):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def succeeded(self) -> None:
+        """Take note of an answer."""
+        self._in_a_row = 0
+        if self._open_until is not None:
+            self._open_until, self._trying, self._pause_s = None, False, self._first_pause_s
+            self._announce()
+
+    def failed(self, *, at_once: bool = False) -> bool:
+        """Take note of a failure and return whether it opened the breaker; `at_once` does not wait for more of them."""
+        self._in_a_row += 1
+        if self._open_until is not None:
+            if not self._trying:
+                return False  # a call from before it opened
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        elif not at_once and self._in_a_row < self._failures:
+            return False
+        self._open_until, self._trying = self._clock() + self._pause_s, False
+        self._announce()
+        return True
+
+    def abandoned(self) -> None:
+        """Take note that the trying call ended without an outcome, as when it is cancelled."""
+        if self._trying:
+            self._trying = False
+            self._announce()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

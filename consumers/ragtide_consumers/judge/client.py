@@ -1,0 +1,360 @@
+"""One question to the judge, in production: cached, paced, within budget, tried again, and accounted for."""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import openai
+import structlog
+from redis import RedisError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.judge_settings import JudgeSettings
+
+from ..metrics.scores import AbsentReason
+from .answers import Answer
+from .breaker import Breaker
+from .cache import Cache, content_key
+from .dialect import Dialect, Message
+from .errors import ContextTooLong, JudgeMisconfigured, JudgeUnavailable, NoLabels, OverBudget
+from .pacing import AdaptiveLimit, MinuteLimits
+from .prices import MESSAGE_TOKENS, cost, estimated_tokens
+from .prompts import Prompt
+from .spend import Reached, Reservation, Spend
+
+FIRST_WAIT_S: Final = 0.5
+"""Seconds before the second attempt, on average; doubled each time."""
+
+LONGEST_WAIT_S: Final = 30.0
+"""Seconds between two attempts at most, unless the endpoint asks for more."""
+
+LONGEST_RETRY_AFTER_S: Final = 300.0
+"""Seconds an endpoint may ask us to wait."""
+
+USUAL_ANSWER_TOKENS: Final = 600
+"""Tokens of an answer before any was seen, for what a call will probably cost."""
+
+log = structlog.get_logger("ragtide.judge")
+
+
+@dataclass(slots=True)
+class Usage:
+    """What the labels of one interaction took."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    counters: Counter[str] = field(default_factory=Counter)
+
+
+class _Again(Exception):  # noqa: N818  # never leaves this module
+    """The call failed in a way that may pass."""
+
+    def __init__(self, what: str, retry_after_s: float | None = None) -> None:
+        super().__init__(what)
+        self.retry_after_s = retry_after_s
+
+
+class JudgeClient:
+    """Asks a judge over the chat completions protocol.
+
+    A call passes, in this order: the cache; the spend limit; the pause an endpoint asked for (Retry-After); the
+    circuit breaker; calls and tokens a minute; calls at once. It is made with a timeout and, when it fails in a way
+    that may pass, again after a jittered and growing wait. The key is in no message: what an endpoint says is cleaned
+    of it.
+
+    Args:
+        settings: of the judge; the model is required.
+        cache: where usable answers are kept.
+        spend: who knows what was spent.
+
+    Raises:
+        ConfigurationError: no model, or no key for an endpoint that needs one.
+    """
+
+    def __init__(self, settings: JudgeSettings, *, cache: Cache, spend: Spend) -> None:
+        if settings.model is None:
+            raise ConfigurationError(
+                "judge.model is not set: name the model to ask, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini"
+            )
+        base_url = settings.base_url or os.environ.get("OPENAI_BASE_URL")
+        given = settings.api_key.get_secret_value() if settings.api_key else os.environ.get("OPENAI_API_KEY")
+        if not given and base_url is None:
+            raise ConfigurationError(
+                "the judge has no key: set OPENAI_API_KEY or RAGTIDE_JUDGE_API_KEY, or RAGTIDE_JUDGE_BASE_URL for "
+                "an endpoint that needs none"
+            )
+        self.settings = settings
+        self._secret = given or ""
+        self._client = openai.AsyncOpenAI(
+            api_key=given or "none",
+            base_url=base_url,
+            max_retries=0,
+            timeout=settings.timeout_s,
+            # Twice the calls a second of the default one on one core.
+            http_client=openai.DefaultAioHttpClient(),
+        )
+        self._base_url = str(self._client.base_url)
+        self._dialect = Dialect(settings, urlsplit(self._base_url).hostname or "")
+        self._price = settings.prices.get(settings.model)
+        self._cache = cache
+        self._spend = spend
+        self._breaker = Breaker(failures=settings.breaker_failures, pause_s=settings.breaker_pause_s)
+        self.at_once = AdaptiveLimit(settings.max_in_flight)
+        self._a_minute = MinuteLimits(settings.requests_per_minute, settings.tokens_per_minute)
+        self._resume_at = 0.0
+        self._answered = False
+        self._answer_tokens = float(USUAL_ANSWER_TOKENS)
+        self._random = random.Random()  # noqa: S311  # jitter is no secret
+
+    async def ask(self, prompt: Prompt, usage: Usage, corrections: Sequence[Message] = ()) -> Answer:
+        """Return the judge's answer, and add what it took to `usage`.
+
+        Args:
+            prompt: what is asked.
+            usage: counts tokens, dollars and what happened, whatever the outcome.
+            corrections: messages after the prompt: an unusable answer, and what was wrong with it.
+
+        Raises:
+            JudgeUnavailable: it failed at every attempt, or is being left alone.
+            JudgeMisconfigured: it refuses the key, the model or the address.
+            OverBudget: a spend limit is reached.
+            ContextTooLong: the prompt is longer than the model takes.
+            NoLabels: the endpoint refuses this content.
+        """
+        found = await self._cache.get(self._key(prompt)) if not corrections else None
+        if found is not None:
+            usage.counters["cache_hits"] += 1
+            return Answer(found.text, found.finish, from_cache=True)
+        reservation = await self._reserve(prompt, corrections)
+        spent = usage.cost_usd
+        try:
+            return await self._persistently(prompt, corrections, usage)
+        finally:
+            await self._settle(reservation, usage.cost_usd - spent)
+
+    async def keep(self, prompt: Prompt, answer: Answer) -> None:
+        """Keep a usable answer, so that the same prompt costs nothing the next time."""
+        if not answer.from_cache:
+            await self._cache.put(self._key(prompt), answer)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    def _key(self, prompt: Prompt) -> str:
+        # The dialect is left out on purpose: it is learned, and the same answer must be found before and after.
+        asked = {
+            "model": self.settings.model,
+            "prompt": prompt.version,
+            "rules": prompt.rules,
+            "data": prompt.data,
+            "schema": prompt.schema,
+            "temperature": self.settings.temperature,
+        }
+        return content_key(self._base_url, asked)
+
+    def _prompt_tokens(self, prompt: Prompt, corrections: Sequence[Message]) -> int:
+        return (
+            estimated_tokens(prompt.rules)
+            + estimated_tokens(prompt.data)
+            + sum(estimated_tokens(message["content"]) for message in corrections)
+            + MESSAGE_TOKENS
+        )
+
+    async def _reserve(self, prompt: Prompt, corrections: Sequence[Message]) -> Reservation:
+        expected = cost(
+            self._price,
+            prompt_tokens=self._prompt_tokens(prompt, corrections),
+            completion_tokens=int(self._answer_tokens),
+        )
+        try:
+            reserved = await self._spend.reserve(expected)
+        except RedisError as error:
+            raise JudgeUnavailable(f"the spend limit cannot be looked up ({error}): check Redis") from error
+        if isinstance(reserved, Reached):
+            raise OverBudget(
+                f"the judge's spend limit of the {reserved.period} is reached: raise it or wait for the next",
+                reserved.resumes_in_s,
+            )
+        return reserved
+
+    async def _settle(self, reservation: Reservation, cost_usd: float) -> None:
+        try:
+            await self._spend.settle(reservation, cost_usd)
+        except RedisError as error:
+            log.warning("a judge's cost could not be recorded; its estimate stays", error=str(error))
+
+    async def _persistently(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
+        try:
+            async for attempt in AsyncRetrying(
+                retry=retry_if_exception_type(_Again),
+                stop=stop_after_attempt(self.settings.attempts),
+                wait=self._wait_s,
+                reraise=True,
+            ):
+                with attempt:
+                    if attempt.retry_state.attempt_number > 1:
+                        usage.counters["judge_retries"] += 1
+                    return await self._once(prompt, corrections, usage)
+        except _Again as error:
+            raise JudgeUnavailable(
+                f"the judge failed {self.settings.attempts} times, last with: {error}; check the endpoint"
+            ) from None
+        raise AssertionError("tenacity returns or raises")
+
+    def _wait_s(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        longest = min(FIRST_WAIT_S * 2**state.attempt_number, LONGEST_WAIT_S)
+        if isinstance(error, _Again) and error.retry_after_s is not None:
+            return error.retry_after_s + self._random.uniform(0.0, min(longest, 1.0))
+        return self._random.uniform(0.0, longest)
+
+    async def _once(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
+        # Spread out a little, so that all who waited do not come back at once.
+        if (left := self._resume_at - monotonic()) > 0:
+            await asyncio.sleep(left * self._random.uniform(1.0, 1.1))
+        if not self._breaker.admits():
+            raise JudgeUnavailable("the judge is left alone for a while after many failures: check the endpoint")
+        reported = False
+        try:
+            await self._a_minute.wait(self._prompt_tokens(prompt, corrections) + int(self._answer_tokens))
+            async with self.at_once.slot():
+                usage.counters["judge_calls"] += 1
+                started = monotonic()
+                parameters = self._dialect.parameters(prompt, corrections)
+                try:
+                    async with asyncio.timeout(self.settings.timeout_s):
+                        reply = await self._client.chat.completions.create(**parameters)
+                except (openai.OpenAIError, TimeoutError, ValueError) as error:
+                    reported = True
+                    raise self._judged(error, parameters, monotonic() - started) from None
+                self.at_once.answered(monotonic() - started)
+            reported = True
+            self._breaker.succeeded()
+            self._answered = True
+            return self._read(reply, usage)
+        finally:
+            if not reported:
+                self._breaker.abandoned()
+
+    def _read(self, reply: Any, usage: Usage) -> Answer:
+        counted = getattr(reply, "usage", None)
+        details = getattr(counted, "prompt_tokens_details", None)
+        choice = reply.choices[0] if getattr(reply, "choices", None) else None
+        message = choice.message if choice is not None else None
+        prompt_tokens = getattr(counted, "prompt_tokens", 0) or 0
+        completion_tokens = getattr(counted, "completion_tokens", 0) or 0
+        cached_tokens = min(getattr(details, "cached_tokens", 0) or 0, prompt_tokens)
+        cost_usd = cost(
+            self._price, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=cached_tokens
+        )
+        usage.prompt_tokens += prompt_tokens
+        usage.completion_tokens += completion_tokens
+        usage.cost_usd += cost_usd
+        self._answer_tokens += 0.05 * (completion_tokens - self._answer_tokens)
+        return Answer(
+            text=(message.content if message is not None else None) or "",
+            finish=(choice.finish_reason if choice is not None else None) or "stop",
+            refusal=getattr(message, "refusal", None),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cached_tokens=cached_tokens,
+            cost_usd=cost_usd,
+        )
+
+    def _judged(
+        self, error: Exception, parameters: Mapping[str, Any], latency_s: float
+    ) -> Exception:  # one line per kind of failure
+        """Return what a failed call means, after taking note of it."""
+        said = self._cleaned(error)
+        if isinstance(error, openai.RateLimitError):
+            if getattr(error, "code", None) == "insufficient_quota":
+                return self._misconfigured(said)
+            self.at_once.overloaded(latency_s)
+            self._breaker.abandoned()  # an endpoint that says it is busy works
+            wait_s = retry_after_s(error.response.headers)
+            if wait_s is not None:
+                self._resume_at = max(self._resume_at, monotonic() + wait_s)
+            return _Again(said, wait_s)
+        if (
+            isinstance(error, openai.APIStatusError)
+            and 400 <= error.status_code < 500
+            and error.status_code not in {408, 409}
+        ):
+            return self._refused(error, parameters, said)
+        wait_s = None
+        if isinstance(error, openai.APIStatusError):
+            wait_s = retry_after_s(error.response.headers)
+            if error.status_code == 503:
+                self.at_once.overloaded(latency_s)
+        elif isinstance(error, TimeoutError | openai.APITimeoutError):
+            self.at_once.overloaded(latency_s)
+        if self._breaker.failed():
+            log.error("the judge is left alone for a while", error=said)
+        return _Again(said, wait_s)
+
+    def _refused(self, error: openai.APIStatusError, parameters: Mapping[str, Any], said: str) -> Exception:
+        """Return what an error of the 4xx kind means."""
+        if error.status_code in {401, 403, 404}:
+            return self._misconfigured(said)
+        self._breaker.abandoned()
+        lower = said.lower()
+        if any(words in lower for words in ("context_length", "context length", "maximum context", "too many tokens")):
+            return ContextTooLong(said)
+        if "content_filter" in lower or "content management policy" in lower:
+            return NoLabels(AbsentReason.JUDGE_REFUSED, said)
+        if self._dialect.learn(f"{getattr(error, 'param', '')} {said}", parameters):
+            log.info("the judge takes a simpler request", because=said)
+            return _Again(said, 0.0)
+        # Before any answer it is the request's form that is refused; later it is what this interaction says.
+        return NoLabels(AbsentReason.JUDGE_REFUSED, said) if self._answered else self._misconfigured(said)
+
+    def _misconfigured(self, said: str) -> JudgeMisconfigured:
+        self._breaker.failed(at_once=True)
+        return JudgeMisconfigured(
+            f"the judge refuses to be asked: {said}; correct its key, model, address or quota, then restart"
+        )
+
+    def _cleaned(self, error: Exception) -> str:
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        said = " ".join(said.split())
+        if len(self._secret) > 3:
+            said = said.replace(self._secret, "***")
+        return said[:500]
+
+
+def retry_after_s(headers: Any) -> float | None:
+    """Return the seconds an endpoint asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
+
+    >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
+    (2.0, None, 0.25)
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            seconds = _until(value)
+        if seconds >= 0:
+            return min(seconds, LONGEST_RETRY_AFTER_S)
+    return None
+
+
+def _until(date: str) -> float:
+    """Return the seconds until an HTTP date, negative if it is none."""
+    try:
+        return max((parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return -1.0

@@ -1,0 +1,180 @@
+"""The labeler that asks a judge."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from ragtide_runtime.judge_settings import JudgeSettings
+from ragtide_schemas import METRICS, ClaimLabels, RagInteraction, SentenceLabels
+
+from ..event import identity
+from ..labeler import Labeler, Labeling, Labels
+from ..metrics.ragchecker import ragchecker_metrics
+from ..metrics.scores import AbsentReason, MetricScores
+from ..metrics.trace import SENTENCES, trace_metrics
+from ..text.languages import language_of
+from ..text.sentences import SPLITTER_ID, cut
+from .claims import judge_claims
+from .client import JudgeClient, Usage
+from .errors import ContextTooLong, JudgeUnavailable, NoLabels, OverBudget
+from .injection import suspected
+from .prompts import VERSIONS, Language
+from .trace import judge_trace
+
+LOOK_AGAIN_S: Final = 30.0
+"""Seconds after which a judge that was unavailable or over budget is asked again, at most."""
+
+PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
+"""Prompts of each family of metrics."""
+
+log = structlog.get_logger("ragtide.judge")
+
+
+class JudgeLabeler:
+    """Scores interactions by a judge's labels; an interaction it gives no labels for is absent with the reason.
+
+    Args:
+        client: asks the judge.
+        profile: variant of the TRACe formulas.
+        claim_profile: variant of the RAGChecker formulas.
+        fallback: scores while a spend limit is reached, if the settings say so.
+        patient: waits while the judge cannot be asked, as a worker must; otherwise raises.
+    """
+
+    name: Final = "judge"
+
+    def __init__(
+        self,
+        client: JudgeClient,
+        *,
+        profile: str = "ragbench",
+        claim_profile: str = "ragchecker_strict",
+        fallback: Labeler | None = None,
+        patient: bool = True,
+    ) -> None:
+        settings = client.settings
+        self._client = client
+        self._families = tuple(dict.fromkeys(settings.families))
+        self._profiles = {"trace": profile, "ragchecker": claim_profile}
+        self._fallback = fallback
+        self._patient = patient
+        self._random = random.Random()  # noqa: S311  # jitter is no secret
+        self.profile = "+".join(self._profiles[family] for family in self._families)
+        self.version = _version(settings, self._families)
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        """Return the scores of one interaction.
+
+        Raises:
+            JudgeUnavailable: the judge cannot be asked, and this labeler is not patient.
+            OverBudget: a spend limit is reached, and this labeler is not patient and has no fallback.
+        """
+        usage = Usage()
+        while True:
+            try:
+                return await self._label(interaction, usage)
+            except OverBudget as error:
+                if self._fallback is not None:
+                    return await self._by_fallback(self._fallback, interaction, usage)
+                if not self._patient:
+                    raise
+                await self._wait(error, error.resumes_in_s)
+            except JudgeUnavailable as error:
+                if not self._patient:
+                    raise
+                await self._wait(error, LOOK_AGAIN_S)
+
+    async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
+        language = self._language(interaction)
+        splitter: str | None = None
+        scores: dict[str, float] = {}
+        absent: dict[str, str] = {}
+        labels: list[Labels] = []
+        texts = [document.text for document in interaction.documents] + [interaction.response]
+        usage.counters["injection_suspected"] = suspected(texts)
+        for family in self._families:
+            try:
+                if family == "trace":
+                    sentences = cut(interaction)
+                    splitter = sentences.splitter
+                    found: SentenceLabels | ClaimLabels = await judge_trace(self._client, sentences, language, usage)
+                else:
+                    found = (await judge_claims(self._client, interaction, language, usage)).labels
+            except (NoLabels, ContextTooLong) as error:
+                reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
+                log.warning("the judge gave no labels", interaction_id=interaction.interaction_id, because=str(error))
+                absent |= dict.fromkeys(metrics_of(family), str(reason))
+                continue
+            labels.append(found)
+            result = self._scores(found)
+            usage.counters["dropped_keys"] += result.dropped_keys
+            some, missing = result.qualified(f"{family}.")
+            scores |= some | {SENTENCES + name: count for name, count in result.counts.items()}
+            if result.defects:
+                usage.counters["defects"] += len(result.defects)
+                log.error("scores break their laws", interaction_id=interaction.interaction_id, laws=result.defects)
+            absent |= missing
+        return Labeling(
+            scores,
+            absent,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            labels=tuple(labels),
+            splitter=splitter,
+            prompts=tuple(
+                f"{prompt}.{language}.{VERSIONS[prompt]}" for family in self._families for prompt in PROMPTS[family]
+            ),
+            counters=_counted(usage),
+        )
+
+    def _scores(self, labels: SentenceLabels | ClaimLabels) -> MetricScores:
+        if isinstance(labels, SentenceLabels):
+            return trace_metrics(labels, profile=self._profiles["trace"])
+        return ragchecker_metrics(labels, profile=self._profiles["ragchecker"])
+
+    def _language(self, interaction: RagInteraction) -> Language:
+        setting = self._client.settings.language
+        if setting != "auto":
+            return setting
+        return "ru" if language_of(f"{interaction.question}\n{interaction.response}") == "ru" else "en"
+
+    async def _by_fallback(self, fallback: Labeler, interaction: RagInteraction, usage: Usage) -> Labeling:
+        labeling = await fallback.label(interaction)
+        usage.counters["over_budget"] += 1
+        return replace(
+            labeling,
+            by=labeling.by or identity(fallback),
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            counters={**labeling.counters, **_counted(usage)},
+        )
+
+    async def _wait(self, error: Exception, at_most_s: float) -> None:
+        log.warning("the judge cannot be asked; waiting", because=str(error))
+        await asyncio.sleep(min(at_most_s, LOOK_AGAIN_S) * self._random.uniform(0.5, 1.0) + 0.05)
+
+    async def aclose(self) -> None:
+        """Close the judge's connections."""
+        await self._client.aclose()
+
+
+def metrics_of(family: str) -> list[str]:
+    """Return the qualified names of a family's metrics."""
+    return [name for name in METRICS if name.startswith(f"{family}.")]
+
+
+def _counted(usage: Usage) -> dict[str, int]:
+    return {name: count for name, count in usage.counters.items() if count}
+
+
+def _version(settings: JudgeSettings, families: tuple[str, ...]) -> str:
+    prompts = [f"{name}.{VERSIONS[name]}" for family in families for name in PROMPTS[family]]
+    language = [] if settings.language == "auto" else [settings.language]
+    splitter = [SPLITTER_ID] if "trace" in families else []
+    return "/".join([settings.model or "", *prompts, *language, *splitter])[:200]

@@ -1,0 +1,120 @@
+"""How fast an endpoint is asked: calls at once by how it copes, calls and tokens a minute by its limits."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Final
+
+from aiolimiter import AsyncLimiter
+
+FIRST_LIMIT: Final = 16
+"""Calls at once before anything is known."""
+
+CUT: Final = 0.7
+"""What is left of the limit after the endpoint said that it has too much to do."""
+
+SLOW: Final = 2.0
+"""Latency, as a multiple of the usual, from which the limit stops growing; from its square on the limit is cut."""
+
+
+class AdaptiveLimit:
+    """Bounds the calls at once: additive increase and multiplicative decrease, as TCP does, at most to a maximum.
+
+    It starts by doubling, once per full round, until the endpoint first shows that it is busy (429, 503, a timeout, or
+    latency far above the usual); from then on it grows by one a round. It is cut once per round trip at most, because
+    the calls that were in flight together fail together.
+    """
+
+    def __init__(self, maximum: int, *, clock: Callable[[], float] = monotonic) -> None:
+        self._maximum = maximum
+        self._limit = float(min(FIRST_LIMIT, maximum))
+        self._clock = clock
+        self._doubling = True
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._usual_s: float | None = None
+        self._recent_s = 0.0
+        self._cut_at = float("-inf")
+
+    @property
+    def limit(self) -> int:
+        """Calls at once that are allowed now."""
+        return max(1, int(self._limit))
+
+    @property
+    def in_flight(self) -> int:
+        """Calls at once now."""
+        return self._in_flight
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold one of the slots, waiting for it in turn."""
+        if self._in_flight >= self.limit or self._waiting:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._release()
+                raise
+        else:
+            self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._in_flight -= 1
+        while self._waiting and self._in_flight < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._in_flight += 1
+                turn.set_result(None)
+
+    def answered(self, latency_s: float) -> None:
+        """Take note of an answer and of how long it took."""
+        if self._usual_s is None:
+            self._usual_s = self._recent_s = latency_s
+        # The usual latency follows slowly upwards and quickly downwards: a load we caused is not to become the usual.
+        self._recent_s += 0.1 * (latency_s - self._recent_s)
+        self._usual_s += (0.002 if self._recent_s > self._usual_s else 0.1) * (self._recent_s - self._usual_s)
+        if self._recent_s > SLOW**2 * self._usual_s:
+            self.overloaded(latency_s)
+        elif self._recent_s <= SLOW * self._usual_s and self._in_flight >= self.limit - 1:
+            step = 1.0 if self._doubling else 1.0 / self._limit
+            self._limit = min(self._limit + step, float(self._maximum))
+
+    def overloaded(self, latency_s: float = 0.0) -> None:
+        """Take note that the endpoint has too much to do."""
+        now = self._clock()
+        if now - self._cut_at < max(latency_s, self._recent_s, 0.05):
+            return
+        self._cut_at = now
+        self._doubling = False
+        self._limit = max(1.0, CUT * self._limit)
+
+
+class MinuteLimits:
+    """Keeps below calls and tokens a minute; a sixth of a minute's worth may go at once."""
+
+    BURST: Final = 6
+
+    def __init__(self, requests: float | None, tokens: float | None) -> None:
+        self._requests = None if requests is None else self._limiter(max(requests, 1.0))
+        self._tokens = None if tokens is None else self._limiter(tokens)
+
+    def _limiter(self, a_minute: float) -> AsyncLimiter:
+        burst = max(a_minute / self.BURST, 1.0)
+        return AsyncLimiter(burst, 60.0 * burst / a_minute)
+
+    async def wait(self, tokens: int) -> None:
+        """Wait until one more call of so many tokens is allowed."""
+        if self._requests is not None:
+            await self._requests.acquire()
+        if self._tokens is not None:
+            # A call larger than a burst takes a whole one; more could never be had.
+            await self._tokens.acquire(min(float(tokens), self._tokens.max_rate))

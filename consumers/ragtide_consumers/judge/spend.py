@@ -1,0 +1,200 @@
+"""The spend limit: dollars a clock hour and a day, over all workers of a deployment.
+
+A call reserves what it will probably cost before it is made, in one script, so that workers cannot overspend together;
+afterwards the reservation is corrected to the real cost. A worker that dies leaves its reservation counted.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.judge_settings import JudgeSettings
+from ragtide_schemas import Alert, Streams, utc_now
+
+RESERVE_SCRIPT: Final = """
+-- KEYS: spent this hour, spent this day, alert that fires, alerts stream.
+-- ARGV: amount, limit of the hour, limit of the day (-1: none), alert to fire, time at which it resolves.
+local hour, day = tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(redis.call('GET', KEYS[2]) or 0)
+local amount, hour_limit, day_limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local over = ''
+if day_limit >= 0 and day + amount > day_limit then
+    over = 'day'
+elseif hour_limit >= 0 and hour + amount > hour_limit then
+    over = 'hour'
+end
+local firing = redis.call('GET', KEYS[3])
+if over ~= '' then
+    if not firing then
+        redis.call('SET', KEYS[3], ARGV[4])
+        redis.call('XADD', KEYS[4], '*', 'data', ARGV[4])
+    end
+    return over
+end
+if firing then
+    -- Not by cjson, which would write an empty list as an empty object.
+    local status = '"status":"resolved","resolved_at":"' .. ARGV[5] .. '"'
+    local resolved = string.gsub(firing, '"status":"firing"', status, 1)
+    redis.call('DEL', KEYS[3])
+    redis.call('XADD', KEYS[4], '*', 'data', resolved)
+end
+redis.call('INCRBYFLOAT', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[1], 7200)
+redis.call('INCRBYFLOAT', KEYS[2], ARGV[1])
+redis.call('EXPIRE', KEYS[2], 172800)
+return 'ok'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Dollars set aside for a call, and the hour and day they were taken from."""
+
+    amount_usd: float
+    hour: str
+    day: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A limit was reached; nothing was reserved."""
+
+    period: str
+    """`hour` or `day`."""
+    resumes_in_s: float
+    """Seconds until the next one begins."""
+
+
+class Spend(Protocol):
+    """Who knows what was spent."""
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Set dollars aside for a call."""
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Say what the call really cost."""
+
+
+def _period(now: datetime) -> tuple[str, str]:
+    return now.strftime("%Y%m%d%H"), now.strftime("%Y%m%d")
+
+
+def _reached(period: str, now: datetime) -> Reached:
+    whole = now.replace(minute=0, second=0, microsecond=0)
+    ends = whole + timedelta(hours=1) if period == "hour" else whole.replace(hour=0) + timedelta(days=1)
+    return Reached(period, (ends - now).total_seconds())
+
+
+class NoSpendLimit:
+    """Lets everything pass."""
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Return an empty reservation."""
+        del amount_usd
+        return Reservation(0.0, "", "")
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Do nothing."""
+
+
+class MemorySpend:
+    """Counts within one process, for work without Redis."""
+
+    def __init__(self, settings: JudgeSettings, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._hour_limit = settings.spend_per_hour_usd
+        self._day_limit = settings.spend_per_day_usd
+        self._now = now
+        self._spent: defaultdict[str, float] = defaultdict(float)
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Set dollars aside for a call."""
+        now = self._now()
+        hour, day = _period(now)
+        for period, key, limit in (("day", day, self._day_limit), ("hour", hour, self._hour_limit)):
+            if limit is not None and self._spent[key] + amount_usd > limit:
+                return _reached(period, now)
+        self._spent[hour] += amount_usd
+        self._spent[day] += amount_usd
+        return Reservation(amount_usd, hour, day)
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Say what the call really cost."""
+        for key in (reservation.hour, reservation.day):
+            self._spent[key] += cost_usd - reservation.amount_usd
+
+
+class RedisSpend:
+    """Counts in Redis, for all workers; the first refusal raises an alert, the first call after it resolves it."""
+
+    def __init__(
+        self, redis: Redis, prefix: str, settings: JudgeSettings, *, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._redis = redis
+        self._prefix = prefix
+        self._settings = settings
+        self._now = now
+        self._alerts = Streams(prefix, 0).alerts
+        self._script = redis.register_script(RESERVE_SCRIPT)
+
+    def _key(self, name: str) -> str:
+        # All in the slot of partition 0, whose stream takes the alert.
+        return f"{self._prefix}:{{0}}:judge-spend:{name}"
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Set dollars aside for a call.
+
+        Raises:
+            redis.RedisError: Redis failed; nothing may have been reserved.
+        """
+        now = self._now()
+        hour, day = _period(now)
+        limits = [self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd]
+        outcome = await self._script(
+            keys=[self._key(hour), self._key(day), self._key("alert"), self._alerts],
+            args=[
+                repr(amount_usd),
+                *(-1 if limit is None else repr(limit) for limit in limits),
+                self._alert(now).encode(),
+                now.isoformat(),
+            ],
+        )
+        if outcome == b"ok":
+            return Reservation(amount_usd, hour, day)
+        return _reached(outcome.decode(), now)
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Say what the call really cost.
+
+        Raises:
+            redis.RedisError: Redis failed; the reservation stays counted.
+        """
+        difference = cost_usd - reservation.amount_usd
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.incrbyfloat(self._key(reservation.hour), difference)
+            pipe.incrbyfloat(self._key(reservation.day), difference)
+            await pipe.execute()
+
+    def _alert(self, now: datetime) -> Alert:
+        hour, day = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
+        limits = " and ".join(
+            f"${limit:g} {period}" for limit, period in ((hour, "an hour"), (day, "a day")) if limit is not None
+        )
+        then = (
+            "the local labeler scores until the next period"
+            if self._settings.over_budget == "local"
+            else "labeling waits for the next period"
+        )
+        return Alert(
+            alert_id=f"judge-spend-{now:%Y%m%d%H%M%S}",
+            status="firing",
+            rule="judge-spend",
+            kind="budget",
+            pipeline="*",
+            metric="judge.cost_usd",
+            direction="rise",
+            fired_at=now,
+            message=f"The judge's spend limit of {limits} is reached: {then}. Raise it, or ask for fewer labels.",
+        )

@@ -1,0 +1,28 @@
+"""Splitting a context that is too long for one call. No I/O."""
+
+from collections.abc import Sequence
+
+from .prices import estimated_tokens
+
+KEY_TOKENS = 5
+"""Tokens of a key and its quotes."""
+
+
+def parts(texts: Sequence[tuple[str, str]], budget: int) -> list[list[tuple[str, str]]]:
+    """Return texts, as pairs of key and text, in as few runs in order as fit the budget; at least one run.
+
+    A single text over the budget has a run of its own.
+
+    >>> parts([("0a", "Built in 1889."), ("0b", "Made of iron."), ("1a", "In Paris.")], 20)
+    [[('0a', 'Built in 1889.'), ('0b', 'Made of iron.')], [('1a', 'In Paris.')]]
+    """
+    runs: list[list[tuple[str, str]]] = [[]]
+    used = 0
+    for key, text in texts:
+        tokens = estimated_tokens(text) + KEY_TOKENS
+        if runs[-1] and used + tokens > budget:
+            runs.append([])
+            used = 0
+        runs[-1].append((key, text))
+        used += tokens
+    return runs

@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+
+import pytest
+from tests.judge_server import JudgeServer
+
+from ragtide_consumers.judge import client as client_module
+from ragtide_consumers.judge import labeler as labeler_module
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    """Return a judge that answers by rules, and misbehaves as scripted."""
+    with JudgeServer() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(labeler_module, "LOOK_AGAIN_S", 0.05)

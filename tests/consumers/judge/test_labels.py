@@ -1,0 +1,181 @@
+"""What the labels of a judge are: TRACe in one call, RAGChecker in two, long contexts in parts."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
+from tests.judge_server import JudgeServer, Says, Status, rules_model
+
+from ragtide import ClaimLabels, RagInteraction, SentenceLabels
+from ragtide_consumers.event import metric_event
+from ragtide_schemas import MetricEvent, utc_now
+
+
+async def test_one_call_labels_all_of_trace(server: JudgeServer) -> None:
+    async with judge(server) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert len(server.requests) == 1
+    assert labeling.scores["trace.context_relevance"] == pytest.approx(1 / 3)
+    assert labeling.scores["trace.completeness"] == 1.0
+    assert labeling.scores["trace.adherence"] == 0.0
+    assert labeling.scores["trace.supported_fraction"] == 0.5
+    assert labeling.scores["sentences.fully_supported"] == 1
+    assert labeling.scores["sentences.partially_supported"] == 0
+    assert labeling.scores["sentences.unsupported"] == 1
+    (labels,) = labeling.labels
+    assert isinstance(labels, SentenceLabels)
+    assert labels.support == {"a": ("0a",), "b": ()}
+    assert labeling.prompts == ("trace.en.1",)
+    assert labeling.prompt_tokens > 0
+    assert labeling.completion_tokens > 0
+    assert labeling.counters == {"judge_calls": 1}
+
+
+async def test_ragchecker_takes_two_calls_however_many_claims_and_chunks(server: JudgeServer) -> None:
+    large = with_documents(*(f"Chunk {n} about tower." for n in range(12))).model_copy(
+        update={
+            "interaction_id": "large",
+            "response": " ".join(f"The tower number {n} was built." for n in range(30)),
+            "reference_answer": " ".join(f"The tower number {n} was built." for n in range(20)),
+        }
+    )
+    async with judge(server, families=("ragchecker",)) as labeler:
+        assert labeler.profile == "ragchecker_strict"
+        labeling = await labeler.label(TOWER)
+        assert len(server.requests) == 2
+        (labels,) = labeling.labels
+        assert isinstance(labels, ClaimLabels)
+        assert labels.answer2response == ("Entailment", "Neutral")
+        assert labels.response2answer == ("Entailment",)
+        assert labels.retrieved2answer == (("Entailment", "Neutral"),)
+        assert labels.retrieved2response == (("Entailment", "Neutral"), ("Neutral", "Neutral"))
+        assert labeling.scores["ragchecker.precision"] == 0.5
+        assert labeling.scores["ragchecker.hallucination"] == 0.5
+        assert labeling.prompts == ("claims.en.1", "verdicts.en.1")
+        await labeler.label(large)
+    assert len(server.requests) == 4
+
+
+async def test_without_a_reference_answer_only_what_needs_none_is_scored(server: JudgeServer) -> None:
+    async with judge(server, families=("ragchecker",)) as labeler:
+        labeling = await labeler.label(TOWER.model_copy(update={"reference_answer": None}))
+    assert set(labeling.scores) == {"ragchecker.faithfulness"}
+    assert len(labeling.absent) == 10
+    assert "REFERENCE" not in server.requests[0]["messages"][1]["content"]
+
+
+async def test_both_families_share_one_event_whose_profile_names_both(server: JudgeServer) -> None:
+    async with judge(server, families=("trace", "ragchecker")) as labeler:
+        labeling = await labeler.label(TOWER)
+        event = metric_event(TOWER, labeler, labeling, labeled_at=utc_now(), latency_s=0.1)
+    assert event.profile == "ragbench+ragchecker_strict"
+    assert {name.partition(".")[0] for name in event.scores} == {"trace", "sentences", "ragchecker"}
+    assert MetricEvent.decode(event.encode()) == event
+
+
+async def test_a_long_context_is_split_and_the_parts_are_merged(server: JudgeServer) -> None:
+    texts = [f"Filler sentence {n} about nothing at all that matters here." for n in range(60)]
+    texts[5] = "The tower was built in 1889."
+    texts[55] = "Penguins admire the tower."
+    long = with_documents(" ".join(texts))
+    async with judge(server, context_tokens=400) as labeler:
+        labeling = await labeler.label(long)
+        calls = len(server.requests)
+        whole = await labeler.label(TOWER)
+    assert calls > 1
+    (labels,) = labeling.labels
+    assert isinstance(labels, SentenceLabels)
+    assert labels.n_document_sentences == 60
+    assert labels.relevant == ("0f", "0bd")
+    assert labels.fully_supported == {"a": True, "b": True}
+    assert labeling.scores["trace.adherence"] == 1.0
+    assert labeling.scores["trace.context_relevance"] == pytest.approx(2 / 60)
+    assert whole.scores["trace.adherence"] == 0.0
+
+
+async def test_a_sentence_supported_by_two_parts_together_gets_a_second_look(server: JudgeServer) -> None:
+    def halves(request: dict[str, Any]) -> str:
+        prompt = request["messages"][1]["content"]
+        keys = [key for key, mark in (("0a", "First half"), ("1a", "Second half")) if mark in prompt]
+        whole = len(keys) == 2
+        fields = {
+            "all_relevant_sentence_keys": keys,
+            "all_utilized_sentence_keys": keys,
+            "overall_supported": whole,
+            "sentence_support_information": [entry("a", keys, whole)],
+        }
+        return json.dumps(fields)
+
+    server.model = halves
+    texts = ["First half of it " + "word " * 300, "Second half of it " + "word " * 300]
+    two = RagInteraction(pipeline="p", question="What?", documents=texts, response="Both halves.")
+    async with judge(server, context_tokens=400) as labeler:
+        labeling = await labeler.label(two)
+    assert len(server.requests) == 3
+    assert labeling.scores["trace.adherence"] == 1.0
+
+
+async def test_an_endpoint_with_a_smaller_context_than_thought_gets_smaller_parts(server: JudgeServer) -> None:
+    def small(request: dict[str, Any]) -> bool:
+        return len(request["messages"][1]["content"]) > 2500
+
+    def model(request: dict[str, Any]) -> str:
+        assert not small(request)
+        return rules_model(request)
+
+    server.model = model
+    long = with_documents(*(f"Sentence {n} of many words. " * 3 for n in range(40)))
+    too_long = Status(400, "This model's maximum context length is 600 tokens", kind="context_length_exceeded")
+    server.script += [too_long] * 2
+    async with judge(server, context_tokens=2400) as labeler:
+        labeling = await labeler.label(long)
+    assert labeling.counters["context_split"] == 2
+    assert "trace.adherence" in labeling.scores
+
+
+async def test_a_russian_interaction_gets_russian_prompts(server: JudgeServer) -> None:
+    russian = RagInteraction(
+        pipeline="p",
+        question="Когда построили башню?",
+        documents=["Башня построена в 1889 году."],
+        response="Башня построена в 1889 году.",
+    )
+    async with judge(server) as labeler:
+        labeling = await labeler.label(russian)
+    assert labeling.prompts == ("trace.ru.1",)
+    assert "Ты размечаешь" in server.requests[0]["messages"][0]["content"]
+    assert labeling.scores["trace.adherence"] == 1.0
+    async with judge(server, language="en") as labeler:
+        assert (await labeler.label(russian)).prompts == ("trace.en.1",)
+
+
+async def test_sentences_the_producer_cut_are_judged_as_given(server: JudgeServer) -> None:
+    given = RagInteraction(
+        pipeline="p",
+        question="When?",
+        documents=[{"text": "Built in 1889. In Paris.", "sentences": ["Built in 1889. In Paris."]}],
+        response="Built in 1889. In Paris.",
+        response_sentences=["Built in 1889. In Paris."],
+    )
+    async with judge(server) as labeler:
+        labeling = await labeler.label(given)
+    (labels,) = labeling.labels
+    assert isinstance(labels, SentenceLabels)
+    assert labels.n_document_sentences == 1
+    assert list(labels.support) == ["a"]
+    assert labeling.splitter == "given"
+
+
+async def test_the_version_changes_with_everything_that_may_change_scores(server: JudgeServer) -> None:
+    versions = set()
+    for changes in ({}, {"model": "other"}, {"families": ("ragchecker",)}, {"language": "ru"}):
+        async with judge(server, **changes) as labeler:
+            versions.add(labeler.version)
+    assert len(versions) == 4
+
+
+async def test_a_judge_may_be_verbose_around_its_json(server: JudgeServer) -> None:
+    server.script.append(Says(lambda request: f"Sure!\n```json\n{rules_model(request)}\n```\nAnything else?"))
+    async with judge(server) as labeler:
+        assert (await labeler.label(TOWER)).counters == {"judge_calls": 1}

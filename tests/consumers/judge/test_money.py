@@ -1,0 +1,163 @@
+"""What the judge costs: counted per event, limited per hour and day over all workers, and not paid twice."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.consumers.judge.asking import TOWER, judge
+from tests.judge_server import JudgeServer, Says, Status
+
+from ragtide import Alert, ConfigurationError
+from ragtide_consumers.judge.errors import OverBudget
+from ragtide_consumers.judge.spend import MemorySpend, Reached, RedisSpend, Reservation
+from ragtide_runtime.judge_settings import JudgeSettings
+from ragtide_schemas import Streams
+
+PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}
+LIMITED = JudgeSettings(
+    model="m", prices={"m": {"input": 1, "output": 1}}, spend_per_hour_usd=1.0, spend_per_day_usd=1.5
+)
+NOON = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+
+
+def another(number: int) -> Any:
+    return TOWER.model_copy(update={"interaction_id": str(number), "question": f"Question {number}?"})
+
+
+async def test_tokens_and_dollars_of_every_call_are_in_the_labeling(server: JudgeServer) -> None:
+    server.script += [Says("not json"), Status(500)]
+    async with judge(server, prices=PRICES) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert labeling.counters == {"judge_calls": 3, "judge_repairs": 1, "judge_retries": 1}
+    expected = (labeling.prompt_tokens * 1000 + labeling.completion_tokens * 4000) / 1e6
+    assert labeling.cost_usd == pytest.approx(expected)
+    assert labeling.cost_usd > 0
+
+
+async def test_a_replay_does_not_pay_twice_and_says_so(server: JudgeServer, async_redis: Any) -> None:
+    async with judge(server, async_redis, prices=PRICES, cache_ttl_s=60, families=("trace", "ragchecker")) as labeler:
+        first = await labeler.label(TOWER)
+    calls = len(server.requests)
+    async with judge(server, async_redis, prices=PRICES, cache_ttl_s=60, families=("trace", "ragchecker")) as labeler:
+        again = await labeler.label(TOWER.model_copy(update={"interaction_id": "replayed"}))
+    assert len(server.requests) == calls
+    assert again.scores == first.scores
+    assert again.cost_usd == 0.0
+    assert again.counters == {"cache_hits": 3}
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "other"}, {"temperature": 0.5}, {"language": "ru"}], ids=lambda change: next(iter(change))
+)
+async def test_what_may_change_the_answer_is_asked_anew(
+    server: JudgeServer, async_redis: Any, change: dict[str, Any]
+) -> None:
+    async with judge(server, async_redis, cache_ttl_s=60) as labeler:
+        await labeler.label(TOWER)
+    async with judge(server, async_redis, cache_ttl_s=60, **change) as labeler:
+        await labeler.label(TOWER)
+        await labeler.label(TOWER.model_copy(update={"response": "The tower was built in 1890."}))
+    assert len(server.requests) == 3
+
+
+async def test_an_unusable_answer_is_not_kept(server: JudgeServer) -> None:
+    async with judge(server, cache_ttl_s=60, repairs=0) as labeler:
+        server.always = Says("no")
+        assert (await labeler.label(TOWER)).scores == {}
+        server.always = None
+        assert (await labeler.label(TOWER)).scores != {}
+        assert (await labeler.label(TOWER)).counters == {"cache_hits": 1}
+    assert len(server.requests) == 2
+
+
+async def test_without_redis_the_judge_goes_on_and_pays(server: JudgeServer, async_redis: Any) -> None:
+    async with judge(server, async_redis, cache_ttl_s=60) as labeler:
+        await async_redis.connection_pool.disconnect()
+        async_redis.connection_pool.connection_kwargs["path"] = "/nowhere"
+        assert (await labeler.label(TOWER)).scores != {}
+
+
+async def test_a_spend_limit_needs_a_price(server: JudgeServer) -> None:
+    with pytest.raises(ValueError, match=r"no price for test-model: add it under judge\.prices"):
+        async with judge(server, spend_per_hour_usd=1.0):
+            pass
+
+
+async def test_over_budget_the_local_labeler_scores_if_the_settings_say_so(server: JudgeServer) -> None:
+    async with judge(server, prices=PRICES, spend_per_hour_usd=0.0001, over_budget="local") as labeler:
+        labeling = await labeler.label(TOWER)
+    assert server.requests == []
+    assert labeling.by is not None
+    assert labeling.by.name == "local"
+    assert labeling.counters == {"over_budget": 1}
+    assert labeling.scores["trace.adherence"] > 0
+
+
+async def test_over_budget_a_worker_waits_until_there_is_money_again(server: JudgeServer, async_redis: Any) -> None:
+    async with judge(
+        server, async_redis, patient=True, prices=PRICES, spend_per_day_usd=100.0, cache_ttl_s=0
+    ) as labeler:
+        await async_redis.set(f"ragtide:{{0}}:judge-spend:{datetime.now(UTC):%Y%m%d}", "100")
+        labeling = asyncio.create_task(labeler.label(TOWER))
+        for _ in range(400):
+            await asyncio.sleep(0.01)
+            if await async_redis.xlen(Streams("ragtide", 0).alerts):
+                break
+        assert not labeling.done()
+        assert server.requests == []
+        await async_redis.delete(f"ragtide:{{0}}:judge-spend:{datetime.now(UTC):%Y%m%d}")
+        assert (await labeling).cost_usd > 0
+    entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
+    alerts = [Alert.decode(fields[b"data"]) for _, fields in entries]
+    assert [alert.status for alert in alerts] == ["firing", "resolved"]
+    assert alerts[0].alert_id == alerts[1].alert_id
+    assert alerts[0].kind == "budget"
+    assert "$100 a day" in alerts[0].message
+    assert alerts[1].resolved_at is not None
+
+
+async def test_over_budget_an_impatient_judge_says_so(server: JudgeServer) -> None:
+    async with judge(server, prices=PRICES, spend_per_hour_usd=0.0001) as labeler:
+        with pytest.raises(OverBudget, match="spend limit of the hour is reached"):
+            await labeler.label(TOWER)
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis"])
+async def test_workers_together_never_reserve_more_than_the_limit(kind: str, async_redis: Any) -> None:
+    now = NOON
+    spend = (
+        MemorySpend(LIMITED, now=lambda: now)
+        if kind == "memory"
+        else RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: now)
+    )
+    outcomes = await asyncio.gather(*(spend.reserve(0.1) for _ in range(30)))
+    granted = [outcome for outcome in outcomes if isinstance(outcome, Reservation)]
+    assert len(granted) == 10
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Reached)]
+    assert refused[0] == Reached("hour", 1800.0)
+    for reservation in granted:
+        await spend.settle(reservation, 0.05)
+    assert isinstance(await spend.reserve(0.45), Reservation)
+    assert isinstance(await spend.reserve(0.1), Reached)
+    now = NOON + timedelta(hours=1)
+    assert isinstance(await spend.reserve(0.5), Reservation)
+    assert await spend.reserve(0.1) == Reached("day", 10.5 * 3600)
+    now = NOON + timedelta(days=1)
+    assert isinstance(await spend.reserve(0.1), Reservation)
+
+
+async def test_many_workers_over_budget_raise_one_alert(async_redis: Any) -> None:
+    workers = [RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON) for _ in range(5)]
+    await asyncio.gather(*(worker.reserve(2.0) for worker in workers for _ in range(4)))
+    assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
+
+
+@pytest.mark.parametrize("labeler", ["judge", "cascade"])
+async def test_a_judge_without_model_or_key_says_what_to_set(labeler: str, server: JudgeServer) -> None:
+    with pytest.raises(ConfigurationError, match="RAGTIDE_JUDGE_MODEL"):
+        async with judge(server, labeler=labeler, model=None):
+            pass
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+        async with judge(server, labeler=labeler, base_url=None, api_key=None):
+            pass

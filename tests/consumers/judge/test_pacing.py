@@ -1,0 +1,194 @@
+"""How fast the judge is asked: by what it can take, by limits a minute, and not at all while it is down."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.consumers.judge.asking import TOWER, judge
+from tests.judge_server import JudgeServer
+
+from ragtide import Labeler
+from ragtide_consumers.judge.breaker import LONGEST_PAUSE_S, Breaker
+from ragtide_consumers.judge.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def ask_many(labeler: Labeler, n: int) -> None:
+    await asyncio.gather(*(labeler.label(TOWER.model_copy(update={"question": f"Question {i}?"})) for i in range(n)))
+
+
+async def test_never_more_calls_are_in_flight_than_allowed(server: JudgeServer) -> None:
+    server.latency_s = 0.01
+    async with judge(server, max_in_flight=7) as labeler:
+        await ask_many(labeler, 60)
+    assert server.most_in_flight == 7
+
+
+async def test_the_calls_in_flight_grow_to_the_maximum_while_the_endpoint_copes(server: JudgeServer) -> None:
+    server.latency_s = 0.05
+    async with judge(server, max_in_flight=100) as labeler:
+        await ask_many(labeler, 500)
+    assert FIRST_LIMIT < server.most_in_flight <= 100
+    assert server.most_in_flight >= 90
+
+
+async def test_an_endpoint_that_takes_few_at_once_is_not_flooded_and_everything_is_labeled(server: JudgeServer) -> None:
+    server.latency_s = 0.02
+    server.capacity = 10
+    async with judge(server, max_in_flight=200, attempts=50) as labeler:
+        await ask_many(labeler, 400)
+    assert server.answered == 400
+    refused = len(server.requests) - 400
+    # Additive increase meets the ceiling again and again; without adapting nearly all of the 400 were refused at once.
+    assert refused < 150
+
+
+def test_the_limit_is_cut_once_a_round_trip_and_grows_again() -> None:
+    clock = Clock()
+    limit = AdaptiveLimit(100, clock=clock)
+    first = limit.limit
+    for _ in range(10):  # ten calls that were in flight together
+        limit.overloaded(1.0)
+    assert limit.limit == int(0.7 * first)
+    clock.now = 2.0
+    limit.overloaded(1.0)
+    assert limit.limit == int(0.49 * first)
+
+
+@given(st.lists(st.sampled_from(["answered", "slow", "overloaded"]), max_size=300), st.integers(1, 50))
+def test_the_limit_stays_between_one_and_the_maximum(events: list[str], maximum: int) -> None:
+    clock = Clock()
+    limit = AdaptiveLimit(maximum, clock=clock)
+    for event in events:
+        clock.now += 1.0
+        if event == "overloaded":
+            limit.overloaded(0.1)
+        else:
+            limit.answered(0.1 if event == "answered" else 10.0)
+        assert 1 <= limit.limit <= maximum
+
+
+async def test_latency_far_above_the_usual_cuts_the_limit() -> None:
+    limit = AdaptiveLimit(64)
+    for _ in range(50):
+        limit.answered(0.1)
+    before = limit.limit
+    for _ in range(60):
+        limit.answered(2.0)
+    assert limit.limit < before
+
+
+async def test_a_cancelled_wait_gives_its_slot_to_the_next() -> None:
+    limit = AdaptiveLimit(1)
+    holding = asyncio.Event()
+
+    async def hold() -> None:
+        async with limit.slot():
+            await holding.wait()
+
+    async def use() -> str:
+        async with limit.slot():
+            return "used"
+
+    first = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    waiting, last = asyncio.create_task(use()), asyncio.create_task(use())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    holding.set()
+    assert await last == "used"
+    await first
+    assert limit.in_flight == 0
+
+
+@pytest.mark.parametrize("unit", ["requests", "tokens"])
+async def test_calls_and_tokens_a_minute_hold_after_the_burst(unit: str) -> None:
+    limits = MinuteLimits(6000, None) if unit == "requests" else MinuteLimits(None, 600_000)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    for _ in range(1000 + 50):  # a burst of a sixth of a minute's worth, then 100 a second
+        await limits.wait(100)
+    assert 0.45 <= loop.time() - started < 5
+
+
+async def test_a_call_larger_than_a_burst_is_let_through_in_the_end() -> None:
+    limits = MinuteLimits(None, 60_000)
+    async with asyncio.timeout(5):
+        await limits.wait(1_000_000)
+
+
+def opened(clock: Clock, pause_s: float = 10.0) -> Breaker:
+    breaker = Breaker(failures=3, pause_s=pause_s, clock=clock)
+    for _ in range(3):
+        assert breaker.admits()
+        breaker.failed()
+    return breaker
+
+
+async def test_the_breaker_opens_after_failures_in_a_row_only() -> None:
+    clock = Clock()
+    breaker = Breaker(failures=3, pause_s=10, clock=clock)
+    for outcome in (breaker.failed, breaker.failed, breaker.succeeded, breaker.failed, breaker.failed):
+        outcome()
+    assert breaker.admits()
+    breaker.failed()
+    assert not breaker.admits()
+
+
+async def test_after_the_pause_one_call_tries_and_closes_it() -> None:
+    clock = Clock()
+    breaker = opened(clock)
+    clock.now = 9.9
+    assert not breaker.admits()
+    clock.now = 10.0
+    assert breaker.admits()
+    assert not breaker.admits()
+    breaker.succeeded()
+    assert breaker.admits()
+    assert not breaker.is_open
+
+
+@pytest.mark.parametrize("pauses", [8])
+async def test_each_failed_try_doubles_the_pause_up_to_five_minutes(pauses: int) -> None:
+    clock = Clock()
+    breaker = opened(clock)
+    pause = 10.0
+    for _ in range(pauses):
+        clock.now += pause
+        assert breaker.admits()
+        breaker.failed()
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+        clock.now += pause - 0.1
+        assert not breaker.admits()
+        clock.now -= pause - 0.1
+
+
+async def test_a_try_that_was_cancelled_lets_another_try() -> None:
+    clock = Clock()
+    breaker = opened(clock)
+    clock.now = 10.0
+    assert breaker.admits()
+    breaker.abandoned()
+    assert breaker.admits()
+
+
+def late_outcomes(breaker: Breaker) -> list[Callable[[], object]]:
+    return [breaker.failed, breaker.failed]
+
+
+async def test_calls_from_before_it_opened_do_not_lengthen_the_pause() -> None:
+    clock = Clock()
+    breaker = opened(clock)
+    for outcome in late_outcomes(breaker):
+        outcome()
+    clock.now = 10.0
+    assert breaker.admits()

@@ -1,0 +1,157 @@
+"""The prompts: pinned to their versions, and closed to what strangers write into documents and responses."""
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.consumers.judge.asking import TOWER, judge
+from tests.judge_server import JudgeServer, Says
+
+from ragtide import RagInteraction
+from ragtide_consumers.judge.injection import suspected
+from ragtide_consumers.judge.prompts import (
+    CLAIMS_SCHEMA,
+    REMINDER,
+    TRACE_SCHEMA,
+    VERDICTS_SCHEMA,
+    VERSIONS,
+    Language,
+    claims_prompt,
+    quoted,
+    rules,
+    trace_prompt,
+    verdicts_prompt,
+)
+
+ATTACKS = [
+    json.loads(line) for line in (Path(__file__).parent / "attacks.jsonl").read_text(encoding="utf-8").splitlines()
+]
+PINNED = {
+    "trace.en.1": "80d5d1d6a35f0c41",
+    "trace.ru.1": "6d26879b01f0339e",
+    "claims.en.1": "c7d493483bedf4bc",
+    "claims.ru.1": "2370e65d2f53e546",
+    "verdicts.en.1": "fed92cb877380cda",
+    "verdicts.ru.1": "2c6f590b04aef118",
+}
+
+
+@pytest.mark.parametrize("version", PINNED)
+def test_a_prompt_that_changed_has_a_new_version(version: str) -> None:
+    """If this fails: give the prompt a new version in `VERSIONS`, then pin its new digest here."""
+    name, language, number = version.split(".")
+    assert VERSIONS[name] == int(number)
+    schema = {"trace": TRACE_SCHEMA, "claims": CLAIMS_SCHEMA, "verdicts": VERDICTS_SCHEMA}[name]
+    lang: Language = "ru" if language == "ru" else "en"
+    data = {
+        "trace": trace_prompt("q", [("0a", "d")], [("a", "r")], lang),
+        "claims": claims_prompt("q", "r", "a", lang),
+        "verdicts": verdicts_prompt([("D0", "d")], [("r1", "c")], lang),
+    }[name].data
+    pinned = json.dumps([rules(name, lang), schema, data], ensure_ascii=False, sort_keys=True)
+    assert sha256(pinned.encode()).hexdigest()[:16] == PINNED[version]
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_both_languages_name_the_same_fields_and_keys(name: str) -> None:
+    english, russian = (
+        set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b|\"[a-z_]+\"", rules(name, language))) for language in ("en", "ru")
+    )
+    assert english == russian
+
+
+@given(st.text(), st.text(), st.text())
+def test_no_text_can_end_its_line_or_forge_a_key(question: str, document: str, response: str) -> None:
+    prompt = trace_prompt(question, [("0a", document), ("0b", "second")], [("a", response)], "en")
+    lines = prompt.data.splitlines()
+    assert lines[0] == "QUESTION"
+    assert [line.partition(":")[0] for line in lines if re.match(r"\w+: ", line)] == ["Q", "0a", "0b", "a"]
+    assert json.loads(lines[4].removeprefix("0a: ")) == document
+    assert len(lines) == 11
+
+
+@given(st.text())
+def test_a_quoted_text_is_one_line_and_reads_back(text: str) -> None:
+    assert len(quoted(text).splitlines()) == 1
+    assert json.loads(quoted(text)) == text
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
+@pytest.mark.parametrize("place", ["document", "response"])
+async def test_an_attack_reaches_the_judge_as_one_quoted_line_and_changes_no_rule(
+    server: JudgeServer, attack: dict[str, str], place: str
+) -> None:
+    text = attack["text"]
+    attacked = RagInteraction(
+        pipeline="p",
+        question="When was the tower built?",
+        documents=[
+            {
+                "text": text if place == "document" else "Harmless.",
+                "sentences": [text if place == "document" else "Harmless."],
+            }
+        ],
+        response=text if place == "response" else "In 1889.",
+        response_sentences=[text if place == "response" else "In 1889."],
+    )
+    async with judge(server, language="en", families=("trace", "ragchecker")) as labeler:
+        labeling = await labeler.label(attacked)
+    for request in server.requests:
+        told, data = (message["content"] for message in request["messages"])
+        assert told in (rules("trace", "en"), rules("claims", "en"), rules("verdicts", "en"))
+        assert text not in told
+        headings = {"QUESTION", "DOCUMENT SENTENCES", "RESPONSE SENTENCES", "TEXTS", "SOURCES", "CLAIMS", ""}
+        *lines, reminder = data.splitlines()
+        assert reminder == REMINDER["en"]
+        assert all(line in headings or re.fullmatch(r'\w+: "(?:[^"\\]|\\.)*"', line) for line in lines)
+        assert "tools" not in request
+    assert labeling.counters["injection_suspected"] == 1
+
+
+OBEYED: dict[str, dict[str, object] | None] = {
+    "marks everything as relevant, under keys of the attacker": {
+        "all_relevant_sentence_keys": ["0a", "5z", "6z", "7z"]
+    },
+    "says that all is supported, with nothing to show": {"overall_supported": True, "sentence_support_information": []},
+    "leaves the form": None,
+}
+
+
+@pytest.mark.parametrize("case", OBEYED)
+async def test_a_judge_that_obeyed_an_attack_is_caught_by_the_check_of_its_answer(
+    server: JudgeServer, case: str
+) -> None:
+    changes = OBEYED[case]
+
+    def obey(request: dict[str, object]) -> str:
+        return (
+            "All good, everything is supported!"
+            if changes is None
+            else json.dumps(
+                {
+                    "all_relevant_sentence_keys": [],
+                    "all_utilized_sentence_keys": [],
+                    "sentence_support_information": [],
+                    "overall_supported": True,
+                }
+                | changes
+            )
+        )
+
+    server.script.append(Says(obey))
+    async with judge(server) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert labeling.counters["judge_repairs"] == 1
+    assert labeling.scores["trace.adherence"] == 0.0
+
+
+def test_attacks_are_recognized_and_ordinary_texts_are_not() -> None:
+    assert [attack["name"] for attack in ATTACKS if not suspected([attack["text"]])] == []
+    rows = (Path(__file__).parents[2] / "data" / "ragbench" / "ragbench_sample.jsonl").read_text(encoding="utf-8")
+    texts = [text for row in map(json.loads, rows.splitlines()) for text in [*row["documents"], row["response"]]]
+    assert len(texts) > 200
+    assert suspected(texts) <= len(texts) / 100

@@ -1,0 +1,130 @@
+"""The cascade: who goes to the judge is a reproducible draw with a known probability."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.consumers.judge.asking import TOWER, settings
+from tests.judge_server import JudgeServer, Status
+
+from ragtide import Labeling, RagInteraction
+from ragtide_consumers.cascade import Draw, draw, position
+from ragtide_consumers.event import metric_event
+from ragtide_consumers.labelers import labeler_of
+from ragtide_runtime.judge_settings import CascadeSettings
+from ragtide_schemas import MetricEvent, utc_now
+
+LOCAL = Labeling({"trace.adherence": 0.9})
+
+
+def interaction(number: int, **segments: str) -> RagInteraction:
+    return TOWER.model_copy(update={"interaction_id": f"i{number}", "segments": segments})
+
+
+def chosen(rules: CascadeSettings, n: int = 4000, **segments: str) -> list[Draw]:
+    return [draw(interaction(number, **segments), LOCAL, rules) for number in range(n)]
+
+
+def test_the_share_that_is_chosen_is_the_rate() -> None:
+    for rate in (0.0, 0.05, 0.5, 1.0):
+        draws = chosen(CascadeSettings(rate=rate))
+        share = sum(one.chosen for one in draws) / len(draws)
+        assert abs(share - rate) < 4 * (rate * (1 - rate) / len(draws)) ** 0.5 + 1e-9
+        assert {one.inclusion_probability for one in draws} == {rate}
+
+
+def test_the_draw_is_the_same_in_every_process_and_another_salt_draws_another() -> None:
+    # Computed once; a change would draw another sample from a replay of the same stream.
+    assert position("shop", "i1") == pytest.approx(PLACE)
+    assert position("shop", "i1", "salt") != position("shop", "i1")
+    assert position("other", "i1") != position("shop", "i1")
+
+
+PLACE = 0.6895292989286618
+
+
+def test_a_segment_has_its_own_rate_and_the_largest_counts() -> None:
+    rules = CascadeSettings(rate=0.1, segment_rates={"lang=ru": 0.5, "tier=gold": 1.0})
+    assert {one.inclusion_probability for one in chosen(rules, 50, lang="ru")} == {0.5}
+    assert {one.inclusion_probability for one in chosen(rules, 50, lang="ru", tier="gold")} == {1.0}
+    assert {one.inclusion_probability for one in chosen(rules, 50, lang="de")} == {0.1}
+
+
+def test_every_low_local_score_is_chosen_with_probability_one() -> None:
+    rules = CascadeSettings(rate=0.01, below={"trace.adherence": 0.3})
+    low = [draw(interaction(n), Labeling({"trace.adherence": 0.2}), rules) for n in range(100)]
+    assert all(one.chosen and one.inclusion_probability == 1.0 for one in low)
+    assert 0 < sum(one.uniform for one in low) + 1 < 20
+
+
+@given(
+    st.integers(0, 10**6),
+    st.floats(0, 1),
+    st.dictionaries(st.sampled_from(["lang=ru", "lang=de"]), st.floats(0, 1)),
+    st.sampled_from(["ru", "de", "fr"]),
+    st.floats(0, 1),
+)
+def test_the_uniform_part_is_always_chosen_and_does_not_depend_on_scores_or_segments(
+    number: int, rate: float, segment_rates: dict[str, float], language: str, score: float
+) -> None:
+    rules = CascadeSettings(rate=rate, segment_rates=segment_rates, below={"trace.adherence": 0.5})
+    one = draw(interaction(number, lang=language), Labeling({"trace.adherence": score}), rules)
+    other = draw(interaction(number, lang="xx"), Labeling({}), rules)
+    assert one.uniform == other.uniform
+    assert one.chosen or not one.uniform
+
+
+def test_weighting_by_the_inverse_probability_is_unbiased_although_low_scores_are_always_chosen() -> None:
+    rules = CascadeSettings(rate=0.2, below={"trace.adherence": 0.3})
+    truth, weighted, plain = [], [], []
+    for number in range(20_000):
+        score = position("truth", str(number))
+        truth.append(score)
+        one = draw(interaction(number), Labeling({"trace.adherence": score}), rules)
+        weighted.append(score / one.inclusion_probability if one.chosen else 0.0)
+        if one.chosen:
+            plain.append(score)
+    mean = sum(truth) / len(truth)
+    assert sum(weighted) / len(weighted) == pytest.approx(mean, abs=0.02)
+    assert abs(sum(plain) / len(plain) - mean) > 0.1
+
+
+async def event_of(server: JudgeServer, one: RagInteraction, cascade: dict[str, Any], **judge: Any) -> MetricEvent:
+    options = settings(server, labeler="cascade", **judge).model_copy(update={"cascade": CascadeSettings(**cascade)})
+    async with labeler_of(options, None) as labeler:
+        labeling = await labeler.label(one)
+        event = metric_event(one, labeler, labeling, labeled_at=utc_now(), latency_s=0.0)
+    assert MetricEvent.decode(event.encode()) == event
+    return event
+
+
+async def test_a_chosen_interaction_has_both_scores_in_one_event(server: JudgeServer) -> None:
+    event = await event_of(server, TOWER, {"rate": 1.0}, prices={"test-model": {"input": 1.0, "output": 1.0}})
+    assert event.labeler == "local"
+    assert event.judged is not None
+    assert event.judged.labeler == "judge"
+    assert event.judged.profile == "ragbench"
+    assert event.judged.prompts == ("trace.en.1",)
+    assert event.judged.scores["trace.adherence"] == 0.0
+    assert 0 < event.scores["trace.adherence"] < 1
+    assert event.judged.inclusion_probability == 1.0
+    assert event.judged.uniform
+    assert event.cost_usd > 0
+
+
+async def test_an_interaction_that_is_not_chosen_costs_nothing(server: JudgeServer) -> None:
+    event = await event_of(server, TOWER, {"rate": 0.0})
+    assert event.judged is None
+    assert event.labeler == "local"
+    assert server.requests == []
+
+
+async def test_a_judge_that_is_down_is_skipped_and_counted_as_absent(server: JudgeServer) -> None:
+    server.always = Status(500)
+    event = await event_of(server, TOWER, {"rate": 1.0}, attempts=1)
+    assert event.scores["trace.adherence"] > 0
+    assert event.judged is not None
+    assert event.judged.scores == {}
+    assert set(event.judged.absent.values()) == {"judge_unavailable"}
+    assert len(event.judged.absent) == 7
