@@ -93,7 +93,12 @@ class AggregatorState:
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        observations = _observations(event)
+        parts = [part for part in (event, event.judgement()) if part is not None]
+        # All are looked at before any is added.
+        for part, observations in [(part, _observations(part)) for part in parts]:
+            self._add_scores(part, observations)
+
+    def _add_scores(self, event: MetricEvent, observations: dict[str, float]) -> None:
         time_ms = to_milliseconds(event.occurred_at)
         scopes = (None, *segment_values(event)) if self._options.segments else (None,)
         rows = self._rows_of(event, scopes, tuple(observations))

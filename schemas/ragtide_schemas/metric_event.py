@@ -1,6 +1,6 @@
 """One metric event: the scores of one interaction by one labeler."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -80,3 +80,25 @@ class MetricEvent(VersionedModel):
     """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""
+
+    def judgement(self) -> Self | None:
+        """Return the judge's scores as an event of their own, where their plain mean is fair; else None.
+
+        The part of a cascade's sample that was drawn at one rate from all interactions estimates what the judge would
+        say of all of them. The rest, chosen for low scores or by segment, would bias a plain mean.
+        """
+        judged = self.judged
+        if judged is None or not judged.uniform:
+            return None
+        return self.model_copy(
+            update={
+                "labeler": judged.labeler,
+                "labeler_version": judged.labeler_version,
+                "profile": judged.profile,
+                "prompts": judged.prompts,
+                "scores": judged.scores,
+                "absent": judged.absent,
+                "inclusion_probability": judged.inclusion_probability,
+                "judged": None,
+            }
+        )

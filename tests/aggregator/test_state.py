@@ -8,7 +8,7 @@ from tests.aggregator.events import START, adherence, beta, event
 from ragtide import Alert, AlertRule, InvalidEntryError
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_schemas import MetricEvent
+from ragtide_schemas import JudgedScores, MetricEvent
 
 THRESHOLD = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
 DRIFT = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=100)
@@ -230,3 +230,40 @@ def test_the_interval_of_a_run_closes_when_all_of_it_was_scored(strategy: str) -
 def test_an_unknown_strategy_names_those_there_are() -> None:
     with pytest.raises(ValueError, match="running, normal, wilson, hoeffding"):
         estimates(AggregatorState(StateOptions()), strategy="bayes")
+
+
+def judged(score: float, *, uniform: bool) -> JudgedScores:
+    return JudgedScores(
+        labeler="judge",
+        labeler_version="m/trace.1",
+        profile="ragbench",
+        scores={"trace.adherence": score},
+        absent={"trace.completeness": "no_relevant_sentences"},
+        inclusion_probability=0.1,
+        uniform=uniform,
+    )
+
+
+def test_a_judges_scores_have_estimates_of_their_own_from_the_uniform_part_of_the_sample_only() -> None:
+    state = AggregatorState(StateOptions())
+    for number in range(40):
+        one = event(number, {"trace.adherence": 0.5}, gold_scores={"trace.adherence": 1.0})
+        if number % 4 == 0:
+            one = one.model_copy(update={"judged": judged(0.75, uniform=number % 8 == 0)})
+        state.apply(one)
+    found = {(e.labeler, e.metric): e for e in estimates(state)}
+    assert found["test", "trace.adherence"].n == 40
+    assert found["judge", "trace.adherence"].n == 5
+    assert found["judge", "trace.adherence"].estimate == pytest.approx(0.75)
+    assert found["judge", "trace.adherence"].labeler_version == "m/trace.1"
+    assert found["judge", "trace.completeness"].n_absent == 5
+    assert found["judge", "rmse.trace.adherence"].estimate == pytest.approx(0.25)
+    assert found["test", "rmse.trace.adherence"].estimate == pytest.approx(0.5)
+
+
+def test_an_event_whose_judged_scores_are_out_of_range_adds_nothing() -> None:
+    state = AggregatorState(StateOptions())
+    bad = event(1, {"trace.adherence": 0.5}).model_copy(update={"judged": judged(1.5, uniform=True)})
+    with pytest.raises(InvalidEntryError, match=r"trace\.adherence is 1\.5"):
+        state.apply(bad)
+    assert len(state) == 0

@@ -1,0 +1,179 @@
+"""Diagnosis: patterns of scores that have a usual cause, with the evidence and what to do. Pure.
+
+A pattern is a conjunction of good and poor metrics, by their bands. It names a place to look first; it proves nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .metrics import METRICS
+
+Quality = Literal["poor", "good"]
+
+_GOOD: Final = ("good", "excellent")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score of one interaction, or the mean of a window with its interval."""
+
+    value: float
+    lower: float | None = None
+    """Lower end of the interval; None for one interaction."""
+    upper: float | None = None
+    """Upper end of the interval."""
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What scores look like when something is the matter."""
+
+    name: str
+    conditions: Mapping[str, Quality]
+    """Quality that each metric must have, by qualified name."""
+    meaning: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A pattern that scores show."""
+
+    pattern: Pattern
+    evidence: Mapping[str, Score]
+    """The scores that show it, by qualified metric name."""
+    certain: bool
+    """Whether the whole interval of each score shows it; True for one interaction, whose scores are what they are."""
+
+    def sentence(self) -> str:
+        """Return the diagnosis in words: what, by which scores, what to do.
+
+        >>> found = diagnose({"trace.context_relevance": Score(0.5), "trace.context_utilization": Score(0.05)})
+        >>> print(found[0].sentence().partition(":")[0])
+        The generator ignores good context (context_relevance 0.50, context_utilization 0.05)
+        """
+        shown = ", ".join(f"{name.rpartition('.')[2]} {score.value:.2f}" for name, score in self.evidence.items())
+        hedge = "" if self.certain else "Perhaps: "
+        meaning = self.pattern.meaning if self.certain else self.pattern.meaning[0].lower() + self.pattern.meaning[1:]
+        return f"{hedge}{meaning} ({shown}): {self.pattern.advice}."
+
+
+PATTERNS: Final = (
+    Pattern(
+        "pipeline_poor",
+        {
+            "trace.context_relevance": "poor",
+            "trace.context_utilization": "poor",
+            "trace.completeness": "poor",
+            "trace.adherence": "poor",
+        },
+        "All four are poor",
+        "look at the pipeline as a whole, such as the index, the language and whether these questions are meant for it",
+    ),
+    Pattern(
+        "context_ignored",
+        {"trace.context_relevance": "good", "trace.context_utilization": "poor"},
+        "The generator ignores good context",
+        "make the prompt ask for answers from the documents, put the best documents first, or pass fewer of them",
+    ),
+    Pattern(
+        "too_conservative",
+        {"trace.completeness": "poor", "trace.adherence": "good"},
+        "The generator is too conservative",
+        "ask for complete answers, and look whether it refuses or summarizes where it could answer",
+    ),
+    Pattern(
+        "unsupported_answers",
+        {"trace.context_relevance": "good", "trace.adherence": "poor"},
+        "The documents are relevant, and the answers go beyond them",
+        "restrict the prompt to the documents, lower the temperature, or try a model that keeps to its context",
+    ),
+    Pattern(
+        "irrelevant_context",
+        {"trace.context_relevance": "poor"},
+        "Most of what is retrieved has nothing to do with the question",
+        "return fewer or smaller chunks, rerank them, or look at how questions are turned into queries",
+    ),
+    Pattern(
+        "making_things_up",
+        {"ragchecker.precision": "poor", "ragchecker.hallucination": "poor"},
+        "Wrong claims are made up by the generator",
+        "restrict the prompt to the documents, lower the temperature, or let it say that it does not know",
+    ),
+    Pattern(
+        "misled_by_relevant_documents",
+        {"ragchecker.precision": "poor", "ragchecker.noise_sensitivity_in_relevant": "poor"},
+        "Wrong claims come from documents that are relevant",
+        "use smaller chunks, or a generator that tells the point of a document from its noise",
+    ),
+    Pattern(
+        "misled_by_irrelevant_documents",
+        {"ragchecker.precision": "poor", "ragchecker.noise_sensitivity_in_irrelevant": "poor"},
+        "Wrong claims come from documents that are not relevant",
+        "return fewer documents, or rerank them",
+    ),
+    Pattern(
+        "retriever_misses",
+        {"ragchecker.recall": "poor", "ragchecker.claim_recall": "poor"},
+        "The retriever does not find what the answers need",
+        "return more documents, use a better embedding or hybrid search, or look whether the index holds the answers",
+    ),
+    Pattern(
+        "generator_misses",
+        {"ragchecker.recall": "poor", "ragchecker.claim_recall": "good"},
+        "The retriever finds what is needed, and the generator leaves it out",
+        "ask for complete answers, or pass fewer documents so that the needed ones stand out",
+    ),
+    Pattern(
+        "claims_pipeline_poor",
+        {
+            "ragchecker.precision": "poor",
+            "ragchecker.recall": "poor",
+            "ragchecker.claim_recall": "poor",
+            "ragchecker.faithfulness": "poor",
+        },
+        "Retriever and generator are both poor",
+        "look at the pipeline as a whole, the retriever first: a generator cannot be better than what it is given",
+    ),
+)
+"""The usual patterns, the most telling first."""
+
+
+def diagnose(scores: Mapping[str, Score]) -> list[Diagnosis]:
+    """Return the patterns that scores show, the certain ones first.
+
+    Args:
+        scores: by qualified metric name; a metric that is missing shows nothing.
+    """
+    found = [
+        Diagnosis(
+            pattern,
+            {metric: scores[metric] for metric in pattern.conditions},
+            all(_certainly(metric, scores[metric], quality) for metric, quality in pattern.conditions.items()),
+        )
+        for pattern in PATTERNS
+        if all(metric in scores and _shows(metric, scores[metric].value, q) for metric, q in pattern.conditions.items())
+    ]
+    return sorted(_most_telling(found), key=lambda diagnosis: not diagnosis.certain)
+
+
+def _most_telling(found: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Leave out a pattern whose conditions are a part of those of another that is shown too."""
+    diagnoses = list(found)
+    return [
+        diagnosis
+        for diagnosis in diagnoses
+        if not any(diagnosis.pattern.conditions.items() < other.pattern.conditions.items() for other in diagnoses)
+    ]
+
+
+def _shows(metric: str, value: float, quality: Quality) -> bool:
+    band = METRICS[metric].band(value)
+    return band in _GOOD if quality == "good" else band == "poor"
+
+
+def _certainly(metric: str, score: Score, quality: Quality) -> bool:
+    ends = (score.lower, score.upper)
+    return all(end is None or _shows(metric, end, quality) for end in ends)

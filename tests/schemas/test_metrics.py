@@ -1,0 +1,66 @@
+import dataclasses
+
+import pytest
+
+from ragtide_schemas import METRICS, RAGTIDE_METRICS, Direction, Kind, MetricDefinition, register_metric, value_range
+from ragtide_schemas.reference_results import LABELER_RESULTS, REFERENCE_RESULTS, reference_results
+
+MINE = MetricDefinition("mine.words", 0.0, 50.0, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us")
+
+
+@pytest.mark.parametrize("metric", RAGTIDE_METRICS, ids=lambda metric: metric.name)
+def test_every_metric_says_what_it_is(metric: MetricDefinition) -> None:
+    assert METRICS[metric.name] == metric
+    for text in (metric.meaning, metric.source, metric.definition):
+        assert text.strip()
+    assert metric.needs
+    assert metric.lower < metric.upper
+    if metric.bands is not None:
+        levels = (metric.bands.minimum, metric.bands.good, metric.bands.excellent)
+        assert list(levels) == sorted(levels, reverse=metric.direction is Direction.LOWER)
+
+
+def test_a_metric_of_the_users_own_is_known_after_it_was_registered_and_twice_is_once() -> None:
+    register_metric(MINE)
+    register_metric(MINE)
+    assert value_range("mine.words") == (0.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "words"}, "not family.metric"),
+        ({"name": "Mine.words"}, "not family.metric"),
+        ({"name": "mine.more", "upper": 0.0}, "0 to 0"),
+        ({"name": "mine.more", "upper": float("inf")}, "two finite numbers"),
+        ({"name": "trace.adherence"}, "another metric named trace.adherence"),
+    ],
+)
+def test_a_metric_that_cannot_be_is_refused_with_what_to_do(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        register_metric(dataclasses.replace(MINE, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("result", REFERENCE_RESULTS, ids=lambda result: f"{result.name}, {result.dataset}")
+def test_published_results_are_of_known_metrics_and_in_range(result: object) -> None:
+    for metric, mean in result.means.items():  # type: ignore[attr-defined]
+        lower, upper = value_range(metric)
+        assert metric in METRICS
+        assert lower <= mean <= upper
+
+
+def test_published_ragchecker_results_obey_its_identities() -> None:
+    """A typing mistake of a percent or more shows here; the published means themselves are off by up to a percent."""
+    for result in REFERENCE_RESULTS:
+        m = {name.removeprefix("ragchecker."): mean for name, mean in result.means.items()}
+        if "precision" in m:
+            assert m["faithfulness"] + m["hallucination"] + m["self_knowledge"] == pytest.approx(1, abs=0.0101)
+            noise = m["noise_sensitivity_in_relevant"] + m["noise_sensitivity_in_irrelevant"]
+            assert m["precision"] + m["hallucination"] + noise == pytest.approx(1, abs=0.0101)
+
+
+def test_published_results_are_found_by_data_set() -> None:
+    assert len(reference_results("ClapNQ")) == 8
+    with pytest.raises(ValueError, match="use one of ClapNQ"):
+        reference_results("nothing")
+    assert all(result.source for result in LABELER_RESULTS)
