@@ -2,7 +2,16 @@
 
 from .client import InteractionProducer
 from .errors import UnreadableFileError
-from .files import FileOptions, Row, read_rows
+from .files import FORMATS, FileOptions, Row, count_rows, read_rows
 from .publication import Publication
 
-__all__ = ["FileOptions", "InteractionProducer", "Publication", "Row", "UnreadableFileError", "read_rows"]
+__all__ = [
+    "FORMATS",
+    "FileOptions",
+    "InteractionProducer",
+    "Publication",
+    "Row",
+    "UnreadableFileError",
+    "count_rows",
+    "read_rows",
+]

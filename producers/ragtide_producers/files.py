@@ -1,26 +1,35 @@
-"""Files of interactions: JSON Lines in the product's own schema or as RAGBench rows."""
+"""Files of interactions: JSON Lines, CSV, Parquet, JSON; in our own schema, as RAGBench rows or RAGChecker results."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
-from ragtide_schemas import InvalidEntryError, RagInteraction
-from ragtide_schemas.base import read_json_object
+from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
 
+from . import ragbench
 from .errors import UnreadableFileError
-from .ragbench import interaction_fields, is_ragbench_row
+from .formats import Record, RecordError, csv, jsonl, parquet, ragchecker
+
+FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": ragchecker}
+"""Formats by name."""
+
+_SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json"}
+"""Format by the end of a file's name; everything else is JSON Lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a file: the interaction in it, or what is wrong with it."""
+    """One record of a file: the interaction in it and its stored labels, or what is wrong with it."""
 
     line: int
-    """Number of the line, from 1, blank lines counted."""
+    """Line, row or result, from 1; in a file of lines blank ones are counted."""
     interaction: RagInteraction | None = None
     problem: str | None = None
+    labels: tuple[SentenceLabels | ClaimLabels, ...] = field(default=())
+    """Labels of the same response that the file holds, as RAGBench and RAGChecker do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +37,83 @@ class FileOptions:
     """What is filled in where a row does not say it, and the run the rows are put into."""
 
     pipeline: str | None = None
-    """Pipeline of rows that name none; by default `ragbench` for RAGBench rows, required for others."""
+    """Pipeline of rows that name none; by default `ragbench` or `ragchecker` for theirs, required for others."""
     run: str | None = None
     """Run of every row: its ids are then `<run>/<id>`, so that one file can be published in several runs."""
     population_size: int | None = None
     """Number of interactions in the run."""
+    format: str | None = None
+    """One of `FORMATS`; by default told by the file's name."""
 
 
 def read_rows(path: Path, options: FileOptions) -> Iterator[Row]:
-    """Yield every line of a JSON Lines file that is not blank, in order.
+    """Yield every record of a file, in order.
 
-    A row without `interaction_id` gets one from its line number and content, so that publishing an unchanged file
+    A record without `interaction_id` gets one from its number and content, so that publishing an unchanged file
     again adds nothing.
 
     Raises:
-        UnreadableFileError: the file cannot be opened or read.
+        UnreadableFileError: the file cannot be opened, or is not of its format.
     """
+    yield from (_row(record, options) for record in _guarded(path, lambda: _format(path, options).records(path)))
+
+
+def count_rows(path: Path, options: FileOptions) -> int | None:
+    """Return how many records a file has, where that is known without reading all of it; else None.
+
+    Raises:
+        UnreadableFileError: the file cannot be opened, or is not of its format.
+    """
+    chosen = _format(path, options)
+    if not hasattr(chosen, "count"):
+        return None
+    counted: list[int] = list(_guarded(path, lambda: iter([chosen.count(path)])))
+    return counted[0]
+
+
+def _format(path: Path, options: FileOptions) -> ModuleType:
+    name = options.format or _SUFFIXES.get(path.suffix.lower(), "jsonl")
+    if name not in FORMATS:
+        raise UnreadableFileError(f"format {name!r} is unknown: use one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _guarded(path: Path, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield _read_row(number, line, options)
+        yield from read()
+    except RecordError as error:
+        raise UnreadableFileError(f"{path}: {error}") from None
     except OSError as error:
         raise UnreadableFileError(
-            f"{path} cannot be read ({error.strerror}): give the path of a JSON Lines file"
+            f"{path} cannot be read ({error.strerror}): give the path of a file of interactions"
         ) from None
 
 
-def _read_row(number: int, line: bytes, options: FileOptions) -> Row:
+def _row(record: Record, options: FileOptions) -> Row:
+    if record.fields is None:
+        return Row(record.number, problem=record.problem)
     try:
-        fields = read_json_object(line.strip().removeprefix(b"\xef\xbb\xbf"))
-        if is_ragbench_row(fields):
-            fields = interaction_fields(fields, options.pipeline or "ragbench")
-        elif options.pipeline is not None:
-            fields.setdefault("pipeline", options.pipeline)
-        fields.setdefault(
-            "interaction_id", f"row-{blake2b(b'%d:' % number + line.strip(), digest_size=16).hexdigest()}"
-        )
-        return Row(number, interaction=RagInteraction.from_fields(_in_run(fields, options)))
+        fields, labels = _understood(record.fields, options)
+        made = blake2b(b"%d:" % record.number + record.content, digest_size=16).hexdigest()
+        fields.setdefault("interaction_id", f"row-{made}")
+        return Row(record.number, RagInteraction.from_fields(_in_run(fields, options)), labels=labels)
     except InvalidEntryError as error:
-        return Row(number, problem=error.detail)
+        return Row(record.number, problem=error.detail)
+
+
+def _understood(
+    fields: dict[str, Any], options: FileOptions
+) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...]]:
+    """Return the fields of an interaction and the labels in a record, whoever wrote it."""
+    if ragbench.is_ragbench_row(fields):
+        sentence_labels = ragbench.sentence_labels(fields)
+        labels = () if sentence_labels is None else (sentence_labels,)
+        return ragbench.interaction_fields(fields, options.pipeline or "ragbench"), labels
+    if ragchecker.is_ragchecker(fields):
+        claim_labels = ragchecker.claim_labels(fields)
+        pipeline = options.pipeline or "ragchecker"
+        return ragchecker.interaction_fields(fields, pipeline), () if claim_labels is None else (claim_labels,)
+    return ({"pipeline": options.pipeline} if options.pipeline is not None else {}) | fields, ()
 
 
 def _in_run(fields: dict[str, Any], options: FileOptions) -> dict[str, Any]:

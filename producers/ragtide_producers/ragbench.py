@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ragtide_schemas import InvalidEntryError, Reason, SentenceLabels
+
 _MARKS = ("documents_sentences", "sentence_support_information", "generation_model_name")
 """Columns that only a RAGBench row has."""
 
@@ -24,19 +26,18 @@ def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
     The stored completeness is 1 where no sentence is relevant; such a value is left out, because the profile
     `ragbench` leaves it undefined. Source: Friel et al., RAGBench (arXiv:2407.11005); columns of `rungalileo/ragbench`.
     """
-    subset = row.get("subset") or row.get("dataset_name")
+    subset, model = row.get("subset") or row.get("dataset_name"), row.get("generation_model_name")
     gold = {metric: float(row[column]) for metric, column in _GOLD.items() if row.get(column) is not None}
     if not row.get("all_relevant_sentence_keys"):
         gold.pop("trace.completeness", None)
     fields: dict[str, Any] = {
-        "interaction_id": "-".join(str(part) for part in ("ragbench", subset, row.get("id")) if part is not None),
+        # Some questions were answered by two models, under one id.
+        "interaction_id": "-".join(
+            str(part) for part in ("ragbench", subset, row.get("id"), model) if part is not None
+        ),
         "pipeline": pipeline,
         "gold_scores": gold,
-        "segments": {
-            name: str(value)
-            for name, value in (("dataset", subset), ("model", row.get("generation_model_name")))
-            if value
-        },
+        "segments": {name: str(value) for name, value in (("dataset", subset), ("model", model)) if value},
         "source": "ragbench",
     }
     fields |= {name: row[name] for name in ("question", "documents", "response") if name in row}
@@ -49,6 +50,39 @@ def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
             {"text": text, "sentences": _texts(sentences)} for text, sentences in zip(documents, cuts, strict=True)
         ]
     return fields
+
+
+def sentence_labels(row: dict[str, Any]) -> SentenceLabels | None:
+    """Return the labels stored in a RAGBench row, as they are; None if it has none.
+
+    Raises:
+        InvalidEntryError: they are not what RAGBench writes.
+    """
+    names = ("documents_sentences", "all_relevant_sentence_keys", "all_utilized_sentence_keys")
+    if any(row.get(name) is None for name in names):
+        return None
+    try:
+        return SentenceLabels.from_fields(_label_fields(row))
+    except InvalidEntryError as error:
+        raise InvalidEntryError(error.reason, f"its labels: {error.detail}") from None
+    except (AttributeError, IndexError, TypeError):
+        raise InvalidEntryError(
+            Reason.INVALID, "its labels are not in RAGBench's form: give lists of [key, text] and of objects"
+        ) from None
+
+
+def _label_fields(row: dict[str, Any]) -> dict[str, Any]:
+    judged = {item.get("response_sentence_key"): item for item in row.get("sentence_support_information") or []}
+    return {
+        "relevant": row["all_relevant_sentence_keys"],
+        "utilized": row["all_utilized_sentence_keys"],
+        "support": {key: item.get("supporting_sentence_keys") or [] for key, item in judged.items()},
+        "fully_supported": {key: item.get("fully_supported") for key, item in judged.items()},
+        "unsupported": row.get("unsupported_response_sentence_keys"),
+        "n_document_sentences": sum(len(document) for document in row["documents_sentences"]),
+        "document_keys": [pair[0] for document in row["documents_sentences"] for pair in document],
+        "response_keys": [pair[0] for pair in row.get("response_sentences") or []] or None,
+    }
 
 
 def _texts(keyed: list[Any]) -> list[Any]:

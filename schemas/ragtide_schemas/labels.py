@@ -10,6 +10,10 @@ Entailment = Literal["Entailment", "Neutral", "Contradiction"]
 """RAGChecker's verdicts; only `Entailment` counts as true."""
 
 
+Claim = str | tuple[str, ...]
+"""One claim: a sentence, or RAGChecker's triplet of subject, predicate and object."""
+
+
 class SentenceLabels(WireModel):
     """TRACe labels of one interaction: which document sentences are relevant or used, what supports the response.
 
@@ -79,6 +83,10 @@ class ClaimLabels(WireModel):
     """G rows of K verdicts: is reference claim j entailed by chunk k; None without a reference answer."""
     retrieved2response: tuple[tuple[Entailment, ...], ...]
     """N rows of K verdicts: is response claim i entailed by chunk k."""
+    response_claims: tuple[Claim, ...] | None = None
+    """The N response claims, where known."""
+    reference_claims: tuple[Claim, ...] | None = None
+    """The G claims of the reference answer, where known."""
 
     @model_validator(mode="after")
     def _shapes_agree(self) -> Self:
@@ -93,6 +101,10 @@ class ClaimLabels(WireModel):
             rows = getattr(self, table) or ()
             if rows and claims is not None and len(rows) != len(claims):
                 raise ValueError(f"{table} has {len(rows)} rows for {len(claims)} claims: give one row per claim")
+        for table, known in (("retrieved2response", self.response_claims), ("response2answer", self.reference_claims)):
+            rows = getattr(self, table)
+            if known is not None and rows and len(known) != len(rows):
+                raise ValueError(f"{table} has {len(rows)} rows for {len(known)} claims: give one row per claim")
         widths = {len(row) for row in (*(self.retrieved2answer or ()), *self.retrieved2response)}
         if len(widths) > 1:
             raise ValueError(f"rows have {sorted(widths)} chunks: give one verdict per chunk in every row")

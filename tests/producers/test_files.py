@@ -84,5 +84,5 @@ def test_a_pipeline_is_filled_in_only_where_there_is_none(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["absent.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnreadableFileError, match="give the path of a JSON Lines file"):
+    with pytest.raises(UnreadableFileError, match="give the path of a file of interactions"):
         list(read_rows(tmp_path / name, FileOptions()))

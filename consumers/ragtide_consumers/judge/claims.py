@@ -33,17 +33,9 @@ class Claims:
     reference: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedClaims:
-    """Claims, and which source entails which."""
-
-    claims: Claims
-    labels: ClaimLabels
-
-
 async def judge_claims(
     client: JudgeClient, interaction: RagInteraction, language: Language, usage: Usage
-) -> JudgedClaims:
+) -> ClaimLabels:
     """Return the claims of an interaction and their entailment by documents, response and reference answer.
 
     Raises:
@@ -56,14 +48,13 @@ async def judge_claims(
     )
     verdicts = await _verdicts(client, interaction, claims, language, usage)
     documents = [f"d{index}" for index in range(len(interaction.documents))]
-    return JudgedClaims(
-        claims,
-        ClaimLabels(
-            answer2response=_column(verdicts, "r", len(claims.response), "a") if has_reference else None,
-            response2answer=_column(verdicts, "g", len(claims.reference), "r") if has_reference else None,
-            retrieved2answer=_table(verdicts, "g", len(claims.reference), documents) if has_reference else None,
-            retrieved2response=_table(verdicts, "r", len(claims.response), documents),
-        ),
+    return ClaimLabels(
+        answer2response=_column(verdicts, "r", len(claims.response), "a") if has_reference else None,
+        response2answer=_column(verdicts, "g", len(claims.reference), "r") if has_reference else None,
+        retrieved2answer=_table(verdicts, "g", len(claims.reference), documents) if has_reference else None,
+        retrieved2response=_table(verdicts, "r", len(claims.response), documents),
+        response_claims=claims.response,
+        reference_claims=claims.reference if has_reference else None,
     )
 
 

@@ -223,29 +223,29 @@ class JudgeClient:
         # Spread out a little, so that all who waited do not come back at once.
         if (left := self._resume_at - monotonic()) > 0:
             await asyncio.sleep(left * self._random.uniform(1.0, 1.1))
-        if not self._breaker.admits():
-            raise JudgeUnavailable("the judge is left alone for a while after many failures: check the endpoint")
-        reported = False
+        await self._a_minute.wait(self._prompt_tokens(prompt, corrections) + int(self._answer_tokens))
+        async with self.at_once.slot():
+            # Asked only now: many may have waited for a slot while the endpoint failed.
+            if not self._breaker.admits():
+                raise JudgeUnavailable("the judge is left alone for a while after many failures: check the endpoint")
+            return await self._call(prompt, corrections, usage)
+
+    async def _call(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
+        usage.counters["judge_calls"] += 1
+        parameters = self._dialect.parameters(prompt, corrections)
+        started = monotonic()
         try:
-            await self._a_minute.wait(self._prompt_tokens(prompt, corrections) + int(self._answer_tokens))
-            async with self.at_once.slot():
-                usage.counters["judge_calls"] += 1
-                started = monotonic()
-                parameters = self._dialect.parameters(prompt, corrections)
-                try:
-                    async with asyncio.timeout(self.settings.timeout_s):
-                        reply = await self._client.chat.completions.create(**parameters)
-                except (openai.OpenAIError, TimeoutError, ValueError) as error:
-                    reported = True
-                    raise self._judged(error, parameters, monotonic() - started) from None
-                self.at_once.answered(monotonic() - started)
-            reported = True
-            self._breaker.succeeded()
-            self._answered = True
-            return self._read(reply, usage)
-        finally:
-            if not reported:
-                self._breaker.abandoned()
+            async with asyncio.timeout(self.settings.timeout_s):
+                reply = await self._client.chat.completions.create(**parameters)
+        except (openai.OpenAIError, TimeoutError, ValueError) as error:
+            raise self._judged(error, parameters, monotonic() - started) from None
+        except BaseException:
+            self._breaker.abandoned()
+            raise
+        self.at_once.answered(monotonic() - started)
+        self._breaker.succeeded()
+        self._answered = True
+        return self._read(reply, usage)
 
     def _read(self, reply: Any, usage: Usage) -> Answer:
         counted = getattr(reply, "usage", None)

@@ -103,7 +103,7 @@ class JudgeLabeler:
                     splitter = sentences.splitter
                     found: SentenceLabels | ClaimLabels = await judge_trace(self._client, sentences, language, usage)
                 else:
-                    found = (await judge_claims(self._client, interaction, language, usage)).labels
+                    found = await judge_claims(self._client, interaction, language, usage)
             except (NoLabels, ContextTooLong) as error:
                 reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
                 log.warning("the judge gave no labels", interaction_id=interaction.interaction_id, because=str(error))

@@ -1,19 +1,15 @@
 """The commands. Each reads its settings, opens Redis, runs, and says what went wrong in one sentence."""
 
 import asyncio
-import json
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
 from redis import RedisError
 from redis.asyncio import Redis
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,23 +17,21 @@ from ragtide.version import __version__
 from ragtide_aggregator.estimates import STRATEGIES
 from ragtide_consumers.subscriber import AlertSubscriber
 from ragtide_producers import FileOptions, InteractionProducer
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.errors import RagtideError, RedisUnavailable
+from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.redis_url import RedisHandle, resolve_redis
 from ragtide_schemas import Alert, Estimate
 
 from . import demo as demonstration
+from .common import Given, JsonOption, PipelineOption, err, given, out, print_json, with_redis
 from .doctor import Finding, examine, examine_role
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, read_estimates, retry_dead_letters
 from .roles import aggregate, cancelled_by_signal, until_signal, work
+from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table, estimates_table
 from .watch import Screen
 from .watch import watch as watch_screen
-
-T = TypeVar("T")
 
 cli = typer.Typer(
     help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.",
@@ -48,32 +42,12 @@ cli = typer.Typer(
 dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
 cli.add_typer(dead_letters, name="dead-letters")
 
-out = Console(soft_wrap=False)
-err = Console(stderr=True)
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
-PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
-
 
 class Role(StrEnum):
     """Roles that run until they are stopped."""
 
     WORKER = "worker"
     AGGREGATOR = "aggregator"
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What was said on the command line before the command; the rest comes from environment and file."""
-
-    redis_url: str | None = None
-    prefix: str | None = None
-    data_dir: Path | None = None
-
-    def settings(self) -> Settings:
-        """Return the settings, what was given here first."""
-        given = {"redis_url": self.redis_url, "prefix": self.prefix, "data_dir": self.data_dir}
-        return load_settings(**{name: value for name, value in given.items() if value is not None})
 
 
 def main() -> None:
@@ -111,32 +85,8 @@ def common(
     context.obj = Given(redis_url, prefix, data_dir)
 
 
-def _given(context: typer.Context) -> Given:
-    found = context.find_object(Given)
-    return found if found is not None else Given()
-
-
-def _with_redis(settings: Settings, body: Callable[[Redis, RedisHandle], Awaitable[T]]) -> T:
-    async def run(handle: RedisHandle) -> T:
-        redis = connect_async(handle.url)
-        try:
-            return await body(redis, handle)
-        finally:
-            await redis.aclose()
-
-    with resolve_redis(settings.redis_url, settings.data_dir) as handle:
-        try:
-            return asyncio.run(run(handle))
-        except RedisError as error:
-            raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False))
-
-
 def _serve(context: typer.Context, *, worker: bool, aggregator: bool) -> None:
-    settings = _given(context).settings()
+    settings = given(context).settings()
     configure_logging(settings.log_level)
 
     async def run(url: str) -> None:
@@ -180,10 +130,10 @@ def publish(
     as_json: JsonOption = False,
 ) -> None:
     """Publish a file of interactions. Publishing it again adds only what is not there yet."""
-    with InteractionProducer(settings=_given(context).settings()) as producer:
+    with InteractionProducer(settings=given(context).settings()) as producer:
         counts = publish_file(producer, file, FileOptions(pipeline, run), rate=rate, console=err)
     if as_json:
-        _print_json(counts)
+        print_json(counts)
     else:
         err.print(
             f"{counts['published']:,} published, {counts['duplicates']:,} there already, {counts['bad']:,} bad rows",
@@ -191,6 +141,9 @@ def publish(
         )
     if counts["bad"]:
         raise typer.Exit(1)
+
+
+cli.command()(score)
 
 
 @cli.command()
@@ -211,10 +164,10 @@ def estimates(
         raise typer.BadParameter(
             f"{strategy!r} is unknown: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
         )
-    settings = _given(context).settings()
+    settings = given(context).settings()
     found = [
         estimate
-        for estimate in _with_redis(
+        for estimate in with_redis(
             settings,
             lambda redis, _: read_estimates(redis, settings, strategy=strategy, confidence=confidence),
         )
@@ -224,7 +177,7 @@ def estimates(
         and metric in (None, estimate.metric)
     ]
     if as_json:
-        _print_json([estimate.model_dump(mode="json") for estimate in found])
+        print_json([estimate.model_dump(mode="json") for estimate in found])
     elif found:
         out.print(estimates_table(found, out.width))
     else:
@@ -240,7 +193,7 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and end.")] = False,
 ) -> None:
     """Watch estimates, intervals, trends and alerts live, until Ctrl-C."""
-    settings = _given(context).settings()
+    settings = given(context).settings()
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         def keep(estimate: Estimate) -> bool:
@@ -253,7 +206,7 @@ def watch(
         else:
             await cancelled_by_signal(watch_screen(out, screen, interval_s=interval))
 
-    _with_redis(settings, body)
+    with_redis(settings, body)
 
 
 @cli.command()
@@ -264,11 +217,11 @@ def alerts(
     as_json: JsonOption = False,
 ) -> None:
     """Show alerts; as JSON one object a line."""
-    settings = _given(context).settings()
+    settings = given(context).settings()
 
     def show(alert: Alert) -> None:
         if as_json:
-            _print_json(alert.model_dump(mode="json"))
+            print_json(alert.model_dump(mode="json"))
         else:
             out.print(alert_panel(alert))
 
@@ -281,7 +234,7 @@ def alerts(
     if follow:
         asyncio.run(cancelled_by_signal(tail()))
         return
-    found = _with_redis(settings, lambda redis, _: read_alerts(redis, settings))
+    found = with_redis(settings, lambda redis, _: read_alerts(redis, settings))
     found = [alert for alert in found if alert.status == "firing" or not firing]
     if as_json:
         for alert in found:
@@ -299,17 +252,15 @@ def list_dead_letters(
     """Show entries nobody could use, with the reason; as JSON one object a line, payload included."""
     if context.invoked_subcommand is not None:
         return
-    settings = _given(context).settings()
+    settings = given(context).settings()
     found = [
         stored
-        for stored in _with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
+        for stored in with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
         if reason in (None, stored.letter.reason)
     ]
     if as_json:
         for stored in found:
-            _print_json(
-                {"id": stored.letter_id, "partition": stored.partition, **stored.letter.model_dump(mode="json")}
-            )
+            print_json({"id": stored.letter_id, "partition": stored.partition, **stored.letter.model_dump(mode="json")})
     else:
         out.print(dead_letters_table(found))
 
@@ -323,7 +274,7 @@ def retry(
     """Publish dead interactions again, after their cause was mended."""
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
-    settings = _given(context).settings()
+    settings = given(context).settings()
 
     async def body(redis: Redis, _: RedisHandle) -> int:
         stored = await read_dead_letters(redis, settings)
@@ -331,7 +282,7 @@ def retry(
             redis, settings, [item for item in stored if every or item.letter_id in (ids or [])]
         )
 
-    err.print(f"{_with_redis(settings, body):,} published again", highlight=False)
+    err.print(f"{with_redis(settings, body):,} published again", highlight=False)
 
 
 @cli.command()
@@ -343,16 +294,16 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Look whether this deployment is fit to be trusted; exit code 1 if there is a problem."""
-    settings = _given(context).settings()
+    settings = given(context).settings()
 
     async def body(redis: Redis, handle: RedisHandle) -> list[Finding]:
         if role is not None:
             return await examine_role(redis, settings, role.value, socket.gethostname())
         return await examine(redis, settings, handle.description)
 
-    findings = _with_redis(settings, body)
+    findings = with_redis(settings, body)
     if as_json:
-        _print_json([finding.as_dict() for finding in findings])
+        print_json([finding.as_dict() for finding in findings])
     else:
         marks = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -374,6 +325,6 @@ def demo(
     configure_logging("error")
     result = demonstration.run(fast=fast, keep=keep, live=not as_json, out=out, err=err)
     if as_json:
-        _print_json(result.as_dict())
+        print_json(result.as_dict())
     if not result.alerts:
         raise typer.Exit(1)

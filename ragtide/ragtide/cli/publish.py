@@ -3,13 +3,14 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ragtide_producers import FileOptions, InteractionProducer, Row, read_rows
+from ragtide_producers import FileOptions, InteractionProducer, Row, count_rows, read_rows
 from ragtide_schemas import RagInteraction
 
 AT_ONCE = 200
@@ -33,7 +34,7 @@ def publish_file(
 
     Args:
         producer: where to.
-        path: a JSON Lines file.
+        path: a file in one of the formats.
         options: what rows lack. With a run but no population size the file is read twice, to count its good rows.
         rate: interactions per second, or None for as fast as they go.
         console: for bad rows and the progress bar; standard error in the command line.
@@ -44,9 +45,9 @@ def publish_file(
     """
     if options.run is not None and options.population_size is None:
         size = sum(row.interaction is not None for row in read_rows(path, options))
-        options = FileOptions(options.pipeline, options.run, max(size, 1))
+        options = replace(options, population_size=max(size, 1))
     counts: Counter[str] = Counter(published=0, duplicates=0, bad=0)
-    total = sum(1 for _ in read_rows_quickly(path))
+    total = count_rows(path, options)
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("publishing", total=total)
@@ -63,13 +64,6 @@ def publish_file(
                 counts["published" if publication.added else "duplicates"] += 1
             progress.advance(task, len(batch))
     return counts
-
-
-def read_rows_quickly(path: Path) -> Iterator[bytes]:
-    """Yield the lines that are not blank, without looking into them; nothing if the file cannot be read."""
-    if path.is_file():
-        with path.open("rb") as file:
-            yield from (line for line in file if line.strip())
 
 
 def paced(rows: Iterable[Row], rate: float | None) -> Iterator[list[Row]]:

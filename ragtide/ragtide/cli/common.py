@@ -1,0 +1,72 @@
+"""What every command shares: settings given before the command, Redis around a body, and how output looks."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from redis import RedisError
+from redis.asyncio import Redis
+from rich.console import Console
+
+from ragtide_runtime.connection import connect_async
+from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.settings import Settings, load_settings
+
+T = TypeVar("T")
+
+out = Console(soft_wrap=False)
+err = Console(stderr=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was said on the command line before the command; the rest comes from environment and file."""
+
+    redis_url: str | None = None
+    prefix: str | None = None
+    data_dir: Path | None = None
+
+    def settings(self, **more: object) -> Settings:
+        """Return the settings, what was given here and by the command first."""
+        given = {"redis_url": self.redis_url, "prefix": self.prefix, "data_dir": self.data_dir, **more}
+        return load_settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def given(context: typer.Context) -> Given:
+    """Return what was said before the command."""
+    found = context.find_object(Given)
+    return found if found is not None else Given()
+
+
+def with_redis(settings: Settings, body: Callable[[Redis, RedisHandle], Awaitable[T]]) -> T:
+    """Return what the body returns, run with a client of the Redis the settings mean.
+
+    Raises:
+        RedisUnavailable: Redis cannot be started or reached.
+    """
+
+    async def run(handle: RedisHandle) -> T:
+        redis = connect_async(handle.url)
+        try:
+            return await body(redis, handle)
+        finally:
+            await redis.aclose()
+
+    with resolve_redis(settings.redis_url, settings.data_dir) as handle:
+        try:
+            return asyncio.run(run(handle))
+        except RedisError as error:
+            raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
+
+
+def print_json(value: Any) -> None:
+    """Print one value as one line of JSON."""
+    typer.echo(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,335 @@
+"""`ragtide score`: a file of interactions scored without Redis, with progress, resumable."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from ragtide.offline.lines import ScoreFile, line_of
+from ragtide.offline.ragchecker_json import write_ragchecker_json
+from ragtide.offline.score import Outcome, ScoringStopped, score_rows
+from ragtide.offline.stored import STORED, stored_labeling
+from ragtide.offline.summary import Summary, compare, summarize
+from ragtide_aggregator.estimates import STRATEGIES
+from ragtide_consumers.labeler import Labeler, Labeling
+from ragtide_consumers.labelers import labeler_of
+from ragtide_producers import FORMATS, FileOptions, Row, count_rows, read_rows
+from ragtide_runtime.judge_settings import JudgeSettings
+from ragtide_runtime.logs import configure_logging
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import METRICS, ClaimLabels, Estimate, MetricEvent, RagInteraction, describe
+from ragtide_schemas.reference_results import reference_results
+
+from .common import JsonOption, err, given, out, print_json
+from .tables import bar, in_reading_order
+
+AT_ONCE_LOCAL = 1
+"""Rows in flight for a labeler that computes; more would only wait for each other."""
+
+
+@dataclass(slots=True)
+class Scoring:
+    """How far a run is."""
+
+    events: list[MetricEvent] = field(default_factory=list)
+    claims: list[tuple[RagInteraction, ClaimLabels]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """What to read and where to put what."""
+
+    path: Path
+    file: FileOptions
+    output: Path | None = None
+    as_json: bool = False
+    labels: bool = False
+    limit: int | None = None
+    export: Path | None = None
+
+
+class _Stored:
+    """Stands for the labels in the file."""
+
+    name, version, profile = STORED, "1", "mixed"
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        """Raise: it knows rows, not interactions."""
+        raise NotImplementedError(interaction.interaction_id)
+
+
+def run_score(
+    settings: Settings, options: ScoreOptions, *, emit: Callable[[dict[str, Any]], None], console: Console
+) -> Scoring:
+    """Score a file and return what was scored, what came before included.
+
+    Args:
+        settings: name the labeler and hold what it needs.
+        options: what to read and where to put what.
+        emit: takes each line, if lines are asked for.
+        console: standard error.
+
+    Raises:
+        RagtideError: the file cannot be read, the output cannot be gone on with, or nothing can be labeled now.
+    """
+    return asyncio.run(_score(settings, options, emit, console))
+
+
+async def _score(
+    settings: Settings, options: ScoreOptions, emit: Callable[[dict[str, Any]], None], console: Console
+) -> Scoring:
+    if settings.labeler == STORED:
+        stored = _Stored()
+
+        async def label_stored(row: Row) -> Labeling:
+            return stored_labeling(row, profile=settings.profile, claim_profile=settings.claim_profile)
+
+        return await _with_labeler(stored, label_stored, options, emit, console, at_once=AT_ONCE_LOCAL)
+    async with labeler_of(settings, None, patient=False) as labeler:
+
+        async def label(row: Row) -> Labeling:
+            assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
+            return await labeler.label(row.interaction)
+
+        at_once = AT_ONCE_LOCAL if settings.labeler == "local" else 4 * settings.judge.max_in_flight
+        return await _with_labeler(labeler, label, options, emit, console, at_once=at_once)
+
+
+async def _with_labeler(
+    labeler: Labeler,
+    label: Callable[[Row], Awaitable[Labeling]],
+    options: ScoreOptions,
+    emit: Callable[[dict[str, Any]], None],
+    console: Console,
+    *,
+    at_once: int,
+) -> Scoring:
+    scoring = Scoring()
+    total = options.limit if options.limit is not None else count_rows(options.path, options.file)
+    who = None if labeler.name in {STORED, "cascade"} else f"{labeler.name} {labeler.version}"
+    output = ScoreFile(options.output, labeler=who) if options.output is not None else None
+    done = {} if output is None else output.done
+    columns = (
+        TextColumn("scoring"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[money]}"),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("scoring", total=total, rate="", money="")
+        rows = _new_rows(read_rows(options.path, options.file), done, options.limit, scoring)
+        try:
+            async for outcome in score_rows(rows, label, labeler, at_once=at_once):
+                _take(outcome, options, scoring, console)
+                if outcome.event is not None:
+                    line = line_of(outcome.event, outcome.labeling if options.labels else None)
+                    if output is not None:
+                        output.add(line)
+                    if options.as_json:
+                        emit(line)
+                finished = scoring.counts["scored"] + scoring.counts["before"] + scoring.counts["problems"]
+                speed = progress.tasks[0].speed
+                progress.update(
+                    task,
+                    completed=finished,
+                    rate=f"{speed:,.0f}/s" if speed else "",
+                    money=f"${scoring.cost_usd:.4f}" if scoring.cost_usd else "",
+                )
+        finally:
+            if output is not None:
+                output.close()
+    if options.export is not None:
+        _export(options, scoring)
+    return scoring
+
+
+def _new_rows(
+    rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]], limit: int | None, scoring: Scoring
+) -> Iterator[Row]:
+    """Yield the rows that are not scored yet."""
+    for row in islice(rows, limit):
+        interaction = row.interaction
+        before = done.get((interaction.pipeline, interaction.interaction_id)) if interaction is not None else None
+        if before:
+            scoring.events.append(before.popleft())
+            scoring.counts["before"] += 1
+        else:
+            yield row
+
+
+def _take(outcome: Outcome, options: ScoreOptions, scoring: Scoring, console: Console) -> None:
+    if outcome.event is None:
+        scoring.counts["problems"] += 1
+        where = f"{options.path}:{outcome.row.line}"
+        console.print(f"{where}: {outcome.problem}", markup=False, highlight=False, soft_wrap=True)
+        return
+    scoring.counts["scored"] += 1
+    scoring.events.append(outcome.event)
+    scoring.cost_usd += outcome.event.cost_usd
+    if options.export is not None and outcome.labeling is not None and outcome.row.interaction is not None:
+        for labels in outcome.labeling.labels:
+            if isinstance(labels, ClaimLabels):
+                scoring.claims.append((outcome.row.interaction, labels))
+
+
+def _export(options: ScoreOptions, scoring: Scoring) -> None:
+    assert options.export is not None  # noqa: S101 - for the type checker
+    if scoring.counts["before"]:
+        raise ScoringStopped(
+            f"{scoring.counts['before']} interactions were scored in an earlier run, whose labels are not here: "
+            "export from one run, with a new --output"
+        )
+    write_ragchecker_json(options.export, scoring.claims)
+
+
+def summary_table(summary: Summary) -> Table:
+    """Return the estimates of a scored file as a table."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("metric", "mean", "interval", "", "n", "absent"):
+        table.add_column(column, justify="right" if column in {"mean", "n", "absent"} else "left")
+    scope: tuple[object, ...] = ()
+    for estimate in in_reading_order(summary.estimates):
+        here = estimate.pipeline, estimate.run, estimate.labeler, estimate.profile
+        if here != scope:
+            scope = here
+            names = " · ".join(str(part) for part in here if part is not None)
+            table.add_row(Text(names, style="bold"), "", "", "", "", "")
+        table.add_row(*_cells(estimate))
+    return table
+
+
+def _cells(estimate: Estimate) -> Sequence[str | Text]:
+    mean = "" if estimate.estimate is None else f"{estimate.estimate:.3f}"
+    name = estimate.metric if estimate.metric not in METRICS else estimate.metric.rpartition(".")[2]
+    ends = f"{estimate.lower:.3f} to {estimate.upper:.3f}"
+    absent = f"{estimate.n_absent:,}" if estimate.n_absent else ""
+    return name, mean, ends, bar(estimate, 20), f"{estimate.n:,}", absent
+
+
+def reference_table(found: Sequence[Estimate], dataset: str) -> Table:
+    """Return our means beside published ones, a row each, differences in percentage points.
+
+    Raises:
+        ValueError: there are no published results of that data set.
+    """
+    table = Table(title=f"{dataset}: published means, and ours beside them", title_justify="left", box=None)
+    for column in ("metric", "system", "published %", "ours %", "points"):
+        table.add_column(column, justify="left" if column in {"metric", "system"} else "right")
+    published = reference_results(dataset)
+    for metric in published[0].means:
+        for result in published:
+            for one in compare(found, result):
+                if one.metric == metric:
+                    cells = f"{one.theirs_percent:.1f}", f"{one.ours_percent:.1f}", f"{one.points:+.1f}"
+                    table.add_row(metric if result is published[0] else "", result.name, *cells)
+    return table
+
+
+def with_choices(settings: Settings, *, model: str | None, base_url: str | None, families: str | None) -> Settings:
+    """Return settings with what the command line says about the judge.
+
+    Raises:
+        typer.BadParameter: the judge's settings would not fit together.
+    """
+    said = {"model": model, "base_url": base_url, "families": families.split(",") if families else None}
+    changed = {name: value for name, value in said.items() if value is not None}
+    if not changed:
+        return settings
+    now = {name: getattr(settings.judge, name) for name in JudgeSettings.model_fields}
+    try:
+        return settings.model_copy(update={"judge": JudgeSettings(**{**now, **changed})})
+    except ValidationError as error:
+        raise typer.BadParameter(describe(error)) from None
+
+
+def score(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON.")
+    ],
+    labeler: Annotated[
+        str | None,
+        typer.Option(
+            help="local, judge, cascade, one of your own; or stored, for the labels in the file [RAGTIDE_LABELER]."
+        ),
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Variant of TRACe for a judge's or stored labels.")] = None,
+    claim_profile: Annotated[str | None, typer.Option(help="Variant of RAGChecker for them.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of the judge [RAGTIDE_JUDGE_MODEL].")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Endpoint of the judge [RAGTIDE_JUDGE_BASE_URL].")] = None,
+    families: Annotated[
+        str | None, typer.Option(help="Metrics asked of the judge: trace, ragchecker, or trace,ragchecker.")
+    ] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows that name none.")] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default by the file's name.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a line per interaction here; run again to go on.")
+    ] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="Put the labels into the lines too.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
+    strategy: Annotated[str, typer.Option(help=f"Intervals of the summary: {', '.join(STRATEGIES)}.")] = "normal",
+    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
+    ] = None,
+    export_ragchecker: Annotated[
+        Path | None, typer.Option(help="Write claims, labels and scores as RAGChecker's JSON here.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a file without Redis: a line per interaction as JSON, or a summary with intervals."""
+    chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
+    settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
+    settings = with_choices(settings, model=model, base_url=base_url, families=families)
+    configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    if strategy not in STRATEGIES:
+        raise typer.BadParameter(
+            f"{strategy!r} is unknown: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
+        )
+    if reference is not None:
+        try:
+            reference_results(reference)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--reference") from None
+    options = ScoreOptions(
+        file, FileOptions(pipeline, format=file_format), output, as_json, labels, limit, export_ragchecker
+    )
+    scoring = run_score(settings, options, emit=print_json, console=err)
+    _report(scoring, strategy, confidence or settings.confidence, reference, as_json=as_json)
+    if scoring.counts["problems"]:
+        raise typer.Exit(1)
+
+
+def _report(scoring: Scoring, strategy: str, confidence: float, reference: str | None, *, as_json: bool) -> None:
+    """Print the summary where it does not disturb: on standard error if the lines go to standard output."""
+    console = err if as_json else out
+    summary = summarize(scoring.events, strategy=strategy, confidence=confidence)
+    if summary.estimates:
+        console.print(summary_table(summary))
+        console.print(f"intervals: {strategy}, {confidence:.0%}", style="bright_black", highlight=False)
+    for pipeline, diagnosis in summary.diagnoses:
+        console.print(f"{pipeline}: {diagnosis.sentence()}", markup=False, highlight=False)
+    for problem in summary.problems:
+        err.print(problem, markup=False, highlight=False)
+    if reference is not None:
+        console.print(reference_table(summary.estimates, reference))
+    counts = scoring.counts
+    before = f", {counts['before']:,} were before" if counts["before"] else ""
+    money = f", ${scoring.cost_usd:.4f}" if scoring.cost_usd else ""
+    err.print(f"{counts['scored']:,} scored{before}, {counts['problems']:,} problems{money}", highlight=False)

@@ -1,0 +1,1 @@
+"""Work on files without Redis: scoring them, and comparing scores."""

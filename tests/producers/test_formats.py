@@ -1,0 +1,209 @@
+"""Every format reads the same interactions as every other; bad rows are named and stop nothing."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragtide import ClaimLabels, RagInteraction, SentenceLabels
+from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_rows
+
+DATA = Path(__file__).parents[1] / "data"
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40).filter(str.strip)
+INTERACTION = st.fixed_dictionaries(
+    {
+        "interaction_id": st.uuids().map(str),
+        "pipeline": st.sampled_from(["shop", "help"]),
+        "occurred_at": st.just("2026-11-21T10:00:00Z"),
+        "question": TEXT,
+        "documents": st.lists(TEXT, min_size=1, max_size=3),
+        "response": TEXT,
+        "gold_scores": st.dictionaries(st.just("trace.adherence"), st.sampled_from([0.0, 0.5, 1.0])),
+        "segments": st.dictionaries(st.sampled_from(["lang", "tier"]), st.sampled_from(["de", "gold"])),
+    },
+    optional={"reference_answer": TEXT},
+)
+
+
+def interactions(path: Path, **options: Any) -> list[dict[str, Any]]:
+    rows = list(read_rows(path, FileOptions(**options)))
+    assert [row.problem for row in rows if row.problem] == []
+    return [row.interaction.model_dump() for row in rows if row.interaction is not None]
+
+
+def untimed(interaction: RagInteraction) -> dict[str, Any]:
+    return interaction.model_dump(exclude={"occurred_at"})
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
+    flat = []
+    for row in rows:
+        cells = {name: value for name, value in row.items() if name not in {"documents", "gold_scores", "segments"}}
+        cells["documents"] = json.dumps(row["documents"])
+        cells |= {
+            f"{table}.{name}": value for table in ("gold_scores", "segments") for name, value in row[table].items()
+        }
+        flat.append(cells)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in flat for name in row)))
+        writer.writeheader()
+        writer.writerows(flat)
+    return path
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    schema = pa.schema(
+        [(name, pa.string()) for name in ("interaction_id", "pipeline", "occurred_at", "question", "response")]
+        + [("reference_answer", pa.string()), ("documents", pa.list_(pa.string()))]
+        + [("gold_scores", pa.map_(pa.string(), pa.float64())), ("segments", pa.map_(pa.string(), pa.string()))]
+    )
+    maps = [{**row, **{name: list(row[name].items()) for name in ("gold_scores", "segments")}} for row in rows]
+    pq.write_table(pa.Table.from_pylist(maps, schema), path, row_group_size=3)
+    return path
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(rows=st.lists(INTERACTION, min_size=1, max_size=8, unique_by=lambda row: str(row["interaction_id"])))
+def test_the_same_interactions_come_out_of_every_format(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    array = tmp_path / "rows.json"
+    array.write_text(json.dumps(rows), encoding="utf-8")
+    expected = interactions(lines)
+    assert len(expected) == len(rows)
+    assert interactions(write_csv(tmp_path / "rows.csv", rows)) == expected
+    assert interactions(write_parquet(tmp_path / "rows.parquet", rows)) == expected
+    assert interactions(array) == expected
+
+
+def test_rows_are_counted_where_that_is_cheap(tmp_path: Path) -> None:
+    rows = [{"question": "q", "documents": ["d"], "response": "r", "gold_scores": {}, "segments": {}}] * 5
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text("\n\n".join(json.dumps(row) for row in rows))
+    assert count_rows(lines, FileOptions()) == 5
+    assert count_rows(write_parquet(tmp_path / "rows.parquet", rows), FileOptions()) == 5
+    assert count_rows(write_csv(tmp_path / "rows.csv", rows), FileOptions()) is None
+
+
+def test_documents_of_a_csv_may_be_columns_or_one_text(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text('question,documents.0,documents.1,response\n"q, with comma",first,"second\nline",r\n')
+    (one,) = interactions(file, pipeline="p")
+    assert [document["text"] for document in one["documents"]] == ["first", "second\nline"]
+    file.write_text("question\tdocuments\tresponse\nq\tone text\tr\n")
+    (one,) = interactions(file.rename(tmp_path / "rows.tsv"), pipeline="p")
+    assert [document["text"] for document in one["documents"]] == ["one text"]
+
+
+def test_bad_cells_of_a_csv_are_named_by_line_and_the_others_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(
+        "question,documents,response,gold_scores.trace.adherence\n"
+        "q,d,r,1\n"
+        "q,d,r,good\n"
+        "q,[broken,r,\n"
+        "q,d,,1\n"
+        "q,d,r,1,more\n"
+        "q,d,r,\n"
+    )
+    rows = list(read_rows(file, FileOptions(pipeline="p")))
+    assert [row.line for row in rows if row.interaction is not None] == [2, 7]
+    problems = {row.line: row.problem or "" for row in rows if row.problem}
+    assert problems[3] == "gold_scores.trace.adherence is 'good': must be a number"
+    assert "documents is '[broken': write a JSON list" in problems[4]
+    assert "response is missing" in problems[5]
+    assert "more cells than the header" in problems[6]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"a,b\n1,2\n", "no column question"),
+        ("a.csv", b"question\n\xff\n", "not UTF-8 CSV"),
+        ("a.csv", b"", "its columns: none"),
+        ("a.parquet", b"not parquet at all", "not Parquet"),
+        ("a.json", b"{", "not JSON"),
+        ("a.json", b'{"rows": []}', "no list results"),
+    ],
+)
+def test_a_file_that_is_not_of_its_format_is_a_clear_error(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UnreadableFileError, match=said):
+        list(read_rows(tmp_path / name, FileOptions()))
+
+
+def test_a_format_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("{}")
+    with pytest.raises(UnreadableFileError, match="use one of jsonl, csv, parquet, json"):
+        list(read_rows(tmp_path / "a.txt", FileOptions(format="xml")))
+
+
+def test_a_ragbench_row_brings_its_sentences_its_scores_and_its_labels(tmp_path: Path) -> None:
+    lines = DATA / "ragbench" / "ragbench_sample.jsonl"
+    rows = list(read_rows(lines, FileOptions()))
+    stored = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    table = pa.Table.from_pylist(stored)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    again = list(read_rows(tmp_path / "rows.parquet", FileOptions()))
+    for row, other, raw in zip(rows, again, stored, strict=True):
+        assert row.interaction is not None
+        assert other.interaction is not None
+        assert other.interaction.model_dump(exclude={"occurred_at"}) == row.interaction.model_dump(
+            exclude={"occurred_at"}
+        )
+        (labels,) = row.labels
+        assert isinstance(labels, SentenceLabels)
+        assert labels.relevant == tuple(raw["all_relevant_sentence_keys"])
+        assert labels.n_document_sentences == sum(len(document) for document in raw["documents_sentences"])
+        assert other.labels == row.labels
+        given = row.interaction.documents[0].sentences
+        assert given == tuple(text for _, text in raw["documents_sentences"][0])
+
+
+def test_a_ragbench_row_whose_labels_are_broken_is_a_problem_and_not_a_crash(tmp_path: Path) -> None:
+    raw = json.loads((DATA / "ragbench" / "ragbench_sample.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    for change in (
+        {"documents_sentences": [3]},
+        {"documents_sentences": [[["0a"]], "x"]},
+        {"sentence_support_information": ["x"]},
+        {"all_relevant_sentence_keys": 7},
+    ):
+        file = tmp_path / "rows.jsonl"
+        file.write_text(json.dumps(raw | change))
+        (row,) = read_rows(file, FileOptions())
+        assert row.problem is not None or row.interaction is not None
+
+
+def test_ragcheckers_json_brings_reference_answers_and_labels() -> None:
+    plain = list(read_rows(DATA / "ragchecker-example" / "checking_inputs.json", FileOptions()))
+    labeled = list(read_rows(DATA / "ragchecker-example" / "checking_outputs.json", FileOptions(pipeline="mine")))
+    assert [row.labels for row in plain] == [(), ()]
+    for row in (*plain, *labeled):
+        assert row.interaction is not None
+        assert row.interaction.reference_answer
+        assert row.interaction.documents[0].id == "000"
+    assert {row.interaction.pipeline for row in labeled if row.interaction} == {"mine"}
+    (labels,) = labeled[0].labels
+    assert isinstance(labels, ClaimLabels)
+    assert labels.response_claims is not None
+    assert labels.response_claims[0] == ("Nile", "is", "longest river in the world")
+
+
+def test_ragchecker_labels_that_do_not_fit_are_a_problem_of_their_result(tmp_path: Path) -> None:
+    content = json.loads((DATA / "ragchecker-example" / "checking_outputs.json").read_text(encoding="utf-8"))
+    content["results"][0]["answer2response"].pop()
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(content))
+    bad, good = read_rows(file, FileOptions())
+    assert bad.problem is not None
+    assert "its labels: " in bad.problem
+    assert "one row per claim" in bad.problem
+    assert good.interaction is not None

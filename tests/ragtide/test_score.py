@@ -1,0 +1,168 @@
+"""`ragtide score`: the contract with programs, resuming, stored labels, RAGChecker's JSON, a judge."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.judge_server import JudgeServer, Status
+from typer.testing import CliRunner, Result
+
+from ragtide import LocalLabeler
+from ragtide.cli.app import cli
+from ragtide_producers import FileOptions, read_rows
+from ragtide_schemas import METRICS, MetricEvent
+
+DATA = Path(__file__).parents[1] / "data"
+ROWS = DATA / "ragbench" / "ragbench_sample.jsonl"
+OUTPUTS = DATA / "ragchecker-example" / "checking_outputs.json"
+
+
+@pytest.fixture(autouse=True)
+def _logging_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The command runs in this process, and its standard error is closed when it ends.
+    monkeypatch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+
+
+def score(*arguments: object, exit_code: int = 0) -> Result:
+    result = CliRunner().invoke(cli, ["score", *map(str, arguments)])
+    assert result.exit_code == exit_code, result.output + str(result.exception)
+    return result
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_json_is_one_object_per_interaction_in_order_and_everything_else_is_on_standard_error() -> None:
+    result = score(ROWS, "--labeler", "local", "--json")
+    found = lines(result.stdout)
+    rows = [row.interaction for row in read_rows(ROWS, FileOptions())]
+    assert [line["interaction_id"] for line in found] == [row.interaction_id for row in rows if row]
+    for line, row in zip(found, rows, strict=True):
+        assert row is not None
+        assert (line["pipeline"], line["labeler"], line["profile"]) == ("ragbench", "local", "ragbench")
+        assert line["scores"] == dict(LocalLabeler().label_now(row).scores)
+        assert set(line["scores"]) | set(line["absent"]) == {name for name in METRICS if name.startswith("trace.")}
+    assert "80 scored" in result.stderr
+
+
+def test_the_summary_has_means_intervals_and_errors_beside_the_gold_scores() -> None:
+    result = score(ROWS)
+    for words in ("context_relevance", "rmse.trace.adherence", "normal, 95%", " to "):
+        assert words in result.stdout
+
+
+def test_a_run_that_was_cut_off_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    score(ROWS, "--output", whole)
+    content = whole.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(content[:30]) + content[30][:50])  # killed in the middle of a line
+    result = score(ROWS, "--output", cut)
+    assert "50 scored, 30 were before" in result.stderr
+    scores = [[line["scores"] for line in lines(path.read_text())] for path in (whole, cut)]
+    assert scores[0] == scores[1]
+    assert "0 scored, 80 were before" in score(ROWS, "--output", cut).stderr
+
+
+def test_scores_of_another_labeler_are_not_gone_on_with(tmp_path: Path) -> None:
+    output = tmp_path / "scores.jsonl"
+    event = {**json.loads(score(ROWS, "--json", "--limit", 1).stdout), "labeler_version": "older"}
+    output.write_text(json.dumps(event) + "\n")
+    result = CliRunner().invoke(cli, ["score", str(ROWS), "--output", str(output)])
+    assert "holds scores of local older" in str(result.exception)
+    output.write_text('{"something": "else"}\n')
+    result = CliRunner().invoke(cli, ["score", str(ROWS), "--output", str(output)])
+    assert "not an output of ragtide score" in str(result.exception)
+
+
+def test_bad_rows_are_named_and_make_the_exit_code_1(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    good = {"pipeline": "p", "question": "q", "documents": ["Built in 1889."], "response": "In 1889."}
+    file.write_text("\n".join([json.dumps(good), "nonsense", json.dumps({**good, "response": 5}), json.dumps(good)]))
+    result = score(file, "--json", exit_code=1)
+    assert len(lines(result.stdout)) == 2
+    assert f"{file}:2: " in result.stderr
+    assert f"{file}:3: response must be a string" in result.stderr
+
+
+def test_stored_labels_of_ragbench_reproduce_its_stored_scores() -> None:
+    found = lines(score(ROWS, "--labeler", "stored", "--profile", "ragbench_raw", "--json").stdout)
+    for line in found:
+        assert line["labeler"] == "stored"
+        for metric, gold in line["gold_scores"].items():
+            assert line["scores"][metric] == pytest.approx(gold, abs=1e-12)
+
+
+def test_ragcheckers_outputs_are_scored_compared_and_written_back(tmp_path: Path) -> None:
+    exported = tmp_path / "again.json"
+    result = score(
+        OUTPUTS, "--labeler", "stored", "--reference", "ClapNQ", "--export-ragchecker", exported, "--claim-profile",
+        "ragchecker",
+    )  # fmt: skip
+    assert "E5-Mistral + GPT-4" in result.stdout
+    assert "+16.7" in result.stdout  # precision 76.4 against 59.7
+    written, original = (json.loads(path.read_text()) for path in (exported, OUTPUTS))
+    printed = {name: value for group in original["metrics"].values() for name, value in group.items()}
+    assert {name: value for group in written["metrics"].values() for name, value in group.items()} == printed
+    for ours, theirs in zip(written["results"], original["results"], strict=True):
+        assert {name: ours[name] for name in ours if name != "metrics"} == {
+            name: theirs[name] for name in theirs if name != "metrics"
+        }
+    again = lines(score(exported, "--labeler", "stored", "--json").stdout)
+    assert [line["profile"] for line in again] == ["ragchecker_strict"] * 2
+
+
+def test_rows_without_labels_say_so(tmp_path: Path) -> None:
+    result = score(DATA / "ragchecker-example" / "checking_inputs.json", "--labeler", "stored", exit_code=1)
+    assert "it holds no labels" in result.stderr
+
+
+def test_a_judge_scores_a_file_with_labels_money_and_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTIDE_JUDGE_PRICES", '{"m": {"input": 1.0, "output": 2.0}}')
+    output = tmp_path / "scores.jsonl"
+    with JudgeServer() as server:
+        judge = ("--labeler", "judge", "--model", "m", "--base-url", server.url, "--families", "trace,ragchecker")
+        result = score(ROWS, *judge, "--limit", 6, "--output", output, "--labels")
+        assert "6 scored, 0 problems, $0." in result.stderr
+        again = score(ROWS, *judge, "--limit", 6, "--output", output)
+        calls = len(server.requests)
+    assert "0 scored, 6 were before" in again.stderr
+    assert calls == 18
+    for line in lines(output.read_text()):
+        assert line["profile"] == "ragbench+ragchecker_strict"
+        assert line["prompts"] == ["trace.en.1", "claims.en.1", "verdicts.en.1"]
+        assert line["labels"][0]["n_document_sentences"] > 0
+        assert line["cost_usd"] > 0
+        assert isinstance(line["diagnosis"], list)
+        MetricEvent.from_fields({name: value for name, value in line.items() if name not in {"labels", "diagnosis"}})
+
+
+@pytest.mark.parametrize("refusal", [Status(401, "bad key"), Status(404, "no such model")])
+def test_a_judge_that_refuses_its_key_stops_the_run_with_one_sentence(refusal: Status) -> None:
+    with JudgeServer() as server:
+        server.always = refusal
+        arguments = ["score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url]
+        result = CliRunner().invoke(cli, arguments)
+        assert len(server.requests) <= 16
+    assert result.exit_code == 1
+    assert "correct its key" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--labeler", "nobody"], "RAGTIDE_LABELER to local, judge, cascade"),
+        (["--labeler", "judge"], "judge.model is not set"),
+        (["--labeler", "stored", "--profile", "other"], "other"),
+        (["--strategy", "magic"], "use one of"),
+        (["--reference", "magic"], "use one of ClapNQ"),
+        (["--format", "xml"], "use one of jsonl"),
+    ],
+)
+def test_a_choice_that_does_not_exist_is_refused_with_those_that_do(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(cli, ["score", str(ROWS), "--limit", "1", *arguments])
+    assert result.exit_code != 0
+    unboxed = " ".join(re.sub("[│╭╮╰╯─]", " ", result.output).split())
+    assert said in unboxed + str(result.exception)
