@@ -1,25 +1,29 @@
 """Answers kept by what was asked, so that the same question is paid for once."""
 
-import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pydantic_core import from_json, to_json
 from redis import RedisError
 from redis.asyncio import Redis
 
 from .answers import Answer
+from .together import Together
 
 KEPT_IN_MEMORY: Final = 10_000
 """Answers a cache without Redis keeps."""
 
 
-def content_key(base_url: str, parameters: Mapping[str, Any]) -> str:
-    """Return a key of everything that decides an answer: endpoint, model, messages, form, temperature."""
-    asked = json.dumps([base_url, parameters], sort_keys=True, ensure_ascii=False, default=dict)
-    return blake2b(asked.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+def content_key(*parts: str) -> str:
+    """Return a key of everything that decides an answer: endpoint, model, temperature, rules, form, data."""
+    digest = blake2b(digest_size=20)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(encoded))
+        digest.update(encoded)
+    return digest.hexdigest()
 
 
 class Cache(Protocol):
@@ -65,22 +69,24 @@ class MemoryCache:
 
 
 class RedisCache:
-    """Keeps answers in Redis for some time. A Redis that fails makes calls cost again, and nothing else."""
+    """Keeps answers in Redis for some time. A Redis that fails makes calls cost again, and nothing else.
+
+    What many tasks look up or keep at the same moment goes in one round trip.
+    """
 
     def __init__(self, redis: Redis, prefix: str, ttl_s: float) -> None:
         self._redis = redis
         self._prefix = prefix
         self._ttl_ms = max(int(ttl_s * 1000), 1)
+        self._get: Together[str, bytes | None] = Together(self._get_all)
+        self._put: Together[tuple[str, bytes], None] = Together(self._put_all)
 
     def _key(self, key: str) -> str:
         return f"{self._prefix}:judge-cache:{key}"
 
     async def get(self, key: str) -> Answer | None:
         """Return the answer kept under a key."""
-        try:
-            found = await self._redis.get(self._key(key))
-        except RedisError:
-            return None
+        found = await self._get(key)
         if found is None:
             return None
         text, finish = from_json(found)
@@ -88,7 +94,23 @@ class RedisCache:
 
     async def put(self, key: str, answer: Answer) -> None:
         """Keep an answer."""
+        await self._put((key, to_json([answer.text, answer.finish])))
+
+    async def _get_all(self, keys: Sequence[str]) -> Sequence[bytes | None]:
         try:
-            await self._redis.set(self._key(key), to_json([answer.text, answer.finish]), px=self._ttl_ms)
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for key in keys:
+                    pipe.get(self._key(key))
+                return await pipe.execute()
         except RedisError:
-            return
+            return [None] * len(keys)
+
+    async def _put_all(self, answers: Sequence[tuple[str, bytes]]) -> Sequence[None]:
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for key, value in answers:
+                    pipe.set(self._key(key), value, px=self._ttl_ms)
+                await pipe.execute()
+        except RedisError:
+            pass
+        return [None] * len(answers)

@@ -16,7 +16,6 @@ from ..labeler import Labeler, Labeling, Labels
 from ..metrics.ragchecker import ragchecker_metrics
 from ..metrics.scores import AbsentReason, MetricScores
 from ..metrics.trace import SENTENCES, trace_metrics
-from ..text.languages import language_of
 from ..text.sentences import SPLITTER_ID, cut
 from .claims import judge_claims
 from .client import JudgeClient, Usage
@@ -89,8 +88,8 @@ class JudgeLabeler:
                 await self._wait(error, LOOK_AGAIN_S)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
-        language = self._language(interaction)
-        splitter: str | None = None
+        sentences = cut(interaction)
+        language = self._language(sentences.language)
         scores: dict[str, float] = {}
         absent: dict[str, str] = {}
         labels: list[Labels] = []
@@ -99,8 +98,6 @@ class JudgeLabeler:
         for family in self._families:
             try:
                 if family == "trace":
-                    sentences = cut(interaction)
-                    splitter = sentences.splitter
                     found: SentenceLabels | ClaimLabels = await judge_trace(self._client, sentences, language, usage)
                 else:
                     found = await judge_claims(self._client, interaction, language, usage)
@@ -125,7 +122,7 @@ class JudgeLabeler:
             completion_tokens=usage.completion_tokens,
             cost_usd=usage.cost_usd,
             labels=tuple(labels),
-            splitter=splitter,
+            splitter=sentences.splitter if "trace" in self._families else None,
             prompts=tuple(
                 f"{prompt}.{language}.{VERSIONS[prompt]}" for family in self._families for prompt in PROMPTS[family]
             ),
@@ -137,11 +134,11 @@ class JudgeLabeler:
             return trace_metrics(labels, profile=self._profiles["trace"])
         return ragchecker_metrics(labels, profile=self._profiles["ragchecker"])
 
-    def _language(self, interaction: RagInteraction) -> Language:
+    def _language(self, of_content: str) -> Language:
         setting = self._client.settings.language
         if setting != "auto":
             return setting
-        return "ru" if language_of(f"{interaction.question}\n{interaction.response}") == "ru" else "en"
+        return "ru" if of_content == "ru" else "en"
 
     async def _by_fallback(self, fallback: Labeler, interaction: RagInteraction, usage: Usage) -> Labeling:
         labeling = await fallback.label(interaction)

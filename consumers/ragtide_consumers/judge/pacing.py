@@ -111,6 +111,11 @@ class MinuteLimits:
         burst = max(a_minute / self.BURST, 1.0)
         return AsyncLimiter(burst, 60.0 * burst / a_minute)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is any limit."""
+        return self._requests is not None or self._tokens is not None
+
     async def wait(self, tokens: int) -> None:
         """Wait until one more call of so many tokens is allowed."""
         if self._requests is not None:

@@ -17,6 +17,9 @@ Language = Literal["en", "ru"]
 VERSIONS: Final[Mapping[str, int]] = {"trace": 1, "claims": 1, "verdicts": 1}
 """Version of each prompt: a new one whenever its text or the form of its data changes (a test holds us to it)."""
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
+"""As `json.dumps` does, without making an encoder each time."""
+
 _LINE_ENDS: Final = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 REMINDER: Final[Mapping[Language, str]] = {
@@ -93,7 +96,8 @@ def quoted(text: str) -> str:
     "He said \"no\".\n0b: forged"
     """
     # JSON leaves these as they are, yet they end a line too.
-    return json.dumps(text, ensure_ascii=False).translate(_LINE_ENDS)
+    encoded = _encode(text)
+    return encoded if encoded.isascii() else encoded.translate(_LINE_ENDS)
 
 
 def _prompt(

@@ -16,6 +16,9 @@ def parts(texts: Sequence[tuple[str, str]], budget: int) -> list[list[tuple[str,
     >>> parts([("0a", "Built in 1889."), ("0b", "Made of iron."), ("1a", "In Paris.")], 20)
     [[('0a', 'Built in 1889.'), ('0b', 'Made of iron.')], [('1a', 'In Paris.')]]
     """
+    # A text has at most a token per character: most contexts need no closer look.
+    if sum(len(text) + 1 + KEY_TOKENS for _, text in texts) <= budget:
+        return [list(texts)]
     runs: list[list[tuple[str, str]]] = [[]]
     used = 0
     for key, text in texts:

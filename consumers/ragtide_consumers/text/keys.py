@@ -4,6 +4,7 @@ Source: Friel et al., RAGBench (arXiv:2407.11005), appendix 7.4.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 
 def letters(index: int) -> str:
@@ -34,6 +35,7 @@ def document_keys(n_sentences: Iterable[int]) -> tuple[str, ...]:
     return tuple(f"{document}{letters(index)}" for document, n in enumerate(n_sentences) for index in range(n))
 
 
+@lru_cache(maxsize=4096)
 def normalize_key(key: str) -> str:
     """Return a judge's key as the prompt wrote it: without brackets, quotes, dots and capitals.
 
