@@ -1,6 +1,7 @@
 """Words of a text as the local labeler compares them: lower case, no stop words, no endings. English and Russian."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
@@ -48,11 +49,15 @@ def content_words(text: str) -> list[str]:
     >>> content_words("The towers were built in 1889.")
     ['tower', 'built', '1889']
     """
-    words = (word.replace("’", "'").partition("'")[0] for word in _WORD.findall(text.casefold().replace("ё", "е")))
-    return [_stem(word) for word in words if word and word not in STOP_WORDS]
+    return [stem for word in _WORD.findall(text.casefold()) if (stem := _stem(word))]
 
 
+@lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
+    """Return the stem of a lower-case word, empty for a stop word. Kept, because most words come again."""
+    word = word.replace("ё", "е").replace("’", "'").partition("'")[0]
+    if not word or word in STOP_WORDS:
+        return ""
     endings = _CYRILLIC_ENDINGS if word[0] > "Ѐ" else _LATIN_ENDINGS
     for ending in endings:
         if word.endswith(ending) and len(word) - len(ending) >= 3:

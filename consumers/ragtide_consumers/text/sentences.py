@@ -31,7 +31,7 @@ class CutInteraction:
     response: Sequence[str]
     """The sentences of the response."""
     language: str
-    """ISO 639-1 code."""
+    """ISO 639-1 code of the response's language, or `und`."""
     splitter: str
     """Which rules cut the sentences; `given` where the interaction brought all of them."""
 
@@ -48,7 +48,8 @@ class CutInteraction:
 
 def cut(interaction: RagInteraction) -> CutInteraction:
     """Return an interaction cut into sentences; sentences that it brought itself are taken as they are."""
-    language = language_of(interaction.response)
+    context = (interaction.question, *(document.text for document in interaction.documents[:3]))
+    language = language_of(interaction.response, context)
     given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
     ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in given]
     return CutInteraction(

@@ -1,0 +1,116 @@
+"""Features of document and response sentences: shares, counts and lengths, one matrix of each per interaction. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from .overlap import Floats, Overlap
+from .words import content_words
+
+DOCUMENT_FEATURES: Final = (
+    "constant",
+    "question",  # weight share of the question's words that stands in the sentence
+    "in_response",  # weight share of the sentence that stands in one response sentence, at most
+    "of_response",  # weight share of one response sentence that stands in the sentence, at most
+    "words",  # log(1 + number of words)
+    "document_question",  # weight share of the question's words that stands in the sentence's document
+    "document_response",  # weight share of the response's words that stands in the sentence's document
+    "document_rank",  # the same, divided by that of the document with most
+    "document_sentences",  # log(1 + number of sentences of the document)
+    "copied",  # mean over all document sentences of the weight share that stands anywhere in the response
+)
+"""Features of a document sentence."""
+
+RESPONSE_FEATURES: Final = (
+    "constant",
+    "best",  # weight share of the sentence's words that stands in one document sentence, at most
+    "pairs",  # share of its pairs of neighboring words that stand in any
+    "words",  # log(1 + number of words)
+    "response_best",  # mean of `best` over the words of the whole response
+    "new_number",  # 1 if it has a number that neither documents nor question have
+    "new_names",  # log(1 + number of capitalized words that neither documents nor question have)
+)
+"""Features of a response sentence."""
+
+_NAME = re.compile(r"(?<=[\w,] )(?:[A-Z]|[А-ЯЁ])[\w’'-]+")
+_LIST_MARK = re.compile(r"\s*\d+[.)]\s")
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionFeatures:
+    """Features of every document sentence and every response sentence, in order: one row per feature."""
+
+    documents: Floats
+    response: Floats
+
+
+def extract(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> InteractionFeatures:
+    """Return the features of an interaction that is already cut into sentences.
+
+    Args:
+        question: the question.
+        documents: the sentences of each document.
+        response: the sentences of the response.
+    """
+    overlap = Overlap([[content_words(sentence) for sentence in sentences] for sentences in documents])
+    asked = dict.fromkeys(content_words(question))
+    texts = [_LIST_MARK.sub("", sentence, count=1) for sentence in response]
+    answer = [content_words(text) for text in texts]
+    unique = [dict.fromkeys(words) for words in answer]
+    # Equal sentences are compared once.
+    distinct = {tuple(words): words for words in unique}
+    matches = overlap.matches(list(distinct.values()))
+    place = {words: number for number, words in enumerate(distinct)}
+    best = matches.best[[place[tuple(words)] for words in unique]]
+
+    n_words = np.array([len(words) for words in answer], np.float64)
+    known = overlap.known_pairs({pair for words in answer for pair in pairwise(words)})
+    names = np.array([_new_names(text, overlap, asked) for text in texts], np.float64)
+    numbers = [
+        any(word[0].isdigit() and word not in overlap and word not in asked for word in words) for words in answer
+    ]
+    covered = float((n_words * best).sum() / (n_words.sum() or 1.0))
+    of_response = np.empty((len(RESPONSE_FEATURES), len(response)))
+    of_response[0] = 1.0
+    of_response[1] = best
+    of_response[2] = [_share_of_pairs(words, known, overlap) for words in answer]
+    of_response[3] = np.log1p(n_words)
+    of_response[4] = covered
+    of_response[5] = numbers
+    of_response[6] = np.log1p(names)
+
+    n = len(overlap.sentences)
+    of_documents = np.empty((len(DOCUMENT_FEATURES), n))
+    if n:
+        counted = Counter(word for words in unique for word in words)
+        document_response = overlap.by_document(counted)
+        in_question = overlap.matched([asked])[0] / (overlap.total(asked) or 1.0)
+        of_documents[0] = 1.0
+        of_documents[1] = in_question
+        of_documents[2] = matches.in_response
+        of_documents[3] = matches.of_response
+        of_documents[4] = np.log1p([len(words) for words in overlap.sentences])
+        of_documents[5] = overlap.by_document(Counter(asked.keys()))[overlap.document_of]
+        of_documents[6] = document_response[overlap.document_of]
+        of_documents[7] = of_documents[6] / (document_response.max() or 1.0)
+        of_documents[8] = np.log1p(overlap.lengths)[overlap.document_of]
+        of_documents[9] = overlap.share_in(counted).mean()
+    return InteractionFeatures(of_documents, of_response)
+
+
+def _new_names(text: str, overlap: Overlap, asked: dict[str, None]) -> int:
+    return sum(
+        any(word not in overlap and word not in asked for word in content_words(name)) for name in _NAME.findall(text)
+    )
+
+
+def _share_of_pairs(words: Sequence[str], known: set[tuple[str, str]], overlap: Overlap) -> float:
+    """Return the share of neighboring pairs that are known; of a single word, whether it is."""
+    if len(words) < 2:
+        return float(bool(words) and words[0] in overlap)
+    return sum(pair in known for pair in pairwise(words)) / (len(words) - 1)
