@@ -46,7 +46,7 @@ USED = {
         "document_rank",
         "document_sentences",
     ),
-    "supported": ("best", "pairs", "words", "response_best", "new_number", "new_names"),
+    "supported": ("best", "pairs", "words", "response_best", "new_names"),
 }
 """Features of each label; found by adding and dropping features on these rows, so they know a little of every fold."""
 

@@ -31,13 +31,12 @@ UTILIZED: Final[Mapping[str, float]] = {
 """That the response used a document sentence. Penalty 3."""
 
 SUPPORTED: Final[Mapping[str, float]] = {
-    "constant": 1.9038,
-    "best": 2.0395,
-    "pairs": 0.3714,
-    "words": -1.0243,
-    "response_best": 3.5970,
-    "new_number": 0.2646,
-    "new_names": -2.9791,
+    "constant": 1.9932,
+    "best": 1.9576,
+    "pairs": 0.3890,
+    "words": -1.0484,
+    "response_best": 3.6416,
+    "new_names": -2.9465,
 }
 """That the documents support a response sentence. Penalty 3."""
 

@@ -32,8 +32,7 @@ RESPONSE_FEATURES: Final = (
     "pairs",  # share of its pairs of neighboring words that stand in any
     "words",  # log(1 + number of words)
     "response_best",  # mean of `best` over the words of the whole response
-    "new_number",  # 1 if it has a number that neither documents nor question have
-    "new_names",  # log(1 + number of capitalized words that neither documents nor question have)
+    "new_names",  # log(1 + number of capitalized words, not the first, that neither documents nor question have)
 )
 """Features of a response sentence."""
 
@@ -71,9 +70,6 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
     n_words = np.array([len(words) for words in answer], np.float64)
     known = overlap.known_pairs({pair for words in answer for pair in pairwise(words)})
     names = np.array([_new_names(text, overlap, asked) for text in texts], np.float64)
-    numbers = [
-        any(word[0].isdigit() and word not in overlap and word not in asked for word in words) for words in answer
-    ]
     covered = float((n_words * best).sum() / (n_words.sum() or 1.0))
     of_response = np.empty((len(RESPONSE_FEATURES), len(response)))
     of_response[0] = 1.0
@@ -81,8 +77,7 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
     of_response[2] = [_share_of_pairs(words, known, overlap) for words in answer]
     of_response[3] = np.log1p(n_words)
     of_response[4] = covered
-    of_response[5] = numbers
-    of_response[6] = np.log1p(names)
+    of_response[5] = np.log1p(names)
 
     n = len(overlap.sentences)
     of_documents = np.empty((len(DOCUMENT_FEATURES), n))

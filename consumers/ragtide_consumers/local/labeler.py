@@ -6,6 +6,7 @@ prints how good they are). Relevance uses the response as a hint, although its d
 """
 
 from collections.abc import Mapping, Sequence
+from math import exp
 from typing import Final
 
 import numpy as np
@@ -54,9 +55,9 @@ def probabilities(sentences: CutInteraction) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction."""
     features = extract(sentences.question, sentences.documents, sentences.response)
     return SentenceProbabilities(
-        relevant=tuple(_logistic(RELEVANT, DOCUMENT_FEATURES, features.documents).tolist()),
-        utilized=tuple(_logistic(UTILIZED, DOCUMENT_FEATURES, features.documents).tolist()),
-        supported=tuple(_logistic(SUPPORTED, RESPONSE_FEATURES, features.response).tolist()),
+        relevant=_logistic(_RELEVANT, features.documents),
+        utilized=_logistic(_UTILIZED, features.documents),
+        supported=_logistic(_SUPPORTED, features.response),
     )
 
 
@@ -67,13 +68,18 @@ def _is_supported(language: str, interaction: RagInteraction) -> bool:
     """
     if language not in LANGUAGES:
         return False
-    beginnings = " ".join(document.text[:300] for document in interaction.documents[:SAMPLE_DOCUMENTS])
+    beginnings = " ".join(document.text[:200] for document in interaction.documents[:SAMPLE_DOCUMENTS])
     return language_of(beginnings, context=(interaction.response,)) == language
 
 
-def _logistic(coefficients: Mapping[str, float], names: Sequence[str], features: Floats) -> Floats:
-    """Return a probability per sentence; summed feature by feature, so that every machine gets the same bits."""
-    logits = np.zeros(features.shape[1])
-    for name, coefficient in coefficients.items():
-        logits += coefficient * features[names.index(name)]
-    return np.asarray(1 / (1 + np.exp(-logits)))
+def _aligned(coefficients: Mapping[str, float], names: Sequence[str]) -> Floats:
+    return np.array([[coefficients.get(name, 0.0)] for name in names])
+
+
+_RELEVANT, _UTILIZED = _aligned(RELEVANT, DOCUMENT_FEATURES), _aligned(UTILIZED, DOCUMENT_FEATURES)
+_SUPPORTED = _aligned(SUPPORTED, RESPONSE_FEATURES)
+
+
+def _logistic(coefficients: Floats, features: Floats) -> tuple[float, ...]:
+    """Return a probability per sentence, summed feature by feature: no machine's matrix product or exp decides bits."""
+    return tuple([1 / (1 + exp(-logit)) for logit in (coefficients * features).sum(axis=0).tolist()])

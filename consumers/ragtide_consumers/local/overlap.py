@@ -5,7 +5,7 @@ sentence says counts little. All sums run over words in order, so equal input gi
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
@@ -54,10 +54,11 @@ class Overlap:
             for word in words:
                 index[word].append(number)
         self._index = dict(index)
-        self._arrays = {word: np.array(found) for word, found in index.items() if len(found) > _LONG}
-        self._weight_of_count: dict[int, float] = {}
-        weights = {word: self._weight_of(len(found)) for word, found in index.items()}
-        self._weights = weights
+        self._arrays = {
+            word: np.array(found) for word, found in index.items() if len(self.sentences) > _LONG and len(found) > _LONG
+        }
+        by_count = {count: self._weight_of(count) for count in set(map(len, index.values()))}
+        self._weights = weights = {word: by_count[len(found)] for word, found in index.items()}
         self._unseen = self._weight_of(0)
         self.weight = np.array([sum(map(weights.__getitem__, words)) for words in unique])
         """Weight of each document sentence's different words."""
@@ -68,21 +69,12 @@ class Overlap:
 
     def _weight_of(self, count: int) -> float:
         """Return BM25's inverse document frequency, above 0, of a word in so many of the document sentences."""
-        weight = self._weight_of_count.get(count)
-        if weight is None:
-            weight = log(1 + (len(self.sentences) - count + 0.5) / (count + 0.5))
-            self._weight_of_count[count] = weight
-        return weight
+        return log(1 + (len(self.sentences) - count + 0.5) / (count + 0.5))
 
     def total(self, words: Iterable[str]) -> float:
         """Return the weight of different words, found or not."""
         weights, unseen = self._weights, self._unseen
         return sum(weights.get(word, unseen) for word in words)
-
-    def anywhere(self, words: Iterable[str]) -> float:
-        """Return the weight of those of different words that stand in any document sentence."""
-        weights = self._weights
-        return sum(weights.get(word, 0.0) for word in words)
 
     def matched(self, texts: Sequence[Iterable[str]]) -> Floats:
         """Return the weight matched by text and document sentence; each text holds different words."""
@@ -144,7 +136,3 @@ class Overlap:
         for words in self.sentences:
             found.update(pairs.intersection(pairwise(words)))
         return found
-
-    def documents_of(self, values: Floats) -> Iterator[Floats]:
-        """Yield the values of each document's sentences."""
-        yield from np.split(values, np.cumsum(self.lengths)[:-1])

@@ -6,6 +6,11 @@ from typing import Final
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
+_SPACES: Final = {
+    code: chr(code).lower() if chr(code).isalnum() or chr(code) in "_'" else " " for code in range(128)
+}
+"""For ASCII text: letters to lower case, everything that is not part of a word to a space."""
+
 
 def _words(text: str) -> list[str]:
     return text.split()
@@ -49,13 +54,15 @@ def content_words(text: str) -> list[str]:
     >>> content_words("The towers were built in 1889.")
     ['tower', 'built', '1889']
     """
-    return [stem for word in _WORD.findall(text.casefold()) if (stem := _stem(word))]
+    # Most text is ASCII, where splitting costs a fifth of what matching does.
+    words = text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text.casefold())
+    return [stem for stem in map(_stem, words) if stem]
 
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    """Return the stem of a lower-case word, empty for a stop word. Kept, because most words come again."""
-    word = word.replace("ё", "е").replace("’", "'").partition("'")[0]
+    """Return the stem of a word, empty for a stop word. Kept, because most words come again."""
+    word = word.strip("'").replace("ё", "е").replace("’", "'").partition("'")[0]
     if not word or word in STOP_WORDS:
         return ""
     endings = _CYRILLIC_ENDINGS if word[0] > "Ѐ" else _LATIN_ENDINGS
