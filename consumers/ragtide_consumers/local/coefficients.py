@@ -20,23 +20,23 @@ RELEVANT: Final[Mapping[str, float]] = {
 
 UTILIZED: Final[Mapping[str, float]] = {
     "constant": -5.7246,
-    "in_response": 3.9127,
-    "of_response": 4.2203,
+    "in_response": 3.9128,
+    "of_response": 4.2198,
     "words": 0.7868,
-    "document_question": -0.7946,
-    "document_response": -1.1844,
-    "document_rank": 2.8041,
+    "document_question": -0.7948,
+    "document_response": -1.1834,
+    "document_rank": 2.8038,
     "document_sentences": -0.5766,
 }
 """That the response used a document sentence. Penalty 3."""
 
 SUPPORTED: Final[Mapping[str, float]] = {
-    "constant": 1.9932,
-    "best": 1.9576,
-    "pairs": 0.3890,
-    "words": -1.0484,
-    "response_best": 3.6416,
-    "new_names": -2.9465,
+    "constant": 1.9971,
+    "best": 1.9518,
+    "pairs": 0.3875,
+    "words": -1.0503,
+    "response_best": 3.6523,
+    "new_names": -2.9419,
 }
 """That the documents support a response sentence. Penalty 3."""
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -29,7 +29,7 @@ DOCUMENT_FEATURES: Final = (
 RESPONSE_FEATURES: Final = (
     "constant",
     "best",  # weight share of the sentence's words that stands in one document sentence, at most
-    "pairs",  # share of its pairs of neighboring words that stand in any
+    "pairs",  # share of its pairs of neighboring words that stand in any; of a single word, whether it does
     "words",  # log(1 + number of words)
     "response_best",  # mean of `best` over the words of the whole response
     "new_names",  # log(1 + number of capitalized words, not the first, that neither documents nor question have)
@@ -37,7 +37,6 @@ RESPONSE_FEATURES: Final = (
 """Features of a response sentence."""
 
 _NAME = re.compile(r"(?<=[\w,] )(?:[A-Z]|[А-ЯЁ])[\w’'-]+")
-_LIST_MARK = re.compile(r"\s*\d+[.)]\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +55,11 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
         documents: the sentences of each document.
         response: the sentences of the response.
     """
-    overlap = Overlap([[content_words(sentence) for sentence in sentences] for sentences in documents])
     asked = dict.fromkeys(content_words(question))
-    texts = [_LIST_MARK.sub("", sentence, count=1) for sentence in response]
-    answer = [content_words(text) for text in texts]
+    answer = [content_words(sentence) for sentence in response]
     unique = [dict.fromkeys(words) for words in answer]
+    words_of = [[content_words(sentence) for sentence in sentences] for sentences in documents]
+    overlap = Overlap(words_of, chain(asked, *unique))
     # Equal sentences are compared once.
     distinct = {tuple(words): words for words in unique}
     matches = overlap.matches(list(distinct.values()))
@@ -68,13 +67,19 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
     best = matches.best[[place[tuple(words)] for words in unique]]
 
     n_words = np.array([len(words) for words in answer], np.float64)
-    known = overlap.known_pairs({pair for words in answer for pair in pairwise(words)})
-    names = np.array([_new_names(text, overlap, asked) for text in texts], np.float64)
+    pairs = [list(pairwise(words)) for words in answer]
+    known = overlap.known_pairs(set(chain.from_iterable(pairs)))
+    names = np.array([_new_names(text, overlap, asked) for text in response], np.float64)
     covered = float((n_words * best).sum() / (n_words.sum() or 1.0))
     of_response = np.empty((len(RESPONSE_FEATURES), len(response)))
     of_response[0] = 1.0
     of_response[1] = best
-    of_response[2] = [_share_of_pairs(words, known, overlap) for words in answer]
+    of_response[2] = [
+        sum(map(known.__contains__, of_sentence)) / len(of_sentence)
+        if of_sentence
+        else float(bool(words) and words[0] in overlap)
+        for words, of_sentence in zip(answer, pairs, strict=True)
+    ]
     of_response[3] = np.log1p(n_words)
     of_response[4] = covered
     of_response[5] = np.log1p(names)
@@ -102,10 +107,3 @@ def _new_names(text: str, overlap: Overlap, asked: dict[str, None]) -> int:
     return sum(
         any(word not in overlap and word not in asked for word in content_words(name)) for name in _NAME.findall(text)
     )
-
-
-def _share_of_pairs(words: Sequence[str], known: set[tuple[str, str]], overlap: Overlap) -> float:
-    """Return the share of neighboring pairs that are known; of a single word, whether it is."""
-    if len(words) < 2:
-        return float(bool(words) and words[0] in overlap)
-    return sum(pair in known for pair in pairwise(words)) / (len(words) - 1)

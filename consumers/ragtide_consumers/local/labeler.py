@@ -68,7 +68,7 @@ def _is_supported(language: str, interaction: RagInteraction) -> bool:
     """
     if language not in LANGUAGES:
         return False
-    beginnings = " ".join(document.text[:200] for document in interaction.documents[:SAMPLE_DOCUMENTS])
+    beginnings = " ".join(document.text[:120] for document in interaction.documents[:SAMPLE_DOCUMENTS])
     return language_of(beginnings, context=(interaction.response,)) == language
 
 

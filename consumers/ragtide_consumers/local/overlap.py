@@ -4,10 +4,10 @@ Words weigh by their inverse document frequency among the interaction's own docu
 sentence says counts little. All sums run over words in order, so equal input gives equal bits.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log
 
 import numpy as np
@@ -42,30 +42,31 @@ class Overlap:
     that a document of a million characters costs seconds and not minutes.
     """
 
-    def __init__(self, documents: Sequence[Sequence[Words]]) -> None:
+    def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
+        """Index the words of documents that somebody will ask for: those of question and response."""
         self.sentences = [words for sentences in documents for words in sentences]
         self.lengths = np.array([len(sentences) for sentences in documents], np.intp)
         """Number of sentences of each document."""
         self.document_of = np.repeat(np.arange(len(documents)), self.lengths)
         """Number of each sentence's document."""
-        index: dict[str, list[int]] = defaultdict(list)
         unique = [dict.fromkeys(words) for words in self.sentences]
+        counts = Counter(chain.from_iterable(unique))
+        by_count = {count: self._weight_of(count) for count in set(counts.values())}
+        self._weights = weights = {word: by_count[count] for word, count in counts.items()}
+        asked = frozenset(wanted)
+        index: dict[str, list[int]] = {word: [] for word in asked if word in weights}
         for number, words in enumerate(unique):
-            for word in words:
+            for word in asked.intersection(words):
                 index[word].append(number)
-        self._index = dict(index)
-        self._arrays = {
-            word: np.array(found) for word, found in index.items() if len(self.sentences) > _LONG and len(found) > _LONG
-        }
-        by_count = {count: self._weight_of(count) for count in set(map(len, index.values()))}
-        self._weights = weights = {word: by_count[len(found)] for word, found in index.items()}
+        self._index = index
+        self._arrays = {word: np.array(found) for word, found in index.items() if len(found) > _LONG}
         self._unseen = self._weight_of(0)
         self.weight = np.array([sum(map(weights.__getitem__, words)) for words in unique])
         """Weight of each document sentence's different words."""
         self._own = np.where(self.weight > 0, self.weight, 1.0)
 
     def __contains__(self, word: str) -> bool:
-        return word in self._index
+        return word in self._weights
 
     def _weight_of(self, count: int) -> float:
         """Return BM25's inverse document frequency, above 0, of a word in so many of the document sentences."""

@@ -1,7 +1,6 @@
 """Words of a text as the local labeler compares them: lower case, no stop words, no endings. English and Russian."""
 
 import re
-from functools import lru_cache
 from typing import Final
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
@@ -56,12 +55,25 @@ def content_words(text: str) -> list[str]:
     """
     # Most text is ASCII, where splitting costs a fifth of what matching does.
     words = text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text.casefold())
-    return [stem for stem in map(_stem, words) if stem]
+    return list(filter(None, map(_STEMS.__getitem__, words)))
 
 
-@lru_cache(maxsize=65_536)
+class _Stems(dict[str, str]):
+    """Stems by word, empty for a stop word; found once, because most words come again."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _STEMS_KEPT:
+            self.clear()
+        stem = self[word] = _stem(word)
+        return stem
+
+
+_STEMS_KEPT: Final = 65_536
+_STEMS: Final = _Stems()
+
+
 def _stem(word: str) -> str:
-    """Return the stem of a word, empty for a stop word. Kept, because most words come again."""
+    """Return the stem of a word, empty for a stop word."""
     word = word.strip("'").replace("ё", "е").replace("’", "'").partition("'")[0]
     if not word or word in STOP_WORDS:
         return ""

@@ -101,14 +101,13 @@ def _model_says(text: str, words: list[str]) -> str | None:
 
 def _script(words: list[str]) -> str:
     """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without any."""
-    if "".join(words).isascii():
-        return "latin" if words else "none"
+    if not words:
+        return "none"
     latin = cyrillic = other = 0
     for word in words:
-        first = word[0]
-        if first < "ʰ" or "Ḁ" <= first <= "ỿ":
+        if word.isascii() or word[0] < "ʰ" or "Ḁ" <= word[0] <= "ỿ":
             latin += len(word)
-        elif "Ѐ" <= first <= "ԯ":
+        elif "Ѐ" <= word[0] <= "ԯ":
             cyrillic += len(word)
         else:
             other += len(word)
