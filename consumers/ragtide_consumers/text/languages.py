@@ -20,12 +20,11 @@ CONFIDENT: Final = 0.8
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 _ENGLISH = frozenset(
-    "the of and to is are was were be been being by from with for that this these those which who whose when where "
-    "what how why it its they their there you your he she his her have has had not or but if at as an can could "
-    "would should will may might must about into after before between because also than then such only other more "
-    "most does did do in on".split()
+    "the of and to are were been being by from with for that this these those which who whose when where what how why "
+    "it its they their there you your she his her have not or but if as can could would should may might must about "
+    "into after before between because than then such only other more does did".split()
 )
-"""Frequent English words; those that another Latin language has as well count, but not alone."""
+"""Frequent English words that are hardly frequent in another language: not `is`, `was`, `in`, which Dutch has too."""
 
 _FOREIGN = frozenset(
     # German, Dutch; French, Spanish, Italian, Portuguese, Romanian; Swedish, Danish, Norwegian; Polish, Czech, Turkish.
@@ -77,7 +76,7 @@ def _told(words: list[str]) -> str | None:
     if script == "latin":
         english = sum(map(_ENGLISH.__contains__, words))
         foreign = sum(map(_FOREIGN.__contains__, words))
-        enough = english >= 2 and english >= 0.12 * len(words)
+        enough = english >= 2 and english >= 0.08 * len(words)
         return "en" if enough and english > 2 * foreign else None
     if script == "cyrillic":
         joined = " ".join(words)
