@@ -286,14 +286,13 @@ def report_ragbench(rows: Sequence[Labeled]) -> None:
 
 def report_clapnq(path: Path, model: Model) -> None:
     """Print how well utilized sentences are found in ClapNQ's answerable questions; labels by people."""
-    scores, truths, questions = [], [], []
+    scores, truths = [], []
     for row in read(path):
         if row["answerable"]:
             features = extract(row["question"], [row["passage_sentences"]], split_sentences(row["answer"])).documents
             scores.append(model.probabilities("utilized", columns("utilized", features)))
             chosen = set(row["selected_sentence_ids"])
             truths.append(np.array([float(number in chosen) for number in range(len(row["passage_sentences"]))]))
-            questions.append(np.full(len(truths[-1]), len(questions)))
     table = Table(np.full(len(scores), "clapnq"))
     table.groups("ClapNQ: utilized sentence, AUROC", scores, truths)
 
@@ -324,8 +323,8 @@ def module(model: Model) -> str:
     lines = [
         '"""Coefficients of the local labeler, by feature (`features.py`).',
         "",
-        "Written by `python benchmarks/fit_local_labeler.py RAGBENCH.jsonl --write` from 200 RAGBench rows (Friel et al.,",
-        "arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4). Do not edit.",
+        "Written by `python benchmarks/fit_local_labeler.py RAGBENCH.jsonl --write` from 200 RAGBench rows (Friel et",
+        "al., arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4). Do not edit.",
         '"""',
         "",
         "from collections.abc import Mapping",

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final
@@ -55,7 +55,7 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
         documents: the sentences of each document.
         response: the sentences of the response.
     """
-    asked = dict.fromkeys(content_words(question))
+    asked = dict.fromkeys(content_words(question), 1)
     answer = [content_words(sentence) for sentence in response]
     unique = [dict.fromkeys(words) for words in answer]
     words_of = [[content_words(sentence) for sentence in sentences] for sentences in documents]
@@ -69,7 +69,10 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
     n_words = np.array([len(words) for words in answer], np.float64)
     pairs = [list(pairwise(words)) for words in answer]
     known = overlap.known_pairs(set(chain.from_iterable(pairs)))
-    names = np.array([_new_names(text, overlap, asked) for text in response], np.float64)
+    names = [
+        _new_names(text, overlap, asked) if any(word not in overlap and word not in asked for word in words) else 0
+        for text, words in zip(response, unique, strict=True)
+    ]
     covered = float((n_words * best).sum() / (n_words.sum() or 1.0))
     of_response = np.empty((len(RESPONSE_FEATURES), len(response)))
     of_response[0] = 1.0
@@ -95,7 +98,7 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
         of_documents[2] = matches.in_response
         of_documents[3] = matches.of_response
         of_documents[4] = np.log1p([len(words) for words in overlap.sentences])
-        of_documents[5] = overlap.by_document(Counter(asked.keys()))[overlap.document_of]
+        of_documents[5] = overlap.by_document(asked)[overlap.document_of]
         of_documents[6] = document_response[overlap.document_of]
         of_documents[7] = of_documents[6] / (document_response.max() or 1.0)
         of_documents[8] = np.log1p(overlap.lengths)[overlap.document_of]
@@ -103,7 +106,7 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
     return InteractionFeatures(of_documents, of_response)
 
 
-def _new_names(text: str, overlap: Overlap, asked: dict[str, None]) -> int:
+def _new_names(text: str, overlap: Overlap, asked: Mapping[str, int]) -> int:
     return sum(
         any(word not in overlap and word not in asked for word in content_words(name)) for name in _NAME.findall(text)
     )

@@ -5,7 +5,7 @@ sentence says counts little. All sums run over words in order, so equal input gi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from math import log
@@ -96,7 +96,7 @@ class Overlap:
                 values += [self._weights[word]] * len(found)
         # An empty bincount is one of integers, whatever the weights.
         flat = np.bincount(np.array(cells, np.intp), values, len(texts) * n) if cells else np.zeros(len(texts) * n)
-        matched = flat.reshape(len(texts), n)
+        matched = np.asarray(flat, np.float64).reshape(len(texts), n)
         for row, word in long:
             matched[row, self._arrays[word]] += self._weights[word]
         return matched
@@ -119,7 +119,7 @@ class Overlap:
         """Return the weight share of each document sentence that stands in one text of different words."""
         return np.asarray(self.matched([words])[0] / self._own)
 
-    def by_document(self, counted: Counter[str]) -> Floats:
+    def by_document(self, counted: Mapping[str, int]) -> Floats:
         """Return for each document the weight share of counted words that stands in any of its sentences."""
         shares = [0.0] * len(self.lengths)
         documents = self.document_of.tolist()

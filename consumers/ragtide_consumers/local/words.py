@@ -5,9 +5,7 @@ from typing import Final
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
-_SPACES: Final = {
-    code: chr(code).lower() if chr(code).isalnum() or chr(code) in "_'" else " " for code in range(128)
-}
+_SPACES: Final = {code: chr(code).lower() if chr(code).isalnum() or chr(code) in "_'" else " " for code in range(128)}
 """For ASCII text: letters to lower case, everything that is not part of a word to a space."""
 
 

@@ -78,5 +78,7 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     >>> split_sentences("Dr. Smith came. He saw 3.5 cats!\nThen he left.")
     ['Dr. Smith came.', 'He saw 3.5 cats!', 'Then he left.']
     """
-    pieces = (piece for line in _LINES.split(text) if line for piece in sentencex.segment(language, line))
-    return [sentence for piece in pieces if (sentence := piece.strip())]
+    lines = _LINES.split(text) if "\n" in text or "\r" in text else (text,)
+    return [
+        sentence for line in lines if line for piece in sentencex.segment(language, line) if (sentence := piece.strip())
+    ]
