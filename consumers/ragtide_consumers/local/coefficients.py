@@ -1,7 +1,7 @@
 """Coefficients of the local labeler, by feature (`features.py`).
 
-Written by `python benchmarks/fit_local_labeler.py RAGBENCH.jsonl --write` from 200 RAGBench rows (Friel et al.,
-arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4). Do not edit.
+Written by `python benchmarks/fit_local_labeler.py RAGBENCH.jsonl --write` from 200 RAGBench rows (Friel et
+al., arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4). Do not edit.
 """
 
 from collections.abc import Mapping
