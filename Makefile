@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks
 
-.PHONY: help demo test check lint format types layers wheel schemas bench clean
+.PHONY: help demo test check lint format types layers wheel schemas bench speed clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -40,6 +40,9 @@ schemas: .venv/.dev ## write docs/schemas anew from the models
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
+
+speed: .venv/.dev ## measure the local labeler on one core
+	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ from .judge_settings import CascadeSettings, JudgeSettings
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
     AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
-    AlertRule(name="completeness-drift", kind="drift", metric="trace.completeness"),
+    AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
 )
 """Rules of a deployment that states none: a fall of what users notice first, per pipeline, baseline learned."""
 

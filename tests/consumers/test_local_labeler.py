@@ -3,17 +3,23 @@ import os
 import subprocess
 import sys
 import time
+from cProfile import Profile
+from pstats import Stats
 from statistics import fmean
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide.cli.demo import SHIFT, demo_interactions
+from ragtide_consumers.local.coefficients import RELEVANT, SUPPORTED, UTILIZED
+from ragtide_consumers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
+from ragtide_consumers.local.overlap import Overlap
 from ragtide_consumers.local.words import content_words
-from ragtide_consumers.text.sentences import split_sentences
-from ragtide_schemas import METRICS
+from ragtide_consumers.text.sentences import cut, split_sentences
+from ragtide_schemas import METRICS, SentenceProbabilities
 
 LABELER = LocalLabeler()
 TEXT = st.text(min_size=1, max_size=200).filter(str.strip)
@@ -127,3 +133,68 @@ def test_cutting_loses_nothing_but_white_space(text: str) -> None:
 def test_words_are_compared_without_endings_and_stop_words() -> None:
     assert content_words("The towers were BUILT; the tower’s builder") == ["tower", "built", "tower", "builder"]
     assert content_words("Башни и башню") == ["башн", "башн"]
+
+
+def test_completeness_is_withheld_because_a_constant_is_better() -> None:
+    labeling = LABELER.label_now(interaction("The tower was built in 1889 by Gustave Eiffel.", TOWER))
+    assert labeling.absent == {
+        "trace.completeness": "not_accurate_enough",
+        "trace.average": "part_absent",
+        "trace.rmse_aggregation": "part_absent",
+    }
+
+
+def test_its_probabilities_are_those_its_fitting_script_predicts_from_the_same_sentences() -> None:
+    row = demo_interactions()[0]
+    (labels,) = LABELER.label_now(row).labels
+    assert isinstance(labels, SentenceProbabilities)
+    sentences = cut(row)
+    features = extract(sentences.question, sentences.documents, sentences.response)
+    for names, matrix, coefficients, found in (
+        (DOCUMENT_FEATURES, features.documents, RELEVANT, labels.relevant),
+        (DOCUMENT_FEATURES, features.documents, UTILIZED, labels.utilized),
+        (RESPONSE_FEATURES, features.response, SUPPORTED, labels.supported),
+    ):
+        logits = sum(value * matrix[names.index(name)] for name, value in coefficients.items())
+        assert found == pytest.approx(1 / (1 + np.exp(-logits)))
+
+
+def test_every_coefficient_belongs_to_a_feature() -> None:
+    assert set(RELEVANT) | set(UTILIZED) <= set(DOCUMENT_FEATURES)
+    assert set(SUPPORTED) <= set(RESPONSE_FEATURES)
+
+
+def test_names_that_stand_nowhere_lower_the_support() -> None:
+    right = LABELER.label_now(interaction("The tower was built by Gustave Eiffel.", TOWER)).scores
+    wrong = LABELER.label_now(interaction("The tower was built by Hector Guimard.", TOWER)).scores
+    assert wrong["trace.adherence"] < right["trace.adherence"] - 0.3
+
+
+def test_a_response_without_any_word_is_scored() -> None:
+    assert LABELER.label_now(interaction("42", TOWER)).scores.keys() >= {"trace.adherence", "trace.context_relevance"}
+    assert LABELER.label_now(interaction("...", TOWER)).scores.keys() >= {"trace.adherence"}
+
+
+def test_right_answers_in_another_language_than_the_documents_are_not_scored_as_wrong() -> None:
+    labeling = LABELER.label_now(interaction("Башня была построена в 1889 году, это всем известно.", TOWER))
+    assert set(labeling.absent.values()) == {"language_not_supported"}
+
+
+@given(st.lists(st.lists(st.sampled_from("abcde"), max_size=5), max_size=6), st.lists(st.sampled_from("abcdef")))
+def test_matched_weights_are_those_of_comparing_all_pairs(sentences: list[list[str]], words: list[str]) -> None:
+    text = dict.fromkeys(words)
+    overlap = Overlap([sentences], text)
+    expected = [sum(overlap.total([word]) for word in text if word in sentence) for sentence in sentences]
+    assert overlap.matched([text])[0] == pytest.approx(expected)
+
+
+def test_work_grows_with_the_text_and_not_with_its_square() -> None:
+    def calls(times: int) -> int:
+        profile = Profile()
+        document = " ".join(f"The tower number {number} was built in {1000 + number}." for number in range(200 * times))
+        answer = " ".join(f"Tower {number} was built in {1000 + number}." for number in range(20 * times))
+        row = interaction(answer, document)
+        profile.runcall(LABELER.label_now, row)
+        return int(Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+    assert calls(4) < 6 * calls(1)

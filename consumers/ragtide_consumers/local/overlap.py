@@ -1,114 +1,139 @@
-"""How much of one sentence stands in others: the features of the local labeler. No model, no I/O.
+"""How much of one sentence stands in others, by word: what the features are made of. No model, no I/O.
 
 Words weigh by their inverse document frequency among the interaction's own document sentences, so that what every
 sentence says counts little. All sums run over words in order, so equal input gives equal bits.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 Words = Sequence[str]
-Shares = NDArray[np.float64]
+Floats = NDArray[np.float64]
+
+_LONG = 256
+"""Sentences with a word from which on they are kept as an array, too."""
+
+_CELLS = 1_000_000
+"""Most pairs of a response and a document sentence that are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseSentence:
-    """How a response sentence is covered by the documents; shares in [0, 1]."""
+class Matches:
+    """Weights that document and response sentences share, summarized for each of them."""
 
-    best: float
-    """Largest weight share of its words that stands in one document sentence."""
-    anywhere: float
-    """Weight share of its words that stands in any."""
-    pairs: float
-    """Share of its neighboring word pairs that stand in any."""
-    n_words: int
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentSentence:
-    """How a document sentence relates to question and response; shares in [0, 1]."""
-
-    question: float
-    """Weight share of the question's words that stands in it."""
-    in_response: float
-    """Weight share of its words that stands in one response sentence, at most."""
-    of_response: float
-    """Weight share of one response sentence's words that stands in it, at most."""
-    n_words: int
+    of_response: Floats
+    """By document sentence: largest weight share of one response sentence that stands in it."""
+    in_response: Floats
+    """By document sentence: largest weight share of it that stands in one response sentence."""
+    best: Floats
+    """By response sentence: largest weight share of it that stands in one document sentence."""
 
 
 class Overlap:
-    """Overlaps within one interaction, given as lists of words.
+    """Overlaps of texts with the document sentences of one interaction, all given as lists of words.
 
     An index from words to sentences replaces comparing all pairs, and equal response sentences are looked at once, so
     that a document of a million characters costs seconds and not minutes.
     """
 
-    def __init__(self, documents: Sequence[Words]) -> None:
-        self._documents = documents
-        index: dict[str, list[int]] = defaultdict(list)
-        for number, words in enumerate(documents):
-            for word in dict.fromkeys(words):
+    def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
+        """Index the words of documents that somebody will ask for: those of question and response."""
+        self.sentences = [words for sentences in documents for words in sentences]
+        self.lengths = np.array([len(sentences) for sentences in documents], np.intp)
+        """Number of sentences of each document."""
+        self.document_of = np.repeat(np.arange(len(documents)), self.lengths)
+        """Number of each sentence's document."""
+        unique = [dict.fromkeys(words) for words in self.sentences]
+        counts = Counter(chain.from_iterable(unique))
+        by_count = {count: self._weight_of(count) for count in set(counts.values())}
+        self._weights = weights = {word: by_count[count] for word, count in counts.items()}
+        asked = frozenset(wanted)
+        index: dict[str, list[int]] = {word: [] for word in asked if word in weights}
+        for number, words in enumerate(unique):
+            for word in asked.intersection(words):
                 index[word].append(number)
-        self._index = {word: np.array(numbers) for word, numbers in index.items()}
-        self._pairs = {pair for words in documents for pair in pairwise(words)}
+        self._index = index
+        self._arrays = {word: np.array(found) for word, found in index.items() if len(found) > _LONG}
+        self._unseen = self._weight_of(0)
+        self.weight = np.array([sum(map(weights.__getitem__, words)) for words in unique])
+        """Weight of each document sentence's different words."""
+        self._own = np.where(self.weight > 0, self.weight, 1.0)
 
-    def weight(self, word: str) -> float:
-        """Return BM25's inverse document frequency of a word among the document sentences, above 0."""
-        found = self._index.get(word)
-        with_word = 0 if found is None else found.size
-        return log(1 + (len(self._documents) - with_word + 0.5) / (with_word + 0.5))
+    def __contains__(self, word: str) -> bool:
+        return word in self._weights
 
-    def _matched(self, words: Words) -> tuple[Shares, float, float]:
-        """Return the matched weight by document sentence, the weight matched anywhere, and the whole weight."""
-        matched = np.zeros(len(self._documents))
-        anywhere = whole = 0.0
-        for word in dict.fromkeys(words):
-            weight = self.weight(word)
+    def _weight_of(self, count: int) -> float:
+        """Return BM25's inverse document frequency, above 0, of a word in so many of the document sentences."""
+        return log(1 + (len(self.sentences) - count + 0.5) / (count + 0.5))
+
+    def total(self, words: Iterable[str]) -> float:
+        """Return the weight of different words, found or not."""
+        weights, unseen = self._weights, self._unseen
+        return sum(weights.get(word, unseen) for word in words)
+
+    def matched(self, texts: Sequence[Iterable[str]]) -> Floats:
+        """Return the weight matched by text and document sentence; each text holds different words."""
+        cells: list[int] = []
+        values: list[float] = []
+        n = len(self.sentences)
+        long: list[tuple[int, str]] = []
+        for row, words in enumerate(texts):
+            start = row * n
+            for word in words:
+                found = self._index.get(word)
+                if found is None:
+                    continue
+                if len(found) > _LONG:
+                    long.append((row, word))
+                    continue
+                cells += [start + number for number in found]
+                values += [self._weights[word]] * len(found)
+        # An empty bincount is one of integers, whatever the weights.
+        flat = np.bincount(np.array(cells, np.intp), values, len(texts) * n) if cells else np.zeros(len(texts) * n)
+        matched = np.asarray(flat, np.float64).reshape(len(texts), n)
+        for row, word in long:
+            matched[row, self._arrays[word]] += self._weights[word]
+        return matched
+
+    def matches(self, response: Sequence[Iterable[str]]) -> Matches:
+        """Return how document sentences and response sentences, given as different words each, cover each other."""
+        n = len(self.sentences)
+        of_response, most, best = np.zeros(n), np.zeros(n), np.zeros(len(response))
+        whole = np.array([self.total(words) or 1.0 for words in response])
+        step = max(_CELLS // max(n, 1), 1)
+        for start in range(0, len(response) if n else 0, step):
+            matched = self.matched(response[start : start + step])
+            np.maximum(most, matched.max(axis=0), out=most)
+            matched /= whole[start : start + step, None]
+            np.maximum(of_response, matched.max(axis=0), out=of_response)
+            best[start : start + step] = matched.max(axis=1)
+        return Matches(of_response, most / self._own, best)
+
+    def share_in(self, words: Iterable[str]) -> Floats:
+        """Return the weight share of each document sentence that stands in one text of different words."""
+        return np.asarray(self.matched([words])[0] / self._own)
+
+    def by_document(self, counted: Mapping[str, int]) -> Floats:
+        """Return for each document the weight share of counted words that stands in any of its sentences."""
+        shares = [0.0] * len(self.lengths)
+        documents = self.document_of.tolist()
+        whole = 0.0
+        for word, count in counted.items():
+            weight = count * self._weights.get(word, self._unseen)
             whole += weight
-            sentences = self._index.get(word)
-            if sentences is not None:
-                anywhere += weight
-                matched[sentences] += weight
-        return matched, anywhere, whole
+            for document in dict.fromkeys(map(documents.__getitem__, self._index.get(word, ()))):
+                shares[document] += weight
+        return np.array(shares) / (whole or 1.0)
 
-    def response_sentences(self, response: Sequence[Words]) -> list[ResponseSentence]:
-        """Return how each response sentence is covered."""
-        found = {words: self._response_sentence(words) for words in dict.fromkeys(map(tuple, response))}
-        return [found[tuple(words)] for words in response]
-
-    def _response_sentence(self, words: Words) -> ResponseSentence:
-        matched, anywhere, whole = self._matched(words)
-        pairs = list(pairwise(words))
-        known = sum(pair in self._pairs for pair in pairs)
-        return ResponseSentence(
-            best=float(matched.max(initial=0.0)) / whole if whole else 0.0,
-            anywhere=anywhere / whole if whole else 0.0,
-            pairs=known / len(pairs) if pairs else float(whole > 0 and anywhere == whole),
-            n_words=len(words),
-        )
-
-    def document_sentences(self, question: Words, response: Sequence[Words]) -> list[DocumentSentence]:
-        """Return how each document sentence relates to the question and to the sentences of the response."""
-        asked, _, asked_whole = self._matched(question)
-        in_response, of_response = np.zeros_like(asked), np.zeros_like(asked)
-        for words in dict.fromkeys(map(tuple, response)):
-            matched, _, whole = self._matched(words)
-            np.maximum(in_response, matched, out=in_response)
-            if whole:
-                np.maximum(of_response, matched / whole, out=of_response)
-        own = np.array([sum(self.weight(word) for word in dict.fromkeys(words)) for words in self._documents])
-        in_response /= np.where(own > 0, own, 1.0)
-        asked /= asked_whole or 1.0
-        return [
-            DocumentSentence(question=q, in_response=i, of_response=o, n_words=len(words))
-            for words, q, i, o in zip(
-                self._documents, asked.tolist(), in_response.tolist(), of_response.tolist(), strict=True
-            )
-        ]
+    def known_pairs(self, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return which pairs of neighboring words stand in any document sentence."""
+        found: set[tuple[str, str]] = set()
+        for words in self.sentences:
+            found.update(pairs.intersection(pairwise(words)))
+        return found

@@ -21,6 +21,8 @@ class AbsentReason(StrEnum):
     PART_ABSENT = "part_absent"
     """One of the four TRACe scores it is made of is absent."""
     LANGUAGE_NOT_SUPPORTED = "language_not_supported"
+    NOT_ACCURATE_ENOUGH = "not_accurate_enough"
+    """The labeler was measured to be worse at it than a constant."""
     JUDGE_REFUSED = "judge_refused"
     """The judge, or its endpoint, refused to label this content."""
     JUDGE_UNUSABLE = "judge_unusable"

@@ -58,7 +58,9 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     return PROFILES[profile](labels)
 
 
-def expected_trace_metrics(probabilities: SentenceProbabilities, *, togetherness: float = 0.0) -> MetricScores:
+def expected_trace_metrics(
+    probabilities: SentenceProbabilities, *, togetherness: float = 0.0, completeness: bool = True
+) -> MetricScores:
     """Return the expected TRACe scores of one interaction whose sentence labels are known as probabilities.
 
     Adherence is the probability that every response sentence is supported. Completeness is the ratio of expected
@@ -68,14 +70,16 @@ def expected_trace_metrics(probabilities: SentenceProbabilities, *, togetherness
         probabilities: of every sentence label.
         togetherness: how much the sentences of one response stand or fall together, in [0, 1]. The product of their
             n probabilities is raised to n^-togetherness: 0 takes them as independent, 1 as one (their geometric mean).
+        completeness: False withholds completeness as not accurate enough.
     """
     relevant, utilized, supported = probabilities.relevant, probabilities.utilized, probabilities.supported
     both = sum(r * u for r, u in zip(relevant, utilized, strict=True))
     mass = sum(relevant)
+    complete: _Value = min(both / mass, 1.0) if mass > 0 else AbsentReason.NO_RELEVANT_SENTENCES
     return _scores(
         relevance=fmean(relevant) if relevant else AbsentReason.NO_DOCUMENT_SENTENCES,
         utilization=fmean(utilized) if utilized else AbsentReason.NO_DOCUMENT_SENTENCES,
-        completeness=min(both / mass, 1.0) if mass > 0 else AbsentReason.NO_RELEVANT_SENTENCES,
+        completeness=complete if completeness else AbsentReason.NOT_ACCURATE_ENOUGH,
         adherence=prod(supported) ** len(supported) ** -togetherness
         if supported
         else AbsentReason.NO_RESPONSE_SENTENCES,

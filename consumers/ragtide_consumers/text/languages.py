@@ -1,21 +1,132 @@
-"""Which language a text is in, as far as the labelers need to know."""
+"""Which language a text is in: cheap evidence for English and Russian first, a bundled model where it is not enough.
 
-import unicodedata
+The model (py3langid) comes with its package, is deterministic and loads at its first use; nothing is downloaded.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+UNKNOWN: Final = "und"
+"""ISO 639-2 code of a language that could not be told."""
+
+SAMPLE_CHARS: Final = 400
+"""How much of a text is looked at."""
+
+CONFIDENT: Final = 0.8
+"""Probability from which the model's word counts against what question and documents say."""
+
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
-def is_supported(text: str) -> bool:
-    """Return whether most letters of a text are Latin or Cyrillic, as this module's rules assume.
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
-    >>> is_supported("塔建于1889年。")
-    False
+
+_ENGLISH = _words(
+    "the of and to are were been being by from with for that this these those which who whose when where what how why "
+    "it its they their there you your she his her have not or but if as can could would should may might must about "
+    "into after before between because than then such only other more does did"
+)
+"""Frequent English words that are hardly frequent in another language: not `is`, `was`, `in`, which Dutch has too."""
+
+_FOREIGN = _words(
+    # German, Dutch; French, Spanish, Italian, Portuguese, Romanian; Swedish, Danish, Norwegian; Polish, Czech, Turkish.
+    "der das und ist nicht mit von ein eine einen zu auf für dem des sich im wurde het een van niet zijn voor met op "
+    "werd le la les et une dans du que pour pas sur qui est el los las del por con para es como más un se fue il che "
+    "di della sono non per gli nel è os um uma não em da dos com foi și este din cu pe och att det som är på av ikke "
+    "af til og nie na się jest że je ve bu bir için ile"
+)
+"""Frequent words of other Latin languages that are no English words."""
+
+_RUSSIAN = _words(
+    "что это как был была было были для или также из года году который которая которые если чтобы его она они при "
+    "этот эта эти уже нет когда где почему после"
+)
+
+_NOT_RUSSIAN = re.compile("[іїєґўјљњћђџѓќѕқңөүұһәғ]")
+
+
+def language_of(text: str, context: Iterable[str] = ()) -> str:
+    """Return the ISO 639-1 code of a text's language, or `und`.
+
+    A text without evidence of its own ("In 1889.", "42") is in the language of the context; where that says nothing
+    either, in English, or in Russian if its letters are Cyrillic.
+
+    Args:
+        text: what to look at.
+        context: other texts that are likely to be in the same language, the most telling first.
+
+    >>> language_of("The tower was built in 1889."), language_of("Башня была построена в 1889 году.")
+    ('en', 'ru')
+    >>> language_of("Der Turm wurde im Jahr 1889 gebaut.")
+    'de'
     """
-    letters = [letter for letter in text[:2000] if letter.isalpha()]
-    known = sum(unicodedata.name(letter, "").startswith(("LATIN", "CYRILLIC")) for letter in letters)
-    return not letters or known >= len(letters) / 2
+    words = _LETTERS.findall(text[:SAMPLE_CHARS].lower())
+    told = _told(words) or _model_says(text, words)
+    if told is not None:
+        return told
+    for other in context:
+        other_words = _LETTERS.findall(other[:SAMPLE_CHARS].lower())
+        told = _told(other_words) or _model_says(other, other_words)
+        if told is not None and _same_script(words, other_words):
+            return told
+    return "ru" if _script(words) == "cyrillic" else "en"
 
 
-def language_of(text: str) -> str:
-    """Return `ru` if a text has more Cyrillic than Latin letters, else `en`."""
-    sample = text[:2000]
-    cyrillic = sum("Ѐ" <= letter <= "ӿ" for letter in sample)
-    return "ru" if cyrillic > sum("a" <= letter <= "z" for letter in sample.lower()) else "en"
+def _told(words: list[str]) -> str | None:
+    """Return `en` or `ru` where function words and letters leave no doubt."""
+    script = _script(words)
+    if script == "latin":
+        english = sum(map(_ENGLISH.__contains__, words))
+        foreign = sum(map(_FOREIGN.__contains__, words))
+        enough = english >= 2 and english >= 0.08 * len(words)
+        return "en" if enough and english > 2 * foreign else None
+    if script == "cyrillic":
+        joined = " ".join(words)
+        if _NOT_RUSSIAN.search(joined) is None and (
+            any(word in _RUSSIAN for word in words) or ("ы" in joined and len(joined) > 20)
+        ):
+            return "ru"
+    return None
+
+
+def _model_says(text: str, words: list[str]) -> str | None:
+    """Return the model's language, unless the text is too short or the model not confident."""
+    script = _script(words)
+    if script == "none" or (script != "other" and sum(map(len, words)) < 12):
+        return None
+    language, probability = _model().classify(text[:SAMPLE_CHARS])
+    if script == "other":
+        return UNKNOWN if language in {"en", "ru"} else str(language)
+    return str(language) if probability >= CONFIDENT else None
+
+
+def _script(words: list[str]) -> str:
+    """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without any."""
+    if not words:
+        return "none"
+    latin = cyrillic = other = 0
+    for word in words:
+        if word.isascii() or word[0] < "ʰ" or "Ḁ" <= word[0] <= "ỿ":
+            latin += len(word)
+        elif "Ѐ" <= word[0] <= "ԯ":
+            cyrillic += len(word)
+        else:
+            other += len(word)
+    if other * 2 > latin + cyrillic + other:
+        return "other"
+    return "cyrillic" if cyrillic > latin else "latin"
+
+
+def _same_script(words: list[str], others: list[str]) -> bool:
+    return "none" in (mine := _script(words), _script(others)) or mine == _script(others)
+
+
+@lru_cache(maxsize=1)
+def _model() -> Any:
+    """Return the identifier, which takes half a second to load."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415  # most traffic never needs it
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

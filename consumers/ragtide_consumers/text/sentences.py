@@ -31,7 +31,7 @@ class CutInteraction:
     response: Sequence[str]
     """The sentences of the response."""
     language: str
-    """ISO 639-1 code."""
+    """ISO 639-1 code of the response's language, or `und`."""
     splitter: str
     """Which rules cut the sentences; `given` where the interaction brought all of them."""
 
@@ -48,7 +48,8 @@ class CutInteraction:
 
 def cut(interaction: RagInteraction) -> CutInteraction:
     """Return an interaction cut into sentences; sentences that it brought itself are taken as they are."""
-    language = language_of(interaction.response)
+    context = (interaction.question, *(document.text for document in interaction.documents[:3]))
+    language = language_of(interaction.response, context)
     given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
     ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in given]
     return CutInteraction(
@@ -77,5 +78,7 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     >>> split_sentences("Dr. Smith came. He saw 3.5 cats!\nThen he left.")
     ['Dr. Smith came.', 'He saw 3.5 cats!', 'Then he left.']
     """
-    pieces = (piece for line in _LINES.split(text) if line for piece in sentencex.segment(language, line))
-    return [sentence for piece in pieces if (sentence := piece.strip())]
+    lines = _LINES.split(text) if "\n" in text or "\r" in text else (text,)
+    return [
+        sentence for line in lines if line for piece in sentencex.segment(language, line) if (sentence := piece.strip())
+    ]

@@ -1,0 +1,80 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from ragtide import LocalLabeler, RagInteraction
+from ragtide.cli.demo import demo_interactions
+from ragtide_consumers.text.languages import language_of
+
+SAMPLE = Path(__file__).parents[1] / "data/ragbench/ragbench_sample.jsonl"
+
+SENTENCES = {
+    "en": "The harbor was closed for two days because the storm had damaged its lights.",
+    "ru": "Порт был закрыт на два дня, потому что шторм повредил огни.",
+    "de": "Der Hafen war zwei Tage lang geschlossen, weil der Sturm die Lichter beschädigt hatte.",
+    "fr": "Le port est resté fermé pendant deux jours parce que la tempête avait abîmé ses feux.",
+    "es": "El puerto estuvo cerrado dos días porque la tormenta había dañado sus luces.",
+    "it": "Il porto è rimasto chiuso per due giorni perché la tempesta aveva danneggiato le luci.",
+    "pt": "O porto ficou fechado durante dois dias porque a tempestade danificou as suas luzes.",
+    "nl": "De haven was twee dagen gesloten omdat de storm de lichten had beschadigd.",
+    "pl": "Port był zamknięty przez dwa dni, ponieważ sztorm uszkodził jego światła.",
+    "sv": "Hamnen var stängd i två dagar eftersom stormen hade skadat dess ljus.",
+    "tr": "Fırtına ışıklarına zarar verdiği için liman iki gün boyunca kapalı kaldı.",
+    "uk": "Порт був зачинений на два дні, бо шторм пошкодив його вогні.",
+    "bg": "Пристанището беше затворено за два дни, защото бурята повреди светлините му.",
+    "zh": "由于风暴损坏了灯光，港口关闭了两天。",
+    "ja": "嵐で灯りが壊れたため、港は二日間閉鎖されました。",
+    "ar": "أُغلق الميناء لمدة يومين لأن العاصفة ألحقت أضرارًا بأضوائه.",
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_sentence_is_told_by_its_language(language: str) -> None:
+    assert language_of(SENTENCES[language]) == language
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_only_english_and_russian_are_scored(language: str) -> None:
+    text = SENTENCES[language]
+    labeling = LocalLabeler().label_now(RagInteraction(pipeline="p", question=text, documents=[text], response=text))
+    if language in {"en", "ru"}:
+        assert labeling.scores["trace.adherence"] > 0.8
+    else:
+        assert labeling.scores == {}
+        assert set(labeling.absent.values()) == {"language_not_supported"}
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "uk", "zh"])
+def test_a_foreign_response_to_an_english_question_is_not_scored(language: str) -> None:
+    documents = [SENTENCES["en"]]
+    row = RagInteraction(pipeline="p", question="Why was it closed?", documents=documents, response=SENTENCES[language])
+    assert LocalLabeler().label_now(row).scores == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "language"),
+    [
+        ("In 1889.", ["When was the tower built, and who was it that built it?"], "en"),
+        ("42", ["Сколько лет было этому городу, когда он сгорел?"], "ru"),
+        ("42", ["Wie alt war die Stadt, als sie abgebrannt ist?"], "de"),
+        ("42", [], "en"),
+        ("Samsung Galaxy", [], "en"),
+        ("Волга", [], "ru"),
+        ("…", ["!"], "en"),
+    ],
+)
+def test_a_text_without_evidence_is_in_the_language_of_its_context(
+    text: str, context: list[str], language: str
+) -> None:
+    assert language_of(text, context) == language
+
+
+def test_real_english_answers_questions_and_documents_are_english() -> None:
+    rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    rows += [row.model_dump() for row in demo_interactions()]
+    for row in rows:
+        texts = [document if isinstance(document, str) else document["text"] for document in row["documents"]]
+        assert language_of(row["response"], [row["question"], *texts]) == "en"
+        assert language_of(row["question"], texts) == "en"
+        assert {language_of(text) for text in texts} == {"en"}
