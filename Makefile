@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks
 
-.PHONY: help demo test check lint format types layers wheel schemas bench speed clean
+.PHONY: help demo test check lint format types layers wheel schemas bench judge speed clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -35,11 +35,15 @@ layers: .venv/.dev ## who may import whom
 wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
-schemas: .venv/.dev ## write docs/schemas anew from the models
+schemas: .venv/.dev ## write docs/schemas and docs/metric-registry.md anew from the models and the registry
 	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
+	$(BIN)/python -m ragtide_schemas.metrics_page docs/metric-registry.md
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
+
+judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the ideal and its ceiling
+	$(BIN)/python benchmarks/judge.py $(ARGS)
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from typing import Any, Final
 
 from ragtide_runtime.errors import ConfigurationError
@@ -54,7 +55,7 @@ def custom_labeler(name: str, settings: Settings) -> Labeler | None:
     else:
         return None
     if isinstance(made, type) or not hasattr(made, "label"):
-        made = _loaded(origin, lambda: made(settings))
+        made = _loaded(origin, lambda: made(settings) if _takes_settings(made) else made())
     missing = [part for part in ("name", "version", "profile", "label") if not hasattr(made, part)]
     if missing:
         raise ConfigurationError(
@@ -62,6 +63,15 @@ def custom_labeler(name: str, settings: Settings) -> Labeler | None:
         )
     labeler: Labeler = made
     return labeler
+
+
+def _takes_settings(factory: Any) -> bool:
+    wanted = [
+        parameter
+        for parameter in signature(factory).parameters.values()
+        if parameter.kind in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+    ]
+    return bool(wanted)
 
 
 def installed_labelers() -> list[str]:

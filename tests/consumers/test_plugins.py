@@ -34,6 +34,14 @@ class Constant:
     async def label(self, interaction):
         return Labeling({"mine.constant": 0.5})
 
+class Plain:
+    name, version, profile = "constant", "1", "mine"
+    async def label(self, interaction):
+        return Labeling({"mine.constant": 0.5})
+
+def made():
+    return Plain()
+
 class Slow(Constant):
     async def label(self, interaction):
         import asyncio
@@ -90,7 +98,9 @@ async def test_a_metric_that_has_no_value_is_absent_with_the_reason_and_stops_no
     assert labeling.scores["mine.words"] == 3.0
 
 
-@pytest.mark.parametrize("name", ["my_metrics:Constant", "my_metrics:instance", "constant"])
+@pytest.mark.parametrize(
+    "name", ["my_metrics:Constant", "my_metrics:Plain", "my_metrics:made", "my_metrics:instance", "constant"]
+)
 async def test_a_labeler_is_found_by_module_or_by_entry_point(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, plugins.LABELERS, constant="my_metrics:Constant")
     labeler, labeling = await label(labeler=name)

@@ -14,6 +14,8 @@ from ragtide.cli.app import cli
 from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
+from ragtide_consumers.metrics.scores import AbsentReason
+from ragtide_schemas.metrics_page import metrics_page
 from ragtide_schemas import DATA_FIELD, Reason, Streams
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +55,16 @@ def test_toml_in_the_documentation_is_a_settings_file(text: str) -> None:
 def test_the_table_of_settings_is_the_settings() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings_table prints"
+
+
+def test_the_page_of_metrics_is_the_registry() -> None:
+    page = (ROOT / "docs" / "metric-registry.md").read_text(encoding="utf-8")
+    assert page == metrics_page(), "the registry changed: run make schemas, and look at the difference"
+
+
+def test_every_reason_why_a_metric_is_absent_is_documented() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert [reason for reason in AbsentReason if f"`{reason}`" not in page] == []
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:

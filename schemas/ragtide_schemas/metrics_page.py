@@ -1,0 +1,104 @@
+"""The page of all metrics in the documentation: `python -m ragtide_schemas.metrics_page FILE` writes it."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from .diagnosis import PATTERNS
+from .metric_definitions import RAGTIDE_METRICS
+from .metrics import Direction, MetricDefinition
+from .reference_results import LABELER_RESULTS, REFERENCE_RESULTS, ReferenceResult
+
+_FAMILIES = {
+    "trace": "From sentence labels: R relevant and U utilized document sentences, of T.",
+    "sentences": "Counts of the response's sentences, from a judge's or stored labels.",
+    "ragchecker": "From claims of response and reference answer, and what entails them.",
+}
+
+_BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITHER: "neither"}
+
+
+def metrics_page() -> str:
+    """Return the page, made from the registry, the published results and the patterns of diagnosis."""
+    parts = [
+        "# Every metric",
+        "Made from the registry by `make schemas`; how they come about is in [metrics.md](metrics.md). A metric whose needs "
+        "are not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing.",
+    ]
+    for family, metrics in groupby(RAGTIDE_METRICS, key=lambda metric: metric.family):
+        parts += [f"## {family}", _FAMILIES[family], _metric_table(metrics)]
+    parts += ["## Published results", "Other data and other judges: landmarks, not goals."]
+    for dataset, results in groupby(REFERENCE_RESULTS, key=lambda result: result.dataset):
+        parts += _results(dataset, list(results))
+    parts += [
+        "### Labelers on RAGBench",
+        "Mean over 7 subsets of the test splits, against GPT-4's labels.",
+        _labelers(),
+    ]
+    parts += ["## Diagnosis", "Patterns of scores, by their bands, with what is usually the matter.", _patterns()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _metric_table(metrics: Iterable[MetricDefinition]) -> str:
+    header = ("metric", "definition", "meaning", "needs", "range", "better", "kind", "bands", "source")
+    return _table(header, (_row(metric) for metric in metrics))
+
+
+def _row(metric: MetricDefinition) -> Sequence[str]:
+    bands = metric.bands
+    return (
+        f"`{metric.name}`",
+        metric.definition,
+        metric.meaning,
+        ", ".join(metric.needs),
+        f"{metric.lower:g} to {metric.upper:g}",
+        _BETTER[metric.direction],
+        metric.kind.value,
+        "" if bands is None else f"{bands.minimum:g}, {bands.good:g}, {bands.excellent:g}",
+        metric.source,
+    )
+
+
+def _results(dataset: str, results: Sequence[ReferenceResult]) -> list[str]:
+    metrics = list(results[0].means)
+    rows = [
+        (result.name, *(f"{100 * result.means[metric]:.1f}" for metric in metrics if metric in result.means))
+        for result in results
+    ]
+    names = [metric.rpartition(".")[2].replace("_", " ") for metric in metrics]
+    return [f"### {dataset}", f"Means in percent; {results[0].source}.", _table(("system", *names), rows)]
+
+
+def _labelers() -> str:
+    def shown(value: float | None) -> str:
+        return "" if value is None else f"{value:.3f}"
+
+    header = ("labeler", "unsupported response: AUROC", "relevance: RMSE", "utilization: RMSE", "source")
+    rows = [
+        (one.name, shown(one.auroc_unsupported), shown(one.relevance_rmse), shown(one.utilization_rmse), one.source)
+        for one in LABELER_RESULTS
+    ]
+    return _table(header, rows)
+
+
+def _patterns() -> str:
+    rows = [
+        (
+            f"`{pattern.name}`",
+            ", ".join(f"`{metric}` {quality}" for metric, quality in pattern.conditions.items()),
+            pattern.meaning,
+            pattern.advice,
+        )
+        for pattern in PATTERNS
+    ]
+    return _table(("pattern", "shown by", "meaning", "advice"), rows)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(metrics_page(), encoding="utf-8")
