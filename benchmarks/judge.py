@@ -87,7 +87,7 @@ async def worker_rate(redis: Any, settings: Settings, rows: list[RagInteraction]
         seconds = time.perf_counter() - started
         stop.set()
         await running
-    return (len(rows) - before) / seconds
+    return float(len(rows) - before) / seconds
 
 
 async def emitted(redis: Any, count: int) -> None:

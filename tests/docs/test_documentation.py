@@ -11,12 +11,12 @@ import yaml
 
 from ragtide import RagInteraction
 from ragtide.cli.app import cli
+from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
-from ragtide_consumers.metrics.scores import AbsentReason
-from ragtide_schemas.metrics_page import metrics_page
 from ragtide_schemas import DATA_FIELD, Reason, Streams
+from ragtide_schemas.metrics_page import metrics_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -23,6 +23,7 @@ from ragtide_runtime.redis_url import RedisHandle, resolve_redis
 from ragtide_schemas import Alert, Estimate
 
 from . import demo as demonstration
+from .agree import agree
 from .common import Given, JsonOption, PipelineOption, err, given, out, print_json, with_redis
 from .doctor import Finding, examine, examine_role
 from .publish import publish_file
@@ -144,6 +145,7 @@ def publish(
 
 
 cli.command()(score)
+cli.command()(agree)
 
 
 @cli.command()

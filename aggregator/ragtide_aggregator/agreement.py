@@ -1,0 +1,180 @@
+"""How well predictions agree with a reference of the same responses. Arrays in, numbers out.
+
+The formulas and their pitfalls are in docs/statistics.md, "Agreement". What is undefined is None, never 0: a rank
+correlation of constants, an AUROC or a kappa of one class.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from .bootstrap import Floats, Indexes, Measured, measured, resamples
+
+UNDEFINED: Final = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well the predictions of one metric agree with the reference."""
+
+    n: int
+    rmse: Measured
+    constant_rmse: float | None
+    """RMSE of always predicting the reference's mean: predictions above it add nothing."""
+    bias: Measured
+    """Mean of prediction minus reference."""
+    spearman: Measured
+    auroc: Measured
+    """Probability that a prediction of an item that is truly at least the threshold is above one of an item below it.
+
+    The same number for finding the low ones by low predictions.
+    """
+    f1: Measured
+    """Of finding the low items: those below the threshold, such as unsupported answers."""
+    kappa: Measured
+    """Cohen's, of both sides of the threshold."""
+    accuracy: Measured
+    majority: float | None
+    """Accuracy of always naming the side of the threshold that is the more frequent."""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyAgreement:
+    """The error over all metrics of a family."""
+
+    rmse: Measured
+    """Root of the mean of the metrics' squared RMSEs."""
+    consistency: Measured
+    """1 - min(RMSE, 1)."""
+
+
+def agreement(
+    predicted: Floats,
+    reference: Floats,
+    *,
+    threshold: float = 0.5,
+    confidence: float = 0.95,
+    clusters: NDArray[np.generic] | None = None,
+    seed: int = 0,
+) -> Agreement:
+    """Return how well predictions agree with a reference, each statistic with its bootstrap interval.
+
+    Args:
+        predicted: n values.
+        reference: n values of the same responses.
+        threshold: from which a value counts as high.
+        confidence: of the intervals.
+        clusters: for each item what it belongs to; whole clusters are drawn.
+        seed: of the drawing.
+
+    Raises: ValueError unless both have the same length and are finite.
+    """
+    if predicted.shape != reference.shape or predicted.ndim != 1:
+        raise ValueError(f"predicted has shape {predicted.shape} and reference {reference.shape}: give one of each")
+    if not (np.isfinite(predicted).all() and np.isfinite(reference).all()):
+        raise ValueError("predicted or reference holds a value that is not finite: leave such items out")
+    n = len(predicted)
+    samples = resamples(n, clusters, seed=seed) if n else []
+    high, said = reference >= threshold, predicted >= threshold
+
+    def of(statistic: Callable[..., float], *columns: NDArray[np.generic]) -> Measured:
+        def at(index: Indexes) -> float:
+            return statistic(*(column[index] for column in columns))
+
+        return measured(at, n, samples, confidence=confidence)
+
+    return Agreement(
+        n=n,
+        rmse=of(rmse, predicted, reference),
+        constant_rmse=float(np.std(reference)) if n else None,
+        bias=of(bias, predicted, reference),
+        spearman=of(spearman, predicted, reference),
+        auroc=of(auroc, predicted, high),
+        f1=of(f1, ~said, ~high),
+        kappa=of(kappa, said, high),
+        accuracy=of(accuracy, said, high),
+        majority=float(max(high.mean(), 1 - high.mean())) if n else None,
+    )
+
+
+def family_agreement(
+    errors: Mapping[str, Floats],
+    *,
+    confidence: float = 0.95,
+    clusters: NDArray[np.generic] | None = None,
+    seed: int = 0,
+) -> FamilyAgreement:
+    """Return the aggregated RMSE of several metrics, and the consistency score.
+
+    Args:
+        errors: prediction minus reference by metric, n values each, NaN where an item lacks the metric.
+        confidence: of the intervals.
+        clusters: for each item what it belongs to.
+        seed: of the drawing.
+    """
+    columns = np.array(list(errors.values()))
+    n = columns.shape[1] if columns.size else 0
+    samples = resamples(n, clusters, seed=seed) if n else []
+
+    def aggregated(index: Indexes) -> float:
+        squares = columns[:, index] ** 2
+        there = ~np.isnan(squares)
+        counts = there.sum(axis=1)
+        if not counts.all():
+            return UNDEFINED
+        return float(np.sqrt((np.where(there, squares, 0.0).sum(axis=1) / counts).mean()))
+
+    total = measured(aggregated, n, samples, confidence=confidence)
+    consistency = measured(lambda index: 1 - min(aggregated(index), 1.0), n, samples, confidence=confidence)
+    return FamilyAgreement(total, consistency if total.value is not None else Measured(None))
+
+
+def rmse(predicted: Floats, reference: Floats) -> float:
+    """Return the root of the mean squared difference."""
+    return float(np.sqrt(np.mean((predicted - reference) ** 2)))
+
+
+def bias(predicted: Floats, reference: Floats) -> float:
+    """Return the mean of prediction minus reference."""
+    return float(np.mean(predicted - reference))
+
+
+def spearman(predicted: Floats, reference: Floats) -> float:
+    """Return the correlation of ranks, ties sharing theirs; NaN if either is constant."""
+    ranks, others = rankdata(predicted), rankdata(reference)
+    ranks, others = ranks - ranks.mean(), others - others.mean()
+    spread = float(np.sqrt((ranks @ ranks) * (others @ others)))
+    return float(ranks @ others) / spread if spread > 0 else UNDEFINED
+
+
+def auroc(scores: Floats, positive: NDArray[np.bool_]) -> float:
+    """Return the probability that a positive scores above a negative, ties counted half; NaN with one class.
+
+    Source: Hanley and McNeil (1982); Mann and Whitney's U over the number of pairs.
+    """
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n or not m:
+        return UNDEFINED
+    return (float(rankdata(scores)[positive].sum()) - n * (n + 1) / 2) / (n * m)
+
+
+def f1(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """Return the harmonic mean of precision and recall; NaN where nothing is true and nothing was said."""
+    both = float((said & true).sum())
+    total = float(said.sum() + true.sum())
+    return 2 * both / total if total else UNDEFINED
+
+
+def kappa(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """Return Cohen's kappa: agreement beyond chance; NaN where chance alone agrees always."""
+    chance = float(said.mean() * true.mean() + (1 - said.mean()) * (1 - true.mean()))
+    return (accuracy(said, true) - chance) / (1 - chance) if chance < 1 else UNDEFINED
+
+
+def accuracy(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """Return the share of equal items."""
+    return float((said == true).mean())

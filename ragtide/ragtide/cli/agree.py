@@ -1,0 +1,139 @@
+"""`ragtide agree`: how well scores agree with gold scores, or with another labeler's."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ragtide.offline.agreement_files import Compared, Predictions, Reference, compare, read_gold, read_predictions
+from ragtide.offline.agreement_plot import plot_agreement
+from ragtide_aggregator.bootstrap import RESAMPLES, Measured
+
+from .common import JsonOption, out, print_json
+
+
+def agree(
+    predictions: Annotated[Path, typer.Argument(help="Scores to look at: what ragtide score FILE --json printed.")],
+    gold: Annotated[
+        Path | None, typer.Option(help="Gold scores: interactions or data set rows; by default those in the lines.")
+    ] = None,
+    against: Annotated[Path | None, typer.Option(help="Scores of another labeler, to take as the reference.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be given again.")] = None,
+    threshold: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of a metric's range from which a score counts as high.")
+    ] = 0.5,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence level.")] = 0.95,
+    by_question: Annotated[
+        bool, typer.Option("--by-question", help="Draw whole questions for the intervals; needs --gold.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture: svg, png or pdf.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare scores with gold scores or with another labeler: errors beside a constant's, ranks, AUROC, F1, kappa."""
+    if gold is not None and against is not None:
+        raise typer.BadParameter("give --gold or --against, not both")
+    if by_question and gold is None:
+        raise typer.BadParameter("--by-question needs --gold FILE: scores alone do not hold the questions")
+    found = [
+        compare(
+            group,
+            reference,
+            metrics=metric or (),
+            threshold=threshold,
+            confidence=confidence,
+            clustered=by_question,
+            seed=seed,
+        )
+        for group in read_predictions(predictions)
+        for reference in _references(group, gold, against)
+    ]
+    for number, compared in enumerate(found):
+        if as_json:
+            print_json(_as_dict(compared))
+        else:
+            _show(compared, confidence)
+        if plot is not None:
+            plot_agreement(compared, plot if not number else plot.with_stem(f"{plot.stem}-{number + 1}"))
+
+
+def _references(group: Predictions, gold: Path | None, against: Path | None) -> list[Reference]:
+    if against is not None:
+        return [Reference(other.name, other.scores) for other in read_predictions(against)]
+    return [read_gold(gold) if gold is not None else Reference("the gold scores in the lines", group.gold)]
+
+
+def _show(compared: Compared, confidence: float) -> None:
+    counts = compared.counts
+    out.print(f"{compared.predictions.name} against {compared.reference}", style="bold", highlight=False)
+    out.print(agreement_table(compared))
+    for family, found in compared.families.items():
+        out.print(
+            f"{family}: aggregated RMSE {_value(found.rmse)} ({_interval(found.rmse)}), consistency score "
+            f"{_value(found.consistency)} ({_interval(found.consistency)})",
+            highlight=False,
+        )
+    out.print(
+        f"{counts['matched']:,} interactions in both; {counts['without_reference']:,} without a reference, "
+        f"{counts['without_prediction']:,} without a prediction. Intervals: {confidence:.0%}, bootstrap of "
+        f"{RESAMPLES:,}.",
+        style="bright_black",
+        highlight=False,
+    )
+
+
+def agreement_table(compared: Compared) -> Table:
+    """Return the agreement of every metric, the error beside that of a constant."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("metric", "n", "measure", "value", "interval", "to compare with"):
+        table.add_column(column, justify="right" if column in {"n", "value"} else "left")
+    for metric, found in compared.metrics.items():
+        absent = compared.counts[f"absent {metric}"]
+        measures = (
+            ("RMSE", found.rmse, _beside("always the mean", found.constant_rmse)),
+            ("mean error", found.bias, ""),
+            ("Spearman", found.spearman, ""),
+            ("AUROC", found.auroc, "chance 0.500"),
+            ("F1 of the low", found.f1, ""),
+            ("kappa", found.kappa, ""),
+            ("accuracy", found.accuracy, _beside("always the majority", found.majority)),
+        )
+        first = [metric, f"{found.n:,}"]
+        for name, measured, beside in measures if found.n else ():
+            table.add_row(*first, name, _value(measured), _interval(measured), beside)
+            first = ["", ""]
+        if absent:
+            table.add_row(*first, "", "", "", f"absent from {absent:,} predictions")
+    return table
+
+
+def _beside(what: str, number: float | None) -> str:
+    return "" if number is None else f"{what} {number:.3f}"
+
+
+def _value(measured: Measured) -> str:
+    return "undefined" if measured.value is None else f"{measured.value:.3f}"
+
+
+def _interval(measured: Measured) -> str:
+    return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
+
+
+def _as_dict(compared: Compared) -> dict[str, Any]:
+    predictions = compared.predictions
+    return {
+        "labeler": predictions.labeler,
+        "labeler_version": predictions.version,
+        "profile": predictions.profile,
+        "reference": compared.reference,
+        "matched": compared.counts["matched"],
+        "without_reference": compared.counts["without_reference"],
+        "without_prediction": compared.counts["without_prediction"],
+        "metrics": {
+            metric: {**asdict(found), "absent": compared.counts[f"absent {metric}"]}
+            for metric, found in compared.metrics.items()
+        },
+        "families": {family: asdict(found) for family, found in compared.families.items()},
+    }
