@@ -9,6 +9,7 @@ from ragtide_schemas import Streams
 
 from .commit import CHECKPOINT_VERSION, START
 from .errors import CheckpointError
+from .feedback import PendingFeedback
 from .state import AggregatorState, StateOptions
 
 
@@ -18,6 +19,9 @@ class Checkpoint:
 
     state: AggregatorState
     position: str
+    feedback_position: str
+    pending: PendingFeedback
+    """Feedback that waits for its interaction."""
 
 
 async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions) -> Checkpoint:
@@ -30,10 +34,12 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions)
     fields = {name.decode(): data for name, data in stored.items()}
     version = fields.pop("version", CHECKPOINT_VERSION)
     position = fields.pop("position", START.encode()).decode()
+    feedback_position = fields.pop("feedback", START.encode()).decode()
     try:
         if version != CHECKPOINT_VERSION:
             raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
-        return Checkpoint(AggregatorState.from_fields(options, fields), position)
+        pending = PendingFeedback.from_fields(fields)
+        return Checkpoint(AggregatorState.from_fields(options, fields), position, feedback_position, pending)
     except ValueError as error:
         raise CheckpointError(
             f"checkpoint {streams.checkpoint} cannot be read ({error}): run the ragtide version that wrote it, "

@@ -3,9 +3,11 @@
 Inside the script, in this order:
 
 1. The lease must still hold this owner's fencing token; otherwise nothing is written (`fenced`).
-2. The stored position must be the one this step started from; otherwise nothing is written (`moved`). A step that was
-   sent again after a lost reply finds its own position there and counts as done.
-3. Changed rows and the new position are written, gone rows removed; estimates, alerts and dead letters are added.
+2. The stored positions, in the metrics stream and in the feedback stream, must be those this step started from;
+   otherwise nothing is written (`moved`). A step that was sent again after a lost reply finds its own positions there
+   and counts as done.
+3. Changed rows and the new positions are written, gone rows removed; what feedback graded is remembered; estimates,
+   alerts and dead letters are added.
 4. The lease is prolonged.
 """
 
@@ -26,20 +28,23 @@ START: Final = "0-0"
 """Position before the first entry."""
 
 COMMIT_SCRIPT: Final = """
--- KEYS: lease, checkpoint, estimates, alerts, dead letters
--- ARGV: token, lease ms, position before, position after, version, cap of estimates,
---       then five lists, each preceded by its length: rows (field, value), gone fields, estimates, alerts, dead letters
+-- KEYS: lease, checkpoint, estimates, alerts, dead letters, then for each graded metric the set of its interaction
+-- ARGV: token, lease ms, positions before (metrics, feedback), positions after, version, cap of estimates,
+--       feedback window ms, then six lists, each preceded by its length: rows (field, value), gone fields, graded
+--       metrics, estimates, alerts, dead letters
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 'fenced'
 end
-local stored = redis.call('HGET', KEYS[2], 'position') or '0-0'
-if stored ~= ARGV[3] then
-    if stored == ARGV[4] then
+local metrics = redis.call('HGET', KEYS[2], 'position') or '0-0'
+local feedback = redis.call('HGET', KEYS[2], 'feedback') or '0-0'
+if metrics ~= ARGV[3] or feedback ~= ARGV[4] then
+    if metrics == ARGV[5] and feedback == ARGV[6] then
         return 'committed'
     end
     return 'moved'
 end
-local at = 7
+local at = 10
+local set = 5
 local function list(visit)
     local last = at + tonumber(ARGV[at])
     at = at + 1
@@ -49,10 +54,16 @@ local function list(visit)
 end
 list(function(i) redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) return 2 end)
 list(function(i) redis.call('HDEL', KEYS[2], ARGV[i]) return 1 end)
-list(function(i) redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[6], '*', 'data', ARGV[i]) return 1 end)
+list(function(i)
+    set = set + 1
+    redis.call('SADD', KEYS[set], ARGV[i])
+    redis.call('PEXPIRE', KEYS[set], ARGV[9])
+    return 1
+end)
+list(function(i) redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[8], '*', 'data', ARGV[i]) return 1 end)
 list(function(i) redis.call('XADD', KEYS[4], '*', 'data', ARGV[i]) return 1 end)
 list(function(i) redis.call('XADD', KEYS[5], '*', 'data', ARGV[i]) return 1 end)
-redis.call('HSET', KEYS[2], 'position', ARGV[4], 'version', ARGV[5])
+redis.call('HSET', KEYS[2], 'position', ARGV[5], 'feedback', ARGV[6], 'version', ARGV[7])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'committed'
 """
@@ -63,11 +74,17 @@ class Step:
     """Everything one step changes."""
 
     before: str
-    """Position it started from."""
+    """Position in the metrics stream it started from."""
     after: str
     """Position of the last metric event it applied."""
+    feedback_before: str = START
+    """Position in the feedback stream it started from."""
+    feedback_after: str = START
+    """Position of the last feedback it took."""
     rows: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
+    graded: Sequence[tuple[str, str]] = ()
+    """Key of an interaction's set of graded metrics, and a metric that feedback graded."""
     estimates: Sequence[Estimate] = ()
     alerts: Sequence[Alert] = ()
     dead_letters: Sequence[DeadLetter] = ()
@@ -76,10 +93,19 @@ class Step:
 class Committer:
     """Commits the steps of one partition's owner."""
 
-    def __init__(self, redis: Redis, streams: Streams, *, lease_s: float, estimates_cap: int) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        *,
+        lease_s: float,
+        estimates_cap: int,
+        feedback_window_s: float = 604_800.0,
+    ) -> None:
         self._streams = streams
         self._lease_ms = int(lease_s * 1000)
         self._cap = estimates_cap
+        self._feedback_ms = int(feedback_window_s * 1000)
         self._script = redis.register_script(COMMIT_SCRIPT)
 
     async def commit(self, step: Step, token: str) -> None:
@@ -95,19 +121,31 @@ class Committer:
             token,
             self._lease_ms,
             step.before,
+            step.feedback_before,
             step.after,
+            step.feedback_after,
             CHECKPOINT_VERSION,
             self._cap,
+            self._feedback_ms,
             len(rows),
             *rows,
             len(step.gone),
             *step.gone,
+            len(step.graded),
+            *(metric for _, metric in step.graded),
         ]
         for encoded in models:
             arguments += [len(encoded), *(model.encode() for model in encoded)]
         streams = self._streams
         reply = await self._script(
-            keys=[streams.lease, streams.checkpoint, streams.estimates, streams.alerts, streams.dead_letters],
+            keys=[
+                streams.lease,
+                streams.checkpoint,
+                streams.estimates,
+                streams.alerts,
+                streams.dead_letters,
+                *(key for key, _ in step.graded),
+            ],
             args=arguments,
         )
         if reply != b"committed":

@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 from time import monotonic
+from typing import NamedTuple
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.stream_reads import Entry, read_after
+from ragtide_runtime.stream_reads import Entry, order, read_after
 from ragtide_schemas import (
     DATA_FIELD,
     DeadLetter,
@@ -23,6 +24,7 @@ from .checkpoint import load_checkpoint
 from .commit import Committer, Step
 from .errors import LeaseLostError
 from .estimates import estimates
+from .joining import Joiner
 from .lease import Lease
 from .state import AggregatorState, StateOptions
 
@@ -42,6 +44,14 @@ class ServiceOptions:
     estimates_cap: int
     confidence: float
     state: StateOptions
+    feedback_window_s: float = 604_800.0
+
+
+class Positions(NamedTuple):
+    """The last entries that were taken of both streams."""
+
+    metrics: str
+    feedback: str
 
 
 class PartitionAggregator:
@@ -52,7 +62,13 @@ class PartitionAggregator:
         self._streams = streams
         self._options = options
         self._lease = Lease(redis, streams, holder=holder, lease_s=options.lease_s)
-        self._committer = Committer(redis, streams, lease_s=options.lease_s, estimates_cap=options.estimates_cap)
+        self._committer = Committer(
+            redis,
+            streams,
+            lease_s=options.lease_s,
+            estimates_cap=options.estimates_cap,
+            feedback_window_s=options.feedback_window_s,
+        )
         self.events_applied = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -83,22 +99,28 @@ class PartitionAggregator:
 
     async def _own(self, token: str, stop: asyncio.Event) -> None:
         checkpoint = await load_checkpoint(self._redis, self._streams, self._options.state)
-        state, position = checkpoint.state, checkpoint.position
-        log.info("owner of the partition", partition=self._streams.partition, position=position, keys=len(state))
-        committed = position
+        state = checkpoint.state
+        joiner = Joiner(self._redis, self._streams, state, checkpoint.pending, window_s=self._options.feedback_window_s)
+        at = Positions(checkpoint.position, checkpoint.feedback_position)
+        log.info("owner of the partition", partition=self._streams.partition, position=at.metrics, keys=len(state))
+        committed = at
         letters: list[DeadLetter] = []
         next_commit = monotonic() + self._options.commit_interval_s
         next_renewal = monotonic() + self._options.lease_s / 3
         while True:
-            due_s = max(next_commit - monotonic(), 0.0) if position != committed else self._options.lease_s / 4
-            entries = [] if stop.is_set() else await self._read(position, min(due_s, 0.5))
-            for entry_id, fields in entries:
-                self._apply(state, entry_id, fields, letters)
-                position = entry_id
+            due_s = max(next_commit - monotonic(), 0.0) if at != committed else self._options.lease_s / 4
+            events, feedback = ([], []) if stop.is_set() else await self._read(at, min(due_s, 0.5))
+            for entry_id, fields in events:
+                self._apply(state, joiner, entry_id, fields, letters)
+                at = at._replace(metrics=entry_id)
+            if feedback:
+                await joiner.take(feedback, at.metrics)
+                at = at._replace(feedback=feedback[-1].entry_id)
             now = monotonic()
-            if position != committed and (now >= next_commit or stop.is_set()):
-                await self._commit(state, Step(before=committed, after=position, dead_letters=letters), token)
-                committed, letters = position, []
+            if at != committed and (now >= next_commit or stop.is_set()):
+                joiner.expire(max(order(position)[0] for position in at))
+                await self._commit(state, joiner, letters, token, before=committed, after=at)
+                committed, letters = at, []
                 next_commit = next_renewal = monotonic()
                 next_commit += self._options.commit_interval_s
                 next_renewal += self._options.lease_s / 3
@@ -111,20 +133,26 @@ class PartitionAggregator:
             if stop.is_set():
                 return
 
-    async def _read(self, position: str, wait_s: float) -> list[Entry]:
+    async def _read(self, at: Positions, wait_s: float) -> tuple[list[Entry], list[Entry]]:
+        """Return metric events and feedback after the positions."""
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
         block_ms = int(wait_s * 1000) or None
-        found = await read_after(
-            self._redis, {self._streams.metrics: position}, count=self._options.batch, block_ms=block_ms
-        )
-        return [entry for _, entries in found for entry in entries]
+        positions = {self._streams.metrics: at.metrics, self._streams.feedback: at.feedback}
+        found = dict(await read_after(self._redis, positions, count=self._options.batch, block_ms=block_ms))
+        return found.get(self._streams.metrics, []), found.get(self._streams.feedback, [])
 
     def _apply(
-        self, state: AggregatorState, entry_id: str, fields: dict[bytes, bytes], letters: list[DeadLetter]
+        self,
+        state: AggregatorState,
+        joiner: Joiner,
+        entry_id: str,
+        fields: dict[bytes, bytes],
+        letters: list[DeadLetter],
     ) -> None:
         payload = fields.get(DATA_FIELD, b"")
         try:
-            state.apply(_event(fields))
+            event = _event(fields)
+            state.apply(event)
         except InvalidEntryError as error:
             text, encoding = DeadLetter.encode_payload(payload)
             letters.append(
@@ -142,17 +170,32 @@ class PartitionAggregator:
             log.warning("metric event refused", entry_id=entry_id, reason=error.reason, detail=error.detail)
         else:
             self.events_applied += 1
+            joiner.applied(event)
 
-    async def _commit(self, state: AggregatorState, step: Step, token: str) -> None:
+    async def _commit(
+        self,
+        state: AggregatorState,
+        joiner: Joiner,
+        letters: list[DeadLetter],
+        token: str,
+        *,
+        before: Positions,
+        after: Positions,
+    ) -> None:
         changes = state.take_changes()
+        graded, refused = joiner.take_changes()
+        held, let_go = joiner.pending.take_changes()
         full = Step(
-            before=step.before,
-            after=step.after,
-            rows=changes.rows,
-            gone=changes.gone,
+            before=before.metrics,
+            after=after.metrics,
+            feedback_before=before.feedback,
+            feedback_after=after.feedback,
+            rows={**changes.rows, **held},
+            gone=[*changes.gone, *let_go],
+            graded=graded,
             estimates=estimates(state, keys=changes.keys, confidence=self._options.confidence),
             alerts=changes.alerts,
-            dead_letters=step.dead_letters,
+            dead_letters=[*letters, *refused],
         )
         while True:
             try:

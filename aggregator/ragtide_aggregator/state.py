@@ -98,6 +98,19 @@ class AggregatorState:
         for part, observations in [(part, _observations(part)) for part in parts]:
             self._add_scores(part, observations)
 
+    def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
+        """Add gold scores that came later to an event that has been applied, as if the event had brought them.
+
+        Raises:
+            InvalidEntryError: a score is outside its metric's range; nothing was added.
+        """
+        graded = event.model_copy(update={"gold_scores": gold_scores, "absent": {}})
+        parts = [part for part in (graded, graded.judgement()) if part is not None]
+        for part, observations in [(part, _observations(part)) for part in parts]:
+            late = {name: value for name, value in observations.items() if name.startswith((SQUARED_ERROR, GOLD))}
+            if late:
+                self._add_scores(part.model_copy(update={"absent": {}}), late)
+
     def _add_scores(self, event: MetricEvent, observations: dict[str, float]) -> None:
         time_ms = to_milliseconds(event.occurred_at)
         scopes = (None, *segment_values(event)) if self._options.segments else (None,)

@@ -122,6 +122,7 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
             max_deliveries=settings.max_deliveries,
             min_idle_s=settings.worker_min_idle_s,
             dedupe_window_s=settings.dedupe_window_s,
+            feedback_window_s=settings.feedback_window_s,
         )
         workers.append(worker)
         source = StreamSub(

@@ -5,7 +5,8 @@ For each entry, in this order, inside one script on the server:
 1. The interaction id must be free or belong to this entry; if another entry has it, nothing is done and the worker
    refuses this one as a duplicate.
 2. `XACK`. If somebody else acknowledged it first (it was reclaimed while its owner was slow), nothing more is done.
-3. The id is given to this entry for the dedupe window, and the metric event is added.
+3. The id is given to this entry for the dedupe window, and the metric event is added; where it went is kept for the
+   feedback window, so that gold scores that come later find it.
 
 Sending a script again after a lost reply changes nothing: the second time `XACK` returns 0.
 """
@@ -20,7 +21,8 @@ from redis.asyncio import Redis
 from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams
 
 EMIT_SCRIPT: Final = """
--- KEYS: interactions, metrics, owner of the interaction id. ARGV: group, entry id, metric event, dedupe window in ms.
+-- KEYS: interactions, metrics, owner of the interaction id, where its event went.
+-- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms.
 local owner = redis.call('GET', KEYS[3])
 if owner and owner ~= ARGV[2] then
     return 'duplicate'
@@ -31,7 +33,8 @@ end
 if not owner then
     redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[4])
 end
-redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
+local event = redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
+redis.call('SET', KEYS[4], event, 'PX', ARGV[5])
 return 'emitted'
 """
 
@@ -75,10 +78,11 @@ class Refused:
 class Delivery:
     """Runs the two scripts for one partition."""
 
-    def __init__(self, redis: Redis, streams: Streams, *, dedupe_window_s: float) -> None:
+    def __init__(self, redis: Redis, streams: Streams, *, dedupe_window_s: float, feedback_window_s: float) -> None:
         self._redis = redis
         self._streams = streams
         self._window_ms = int(dedupe_window_s * 1000)
+        self._feedback_ms = int(feedback_window_s * 1000)
         self._emit = redis.register_script(EMIT_SCRIPT)
         self._refuse = redis.register_script(REFUSE_SCRIPT)
 
@@ -91,10 +95,21 @@ class Delivery:
         async with self._redis.pipeline(transaction=False) as pipe:
             for result in results:
                 if isinstance(result, Scored):
-                    owner = self._streams.owner(result.event.pipeline, result.event.interaction_id)
+                    identity = result.event.pipeline, result.event.interaction_id
                     await self._emit(
-                        keys=[self._streams.interactions, self._streams.metrics, owner],
-                        args=[LABEL_GROUP, result.entry_id, result.event.encode(), self._window_ms],
+                        keys=[
+                            self._streams.interactions,
+                            self._streams.metrics,
+                            self._streams.owner(*identity),
+                            self._streams.scored(*identity),
+                        ],
+                        args=[
+                            LABEL_GROUP,
+                            result.entry_id,
+                            result.event.encode(),
+                            self._window_ms,
+                            self._feedback_ms,
+                        ],
                         client=pipe,
                     )
                 else:

@@ -46,13 +46,14 @@ class LabelWorker:
         max_deliveries: int,
         min_idle_s: float,
         dedupe_window_s: float,
+        feedback_window_s: float,
     ) -> None:
         self._streams = streams
         self._labeler = labeler
         self._consumer = consumer
         self._max_deliveries = max_deliveries
         self._min_idle_s = min_idle_s
-        self._delivery = Delivery(redis, streams, dedupe_window_s=dedupe_window_s)
+        self._delivery = Delivery(redis, streams, dedupe_window_s=dedupe_window_s, feedback_window_s=feedback_window_s)
         self._reclaimer = Reclaimer(redis, streams, consumer=consumer, min_idle_s=min_idle_s)
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)

@@ -1,7 +1,8 @@
 """The producer: puts interactions on the streams, from synchronous or asynchronous code."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +13,7 @@ from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
-from ragtide_schemas import RagInteraction
+from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction
 
 from .publication import PUBLISH_SCRIPT, Addressing, Publication, publication
 
@@ -79,10 +80,7 @@ class InteractionProducer:
             RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
         """
         prepared = [(interaction, *self._addressing.call(interaction)) for interaction in interactions]
-        client = self._client
-        if client is None:
-            self._handle = self._handle or resolve_redis(self._settings.redis_url, self._settings.data_dir)
-            client = self._client = connect(self._handle.url)
+        client = self._blocking_client()
         script = client.register_script(PUBLISH_SCRIPT)
         published: list[Publication] = []
         try:
@@ -118,6 +116,46 @@ class InteractionProducer:
         except RedisError as error:
             raise self._unavailable(error) from error
         return published
+
+    def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
+        """Publish gold scores of interactions and return how many there were.
+
+        Sending them again after an error is safe: of each interaction's metric the first gold score counts.
+
+        Raises:
+            RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
+        """
+        client = self._blocking_client()
+        sent = 0
+        try:
+            for batch in _batches(feedback):
+                with client.pipeline(transaction=False) as pipe:
+                    for one in batch:
+                        pipe.xadd(self._addressing.streams(one.pipeline).feedback, {DATA_FIELD: one.encode()})
+                    sent += len(pipe.execute())
+        except RedisError as error:
+            raise self._unavailable(error) from error
+        return sent
+
+    async def apublish_feedback(self, feedback: Iterable[Feedback]) -> int:
+        """Do as `publish_feedback`, without blocking the event loop."""
+        client = await self._connected()
+        sent = 0
+        try:
+            for batch in _batches(feedback):
+                async with client.pipeline(transaction=False) as pipe:
+                    for one in batch:
+                        pipe.xadd(self._addressing.streams(one.pipeline).feedback, {DATA_FIELD: one.encode()})
+                    sent += len(await pipe.execute())
+        except RedisError as error:
+            raise self._unavailable(error) from error
+        return sent
+
+    def _blocking_client(self) -> Redis:
+        if self._client is None:
+            self._handle = self._handle or resolve_redis(self._settings.redis_url, self._settings.data_dir)
+            self._client = connect(self._handle.url)
+        return self._client
 
     async def _connected(self) -> AsyncRedis:
         async with self._opening:
@@ -164,3 +202,9 @@ class InteractionProducer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _batches(feedback: Iterable[Feedback]) -> Iterator[list[Feedback]]:
+    iterator = iter(feedback)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch

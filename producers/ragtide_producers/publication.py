@@ -39,6 +39,10 @@ class Addressing:
     partitions: int
     dedupe_window_s: float
 
+    def streams(self, pipeline: str) -> Streams:
+        """Return the keys of a pipeline's partition."""
+        return Streams(self.prefix, partition_of(pipeline, self.partitions))
+
     def call(self, interaction: RagInteraction) -> tuple[list[str], list[bytes | int]]:
         """Return the keys and arguments of the publish script for one interaction.
 
@@ -52,7 +56,7 @@ class Addressing:
                 f"interaction {interaction.interaction_id} has {len(payload)} bytes of JSON; at most {ENTRY_MAX_BYTES} "
                 "are taken: send fewer or shorter documents",
             )
-        streams = Streams(self.prefix, partition_of(interaction.pipeline, self.partitions))
+        streams = self.streams(interaction.pipeline)
         return [streams.interactions, streams.owner(interaction.pipeline, interaction.interaction_id)], [
             payload,
             int(self.dedupe_window_s * 1000),

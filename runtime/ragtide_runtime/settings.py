@@ -57,6 +57,8 @@ class Settings(BaseSettings):
     """Number of partitions; set once per deployment."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
+    feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
+    """Seconds for which gold scores that come later find their interaction, and wait for one not yet scored."""
     labeler: str = "local"
     """Which labeler the workers use: `local`, `judge`, `cascade`, an installed one by name, or `module:attribute`."""
     profile: str = "ragbench"

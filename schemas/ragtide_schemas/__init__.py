@@ -5,6 +5,7 @@ from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
 from .dead_letter import DeadLetter
 from .errors import InvalidEntryError, Reason
 from .estimate import Estimate
+from .feedback import Feedback
 from .interaction import RagInteraction, RetrievedDocument
 from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabilities
 from .metric_definitions import RAGTIDE_METRICS
@@ -27,6 +28,7 @@ __all__ = [
     "Direction",
     "Entailment",
     "Estimate",
+    "Feedback",
     "InvalidEntryError",
     "JudgedScores",
     "Kind",

@@ -27,6 +27,8 @@ class Reason(StrEnum):
     """The labeler failed on it at every delivery."""
     TOO_MANY_DELIVERIES = "too_many_deliveries"
     """It was delivered `max_deliveries` times and nobody finished it: it may kill the worker that takes it."""
+    UNKNOWN_INTERACTION = "unknown_interaction"
+    """Feedback for an interaction that was not scored within the feedback window."""
 
 
 class InvalidEntryError(ValueError):

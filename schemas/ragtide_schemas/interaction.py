@@ -7,15 +7,14 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from .base import Metadata, Name, NotBlank, UtcTime, VersionedModel, WireModel, read_json_object
 from .errors import InvalidEntryError, Reason
+from .gold import GoldScores, check_gold_scores
 from .limits import (
     DOCUMENT_TEXT_MAX_CHARS,
     DOCUMENTS_MAX,
-    GOLD_SCORES_MAX,
     QUESTION_MAX_CHARS,
     RESPONSE_MAX_CHARS,
     SEGMENTS_MAX,
 )
-from .metrics import METRICS, MetricName
 from .times import from_milliseconds, utc_now
 
 
@@ -64,7 +63,7 @@ class RagInteraction(VersionedModel):
     """The response cut into sentences, where the producer knows better; they are then counted as given."""
     reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
     """The right answer, where somebody knows it."""
-    gold_scores: Annotated[dict[MetricName, float], Field(max_length=GOLD_SCORES_MAX)] = Field(default_factory=dict)
+    gold_scores: GoldScores = Field(default_factory=dict)
     """True scores of this very response by metric (`trace.adherence`), from people or a judge they trust."""
     segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)] = Field(default_factory=dict)
     """Slices to estimate separately, such as `{"lang": "de"}`; keep the number of different values small."""
@@ -81,12 +80,7 @@ class RagInteraction(VersionedModel):
     def _fields_agree(self) -> Self:
         if self.population_size is not None and self.run is None:
             raise ValueError("population_size without run: name the finite run it is the size of")
-        for name, score in self.gold_scores.items():
-            definition = METRICS.get(name)
-            if definition is not None and not definition.lower <= score <= definition.upper:
-                raise ValueError(
-                    f"gold_scores.{name} is {score}; the metric's range is {definition.lower:g} to {definition.upper:g}"
-                )
+        check_gold_scores(self.gold_scores)
         return self
 
     @classmethod

@@ -8,6 +8,7 @@ from .alert import Alert, AlertRule
 from .base import WireModel
 from .dead_letter import DeadLetter
 from .estimate import Estimate
+from .feedback import Feedback
 from .interaction import RagInteraction
 from .labels import ClaimLabels, SentenceLabels
 from .metric_event import MetricEvent
@@ -18,6 +19,7 @@ PUBLISHED: dict[str, type[WireModel]] = {
     "claim-labels": ClaimLabels,
     "dead-letter": DeadLetter,
     "estimate": Estimate,
+    "feedback": Feedback,
     "interaction": RagInteraction,
     "metric-event": MetricEvent,
     "sentence-labels": SentenceLabels,

@@ -32,6 +32,11 @@ class Streams:
         return self._key("metrics")
 
     @property
+    def feedback(self) -> str:
+        """Stream: people and judges to the aggregator."""
+        return self._key("feedback")
+
+    @property
     def estimates(self) -> str:
         """Capped stream: the aggregator to dashboards and clients."""
         return self._key("estimates")
@@ -63,9 +68,20 @@ class Streams:
 
     def owner(self, pipeline: str, interaction_id: str) -> str:
         """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
-        # Hashed, so that long names do not cost their length for every interaction of the window.
-        digest = blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
-        return self._key(f"owner:{digest}")
+        return self._key(f"owner:{interaction_digest(pipeline, interaction_id)}")
+
+    def scored(self, pipeline: str, interaction_id: str) -> str:
+        """String: the metric event of an interaction, kept for the feedback window."""
+        return self._key(f"scored:{interaction_digest(pipeline, interaction_id)}")
+
+    def graded(self, pipeline: str, interaction_id: str) -> str:
+        """Set: the metrics of an interaction that feedback has graded, kept for the feedback window."""
+        return self._key(f"graded:{interaction_digest(pipeline, interaction_id)}")
+
+
+def interaction_digest(pipeline: str, interaction_id: str) -> str:
+    """Return a short name of an interaction: long names are not to cost their length in every key."""
+    return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
 
 
 def partition_of(pipeline: str, partitions: int) -> int:

@@ -54,6 +54,7 @@ async def working(redis: Any, labeler: Scripted, **changes: Any) -> AsyncIterato
         "max_deliveries": 3,
         "min_idle_s": 0.05,
         "dedupe_window_s": 60,
+        "feedback_window_s": 60,
         **changes,
     }
     worker = LabelWorker(redis, STREAMS, labeler, **options)
@@ -182,7 +183,7 @@ async def test_an_entry_finished_twice_is_emitted_once(async_redis: Any) -> None
     await publish(async_redis, "fine")
     await create_group(async_redis, STREAMS.interactions)
     (entry,) = await read(async_redis)
-    delivery = Delivery(async_redis, STREAMS, dedupe_window_s=60)
+    delivery = Delivery(async_redis, STREAMS, dedupe_window_s=60, feedback_window_s=60)
     result = Scored(entry.entry_id, event(0, {"trace.adherence": 1.0}))
     assert await delivery.deliver([result]) == [Delivered.EMITTED]
     assert await delivery.deliver([result, result]) == [Delivered.FINISHED_BEFORE] * 2

@@ -26,6 +26,7 @@ from . import demo as demonstration
 from .agree import agree
 from .common import Given, JsonOption, PipelineOption, err, given, out, print_json, with_redis
 from .doctor import Finding, examine, examine_role
+from .feedback import feedback
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, read_estimates, retry_dead_letters
 from .roles import aggregate, cancelled_by_signal, until_signal, work
@@ -146,6 +147,7 @@ def publish(
 
 cli.command()(score)
 cli.command()(agree)
+cli.command()(feedback)
 
 
 @cli.command()

@@ -17,7 +17,7 @@ READ_AT_ONCE = 1000
 """Entries read in one round trip."""
 
 RETRY_SCRIPT = """
--- KEYS: dead letters, interactions, owner of the interaction id or nothing.
+-- KEYS: dead letters, the stream it came from, owner of the interaction id or nothing.
 -- ARGV: id of the dead letter, payload, stream entry that failed.
 -- Returns the new entry, or nothing if the dead letter is no longer there.
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then
@@ -91,14 +91,15 @@ async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLett
 
 
 async def retry_dead_letters(redis: Redis, settings: Settings, letters: Sequence[StoredLetter]) -> int:
-    """Publish dead interactions again, each removed and added in one script, and return how many there were."""
+    """Publish dead interactions and feedback again, each moved in one script, and return how many there were."""
     script = redis.register_script(RETRY_SCRIPT)
     retried = 0
     for stored in letters:
         streams = Streams(settings.prefix, stored.partition)
-        if stored.letter.stream != streams.interactions:
+        if stored.letter.stream not in {streams.interactions, streams.feedback}:
             continue
-        keys = [streams.dead_letters, streams.interactions, *_owner(streams, stored.letter)]
+        owner = _owner(streams, stored.letter) if stored.letter.stream == streams.interactions else []
+        keys = [streams.dead_letters, stored.letter.stream, *owner]
         arguments: list[str | bytes] = [stored.letter_id, stored.letter.payload_bytes(), stored.letter.entry_id]
         retried += await script(keys=keys, args=arguments) is not None
     return retried

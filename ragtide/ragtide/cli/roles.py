@@ -51,6 +51,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
         estimates_cap=settings.estimates_cap,
         confidence=settings.confidence,
         state=state_options(settings),
+        feedback_window_s=settings.feedback_window_s,
     )
     holder = f"{socket.gethostname()}-{os.getpid()}"
     try:

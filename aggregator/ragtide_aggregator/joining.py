@@ -1,0 +1,123 @@
+"""Finding the metric event that feedback is about, and joining the two: the edge of `feedback.py`."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_runtime.payloads import payload_of, raw_of
+from ragtide_runtime.stream_reads import Entry, order, read_range
+from ragtide_schemas import DATA_FIELD, DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
+
+from .feedback import Held, PendingFeedback, judge_feedback
+from .state import AggregatorState
+
+log = structlog.get_logger("ragtide.aggregator")
+
+
+class Joiner:
+    """Joins feedback with events, and collects for the next commit what was graded and what was refused."""
+
+    def __init__(
+        self, redis: Redis, streams: Streams, state: AggregatorState, pending: PendingFeedback, *, window_s: float
+    ) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._state = state
+        self.pending = pending
+        self._window_ms = int(window_s * 1000)
+        self._graded: defaultdict[str, set[str]] = defaultdict(set)
+        self._letters: list[DeadLetter] = []
+        self.joined = 0
+        """Gold scores that were joined."""
+
+    async def take(self, entries: Sequence[Entry], position: str) -> None:
+        """Join feedback with events up to a position of the metrics stream, and hold what is about later ones."""
+        held = [one for entry in entries if (one := self._read(entry)) is not None]
+        if not held:
+            return
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for one in held:
+                pipe.get(self._streams.scored(one.feedback.pipeline, one.feedback.interaction_id))
+                pipe.smembers(self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id))
+            replies: list[Any] = await pipe.execute()
+        for one, scored, graded in zip(held, replies[::2], replies[1::2], strict=True):
+            at = None if scored is None else scored.decode()
+            if at is None or order(at) > order(position):
+                self.pending.hold(one)
+                continue
+            event = await self._event(at)
+            if event is None:
+                self._refuse(one, Reason.UNKNOWN_INTERACTION, "its metric event was trimmed: give feedback earlier")
+            else:
+                self._join(one, event, {metric.decode() for metric in graded})
+
+    def applied(self, event: MetricEvent) -> None:
+        """Join the feedback that waited for an event which has just been applied."""
+        for one in self.pending.take(event):
+            self._join(one, event, set())
+
+    def expire(self, now_ms: int) -> None:
+        """Give up on feedback whose interaction was not scored within the window."""
+        for one in self.pending.expired(now_ms - self._window_ms):
+            feedback = one.feedback
+            self._refuse(
+                one,
+                Reason.UNKNOWN_INTERACTION,
+                f"no interaction {feedback.interaction_id} of pipeline {feedback.pipeline} was scored within the "
+                "feedback window: correct the id or the pipeline, then retry it",
+            )
+
+    def take_changes(self) -> tuple[list[tuple[str, str]], list[DeadLetter]]:
+        """Return what was graded, as pairs of key and metric, and what was refused, since the last call."""
+        graded = [(key, metric) for key, metrics in self._graded.items() for metric in sorted(metrics)]
+        letters = self._letters
+        self._graded, self._letters = defaultdict(set), []
+        return graded, letters
+
+    def _read(self, entry: Entry) -> Held | None:
+        try:
+            return Held(entry.entry_id, Feedback.decode(payload_of(entry.fields, "feedback")))
+        except InvalidEntryError as error:
+            self._letter(entry.entry_id, raw_of(entry.fields), error.reason, error.detail)
+            return None
+
+    async def _event(self, entry_id: str) -> MetricEvent | None:
+        found = await read_range(self._redis, self._streams.metrics, first=entry_id, last=entry_id, count=1)
+        return MetricEvent.decode(found[0].fields[DATA_FIELD]) if found else None
+
+    def _join(self, one: Held, event: MetricEvent, graded: set[str]) -> None:
+        key = self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id)
+        verdict = judge_feedback(one.feedback, event, graded | self._graded.get(key, set()))
+        if verdict.accepted:
+            try:
+                self._state.apply_gold(event, verdict.accepted)
+            except InvalidEntryError as error:
+                self._refuse(one, error.reason, error.detail)
+                return
+            self._graded[key] |= set(verdict.accepted)
+            self.joined += len(verdict.accepted)
+        if verdict.reason is not None:
+            rest = one.feedback.model_copy(update={"gold_scores": verdict.rejected})
+            self._refuse(Held(one.entry_id, rest), verdict.reason, verdict.detail)
+
+    def _refuse(self, one: Held, reason: Reason, detail: str) -> None:
+        self._letter(one.entry_id, one.feedback.encode(), reason, detail)
+
+    def _letter(self, entry_id: str, payload: bytes, reason: Reason, detail: str) -> None:
+        text, encoding = DeadLetter.encode_payload(payload)
+        self._letters.append(
+            DeadLetter(
+                stream=self._streams.feedback,
+                entry_id=entry_id,
+                reason=reason,
+                detail=detail,
+                payload=text,
+                payload_encoding=encoding,
+                failed_at=utc_now(),
+                component="aggregator",
+            )
+        )
+        log.warning("feedback refused", entry_id=entry_id, reason=reason, detail=detail)

@@ -1,0 +1,31 @@
+"""Gold scores that come later than the interaction: from people, or from a judge they trust."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from .base import Metadata, Name, UtcTime, VersionedModel
+from .gold import GoldScores, check_gold_scores
+from .times import utc_now
+
+
+class Feedback(VersionedModel):
+    """True scores of the response of one interaction, by its id."""
+
+    pipeline: Name
+    """The interaction's pipeline."""
+    interaction_id: Name
+    """The interaction's id."""
+    gold_scores: GoldScores = Field(min_length=1)
+    """True scores by metric (`trace.adherence`); of each metric the first gold score counts."""
+    given_at: UtcTime = Field(default_factory=utc_now)
+    """When they were given, with a time zone."""
+    annotator: Name | None = None
+    """Who gave them."""
+    metadata: Metadata = Field(default_factory=dict)
+    """Anything else; kept, never interpreted."""
+
+    @model_validator(mode="after")
+    def _scores_are_in_range(self) -> Self:
+        check_gold_scores(self.gold_scores)
+        return self

@@ -1,0 +1,26 @@
+"""Gold scores: what interactions and feedback share."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from .limits import GOLD_SCORES_MAX
+from .metrics import METRICS, MetricName
+
+GoldScores = Annotated[dict[MetricName, float], Field(max_length=GOLD_SCORES_MAX)]
+"""True scores by qualified metric name."""
+
+
+def check_gold_scores(scores: Mapping[str, float]) -> None:
+    """Check that each score is in the range of its metric, where that is known.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for name, score in scores.items():
+        definition = METRICS.get(name)
+        if definition is not None and not definition.lower <= score <= definition.upper:
+            raise ValueError(
+                f"gold_scores.{name} is {score}; the metric's range is {definition.lower:g} to {definition.upper:g}"
+            )
