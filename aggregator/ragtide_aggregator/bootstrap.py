@@ -53,7 +53,8 @@ def measured(
     """Return a statistic of all n items with its percentile interval over samples.
 
     The interval is None where the statistic is undefined (NaN) in more than a tenth of the samples, as when one of two
-    classes is rare. Assumes: items, or clusters, are independent. Source: Efron and Tibshirani (1993), chapter 13.
+    classes is rare, and where all samples give the same. Assumes: items, or clusters, are independent. Source: Efron
+    and Tibshirani (1993), chapter 13.
 
     Args:
         statistic: of the items with these indexes; NaN where it is undefined.
@@ -66,7 +67,8 @@ def measured(
         return Measured(None)
     drawn = np.array([statistic(sample) for sample in samples])
     drawn = drawn[~np.isnan(drawn)]
-    if len(drawn) < DEFINED_SHARE * len(samples):
+    # A statistic that is the same in all samples, such as an AUROC of 1, says nothing of how much it could move.
+    if len(drawn) < DEFINED_SHARE * len(samples) or not np.ptp(drawn):
         return Measured(float(value))
     tail = (1 - confidence) / 2
     lower, upper = np.quantile(drawn, [tail, 1 - tail])

@@ -84,7 +84,7 @@ class Step:
     rows: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
     graded: Sequence[tuple[str, str]] = ()
-    """Key of an interaction's set of graded metrics, and a metric that feedback graded."""
+    """Key of an interaction's set of graded metrics, and a metric with the entry that graded it."""
     estimates: Sequence[Estimate] = ()
     alerts: Sequence[Alert] = ()
     dead_letters: Sequence[DeadLetter] = ()

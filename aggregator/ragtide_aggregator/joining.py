@@ -28,7 +28,7 @@ class Joiner:
         self._state = state
         self.pending = pending
         self._window_ms = int(window_s * 1000)
-        self._graded: defaultdict[str, set[str]] = defaultdict(set)
+        self._graded: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self._letters: list[DeadLetter] = []
         self.joined = 0
         """Gold scores that were joined."""
@@ -52,7 +52,9 @@ class Joiner:
             if event is None:
                 self._refuse(one, Reason.UNKNOWN_INTERACTION, "its metric event was trimmed: give feedback earlier")
             else:
-                self._join(one, event, {metric.decode() for metric in graded})
+                # By other entries: the state may have been thrown away to count the streams again from their start.
+                pairs = (member.decode().split(" ") for member in graded)
+                self._join(one, event, {metric for metric, entry_id in pairs if entry_id != one.entry_id})
 
     def applied(self, event: MetricEvent) -> None:
         """Join the feedback that waited for an event which has just been applied."""
@@ -71,10 +73,13 @@ class Joiner:
             )
 
     def take_changes(self) -> tuple[list[tuple[str, str]], list[DeadLetter]]:
-        """Return what was graded, as pairs of key and metric, and what was refused, since the last call."""
-        graded = [(key, metric) for key, metrics in self._graded.items() for metric in sorted(metrics)]
+        """Return what was graded and what was refused since the last call.
+
+        What was graded are pairs of a key and of the metric with the entry that graded it.
+        """
+        graded = [(key, f"{metric} {at}") for key, metrics in self._graded.items() for metric, at in metrics.items()]
         letters = self._letters
-        self._graded, self._letters = defaultdict(set), []
+        self._graded, self._letters = defaultdict(dict), []
         return graded, letters
 
     def _read(self, entry: Entry) -> Held | None:
@@ -90,14 +95,14 @@ class Joiner:
 
     def _join(self, one: Held, event: MetricEvent, graded: set[str]) -> None:
         key = self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id)
-        verdict = judge_feedback(one.feedback, event, graded | self._graded.get(key, set()))
+        verdict = judge_feedback(one.feedback, event, graded | set(self._graded.get(key, {})))
         if verdict.accepted:
             try:
                 self._state.apply_gold(event, verdict.accepted)
             except InvalidEntryError as error:
                 self._refuse(one, error.reason, error.detail)
                 return
-            self._graded[key] |= set(verdict.accepted)
+            self._graded[key] |= dict.fromkeys(verdict.accepted, one.entry_id)
             self.joined += len(verdict.accepted)
         if verdict.reason is not None:
             rest = one.feedback.model_copy(update={"gold_scores": verdict.rejected})

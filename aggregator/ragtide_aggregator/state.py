@@ -16,6 +16,7 @@ from ragtide_schemas import (
     to_milliseconds,
     value_range,
 )
+from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
 from .drift import DetectorTable
 from .keys import EstimateKey, segment_values
@@ -145,7 +146,20 @@ class AggregatorState:
             if alarm is None:
                 watch.observed(value, event.interaction_id)
             else:
-                self._alerts.append(watch.alarmed(alarm, value, event, int(self.moments.n[row])))
+                alert = watch.alarmed(alarm, value, event, int(self.moments.n[row]))
+                if alert.status == "firing":
+                    alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows[row].key)})
+                self._alerts.append(alert)
+
+    def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
+        """Return what the recent scores of a scope suggest; the mean since the first would lag behind the alert."""
+        recent = {}
+        for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
+            row = self._index.get(key._replace(metric=metric))
+            if row is not None and self.moments.n[row]:
+                lowest, highest = value_range(metric)
+                recent[metric] = Score(lowest + (highest - lowest) * float(self.moments.recent[row]))
+        return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
     def _touch(self, row: int, event: MetricEvent, time_ms: int) -> None:
         record = self.rows[row]

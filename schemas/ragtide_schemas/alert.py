@@ -142,6 +142,8 @@ class Alert(VersionedModel):
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
     """Interactions since the change that moved the mean most, the worst first."""
+    diagnosis: tuple[str, ...] = ()
+    """What the pattern of all recent scores of the scope suggests, in sentences with evidence and advice."""
     message: str
     """The alert in one or two plain sentences."""
 

@@ -75,7 +75,7 @@ class Streams:
         return self._key(f"scored:{interaction_digest(pipeline, interaction_id)}")
 
     def graded(self, pipeline: str, interaction_id: str) -> str:
-        """Set: the metrics of an interaction that feedback has graded, kept for the feedback window."""
+        """Set: metrics of an interaction and the feedback entry that graded each, kept for the feedback window."""
         return self._key(f"graded:{interaction_digest(pipeline, interaction_id)}")
 
 

@@ -11,6 +11,7 @@ from ragtide_aggregator.agreement import (
     accuracy,
     agreement,
     auroc,
+    average_ranks,
     bias,
     f1,
     family_agreement,
@@ -32,6 +33,7 @@ def test_the_statistics_are_those_of_scipy_and_of_their_definitions(pair: tuple[
     predicted, reference = pair
     high, said = reference >= 0.5, predicted >= 0.5
     if np.ptp(predicted) and np.ptp(reference):
+        assert average_ranks(predicted).tolist() == stats.rankdata(predicted).tolist()
         assert spearman(predicted, reference) == pytest.approx(stats.spearmanr(predicted, reference).statistic)
     else:
         assert np.isnan(spearman(predicted, reference))
@@ -81,6 +83,9 @@ def test_an_interval_is_left_out_where_one_class_is_missing_from_many_samples() 
     found = agreement(np.linspace(0, 1, 30), reference)
     assert found.auroc.value == 1.0
     assert found.auroc.lower is None
+    perfect = agreement(np.linspace(0, 1, 30), np.linspace(0, 1, 30))
+    assert perfect.auroc == Measured(1.0)
+    assert perfect.rmse == Measured(0.0)
     assert found.rmse.lower is not None
 
 

@@ -166,6 +166,23 @@ async def test_feedback_for_an_interaction_nobody_scored_is_given_up_after_the_w
     assert len([name for name in await async_redis.hkeys(STREAMS.checkpoint) if name.startswith(b"pending:")]) == 1
 
 
+async def test_counting_again_from_the_start_counts_the_same_gold_scores(async_redis: Any) -> None:
+    for number in range(5):
+        await add_event(async_redis, scored(number, 0.5))
+        await add_feedback(async_redis, gold(number, 1.0))
+    await add_feedback(async_redis, gold(0, 0.0))
+    found = []
+    for _ in range(2):
+        async with running(async_redis):
+            await caught_up(async_redis)
+        found.append(await rmse(async_redis))
+        await async_redis.delete(STREAMS.checkpoint)
+    assert found[0] is not None
+    assert found[0].n == 5
+    assert found[1] is not None
+    assert (found[1].n, found[1].estimate) == (found[0].n, found[0].estimate)
+
+
 async def test_gold_scores_are_compared_with_the_judge_too(async_redis: Any) -> None:
     judged = JudgedScores(
         labeler="judge", labeler_version="m", profile="ragbench", scores={ADHERENCE: 1.0}, uniform=True
@@ -289,5 +306,5 @@ def test_a_joiner_needs_no_redis_for_what_was_held() -> None:
     joiner.applied(scored(1))
     assert joiner.joined == 1
     graded, refused = joiner.take_changes()
-    assert graded == [(STREAMS.graded("shop", "i-1"), ADHERENCE)]
+    assert graded == [(STREAMS.graded("shop", "i-1"), f"{ADHERENCE} 1-0")]
     assert refused == []

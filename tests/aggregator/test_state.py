@@ -267,3 +267,15 @@ def test_an_event_whose_judged_scores_are_out_of_range_adds_nothing() -> None:
     with pytest.raises(InvalidEntryError, match=r"trace\.adherence is 1\.5"):
         state.apply(bad)
     assert len(state) == 0
+
+
+def test_an_alert_carries_the_diagnosis_of_the_recent_scores_of_its_scope() -> None:
+    def both(number: int, adherence_score: float, relevance: float) -> MetricEvent:
+        return event(number, {"trace.adherence": adherence_score, "trace.context_relevance": relevance})
+
+    events = [both(n, value, 0.6) for n, value in enumerate(beta(0.85, 200, 1))]
+    events += [both(200 + n, value, 0.6) for n, value in enumerate(beta(0.3, 100, 2))]
+    (alert,) = run((THRESHOLD,), events)
+    assert len(alert.diagnosis) == 1
+    assert alert.diagnosis[0].startswith("The documents are relevant, and the answers go beyond them")
+    assert "adherence 0." in alert.diagnosis[0]

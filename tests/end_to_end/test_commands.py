@@ -171,7 +171,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(redis: Any, redis_url: str, tm
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("publish", "nowhere.jsonl"), "give the path of a JSON Lines file"),
+        (("publish", "nowhere.jsonl"), "give the path of a file of interactions"),
         (("estimates", "--strategy", "bayes"), "running, normal, wilson, hoeffding"),
         (("dead-letters", "retry"), "give ids"),
         (("--prefix", "no spaces", "estimates"), "prefix"),

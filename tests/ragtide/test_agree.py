@@ -60,7 +60,7 @@ def test_gold_scores_may_be_in_another_file_and_what_does_not_match_is_counted(s
     apart = json.loads(run("agree", scores, "--gold", ROWS, "--json").stdout)
     assert apart["metrics"] == inline["metrics"]
     gold = tmp_path / "gold.jsonl"
-    some = [{name: line[name] for name in ("interaction_id", "pipeline", "gold_scores")} for line in lines(scores)[:30]]
+    some = [{name: line[name] for name in ("interaction_id", "gold_scores")} for line in lines(scores)[:30]]
     other = {"interaction_id": "x", "pipeline": "ragbench", "gold_scores": {"trace.adherence": 1}}
     gold.write_text("\n".join(map(json.dumps, [*some, other])))
     found = json.loads(run("agree", scores, "--gold", gold, "--json").stdout)
@@ -125,5 +125,7 @@ def test_what_cannot_be_compared_is_said_in_one_sentence(content: str, said: str
 def test_options_that_do_not_fit_together_are_refused(scores: Path) -> None:
     run("agree", scores, "--gold", ROWS, "--against", scores, exit_code=2)
     run("agree", scores, "--by-question", exit_code=2)
+    unknown = CliRunner().invoke(cli, ["agree", str(scores), "--metric", "trace.other"])
+    assert "has no trace.other: it has trace.adherence" in str(unknown.exception)
     result = CliRunner().invoke(cli, ["agree", str(scores), "--plot", "x.doc"])
     assert "svg, png or pdf" in str(result.exception)

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from rich.table import Table
 from rich.text import Text
 
+from ragtide.offline.summary import diagnoses
 from ragtide.version import __version__
 from ragtide_aggregator.estimates import STRATEGIES
 from ragtide_consumers.subscriber import AlertSubscriber
@@ -184,6 +185,8 @@ def estimates(
         print_json([estimate.model_dump(mode="json") for estimate in found])
     elif found:
         out.print(estimates_table(found, out.width))
+        for where, diagnosis in diagnoses(found):
+            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
     else:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
 

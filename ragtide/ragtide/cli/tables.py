@@ -154,7 +154,8 @@ def alert_panel(alert: Alert) -> Panel:
     title = f"[bold]{state}[/bold] {escape(alert.rule)} · {escape(alert.pipeline)}"
     if alert.segment:
         title += f" · {escape(alert.segment)}"
-    return Panel(Text(alert.message), title=title, title_align="left", border_style=style)
+    text = Text("\n".join([alert.message, *alert.diagnosis]))
+    return Panel(text, title=title, title_align="left", border_style=style)
 
 
 def alerts_view(alerts: Sequence[Alert]) -> RenderableType:

@@ -1,7 +1,7 @@
 """Predictions and references out of files, joined by interaction."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,10 +96,15 @@ def read_gold(path: Path) -> Reference:
     """
     scores: dict[Key, Mapping[str, float]] = {}
     clusters: dict[Key, str] = {}
-    for row in read_rows(path, FileOptions(pipeline="")):
-        if row.interaction is not None and row.interaction.gold_scores:
+    problems: list[str] = []
+    for row in read_rows(path, FileOptions()):
+        if row.interaction is None:
+            problems.append(f"{path}:{row.line}: {row.problem}")
+        elif row.interaction.gold_scores:
             key = row.interaction.pipeline, row.interaction.interaction_id
             scores[key], clusters[key] = row.interaction.gold_scores, row.interaction.question
+    if scores and problems:
+        raise UnusablePredictionsError(f"{problems[0]} ({len(problems)} such rows); mend or remove them")
     if not scores:
         for number, line in _lines(path):
             if line.get("gold_scores"):
@@ -113,7 +118,7 @@ def compare(
     predictions: Predictions,
     reference: Reference,
     *,
-    metrics: Iterable[str] = (),
+    metrics: Sequence[str] = (),
     threshold: float = 0.5,
     confidence: float = 0.95,
     clustered: bool = False,
@@ -124,6 +129,7 @@ def compare(
     Raises:
         UnusablePredictionsError: they have no interaction or no metric in common.
     """
+    reference = _with_pipelines(reference, predictions)
     keys = [key for key in predictions.scores if key in reference.scores]
     counts: Counter[str] = Counter(
         matched=len(keys),
@@ -131,7 +137,13 @@ def compare(
         without_prediction=len(reference.scores) - len(keys),
     )
     known = {metric for key in keys for metric in reference.scores[key]}
-    wanted = [metric for metric in (metrics or sorted(known)) if metric in known]
+    wanted = list(metrics) or sorted(known)
+    unknown = [metric for metric in metrics if metric not in known]
+    if unknown:
+        raise UnusablePredictionsError(
+            f"{reference.name} has no {', '.join(unknown)}: it has {', '.join(sorted(known)) or 'none'}"
+        )
+    clusters = np.array([reference.clusters.get(key, key[1]) for key in keys]) if clustered else None
     found: dict[str, Agreement] = {}
     pairs: dict[str, tuple[Floats, Floats]] = {}
     errors: dict[str, dict[str, Floats]] = {}
@@ -140,7 +152,6 @@ def compare(
         predicted, true = _column(predictions.scores, keys, metric), _column(reference.scores, keys, metric)
         there = ~np.isnan(predicted) & ~np.isnan(true)
         counts[f"absent {metric}"] = int((~np.isnan(true) & ~there).sum())
-        clusters = np.array([reference.clusters.get(key, key[1]) for key in keys]) if clustered else None
         pairs[metric] = predicted[there], true[there]
         found[metric] = agreement(
             *pairs[metric],
@@ -157,8 +168,30 @@ def compare(
             f"{predictions.name} and {reference.name} have no scores in common: they must name the same "
             "interaction_id, pipeline and metric"
         )
-    families = {family: family_agreement(of, confidence=confidence, seed=seed) for family, of in errors.items()}
+    families = {
+        family: family_agreement(of, confidence=confidence, clusters=clusters, seed=seed)
+        for family, of in errors.items()
+    }
     return Compared(predictions, reference.name, found, families, pairs, counts)
+
+
+def _with_pipelines(reference: Reference, predictions: Predictions) -> Reference:
+    """Return a reference whose lines without a pipeline have that of the one prediction with their id."""
+    if all(pipeline for pipeline, _ in reference.scores):
+        return reference
+    by_id: dict[str, list[Key]] = {}
+    for key in predictions.scores:
+        by_id.setdefault(key[1], []).append(key)
+
+    def whole(key: Key) -> Key:
+        candidates = by_id.get(key[1], [])
+        return candidates[0] if not key[0] and len(candidates) == 1 else key
+
+    return Reference(
+        reference.name,
+        {whole(key): scores for key, scores in reference.scores.items()},
+        {whole(key): cluster for key, cluster in reference.clusters.items()},
+    )
 
 
 def _column(scores: Mapping[Key, Mapping[str, float]], keys: list[Key], metric: str) -> Floats:

@@ -31,20 +31,21 @@ def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float
         except InvalidEntryError as error:
             problems.append(f"{event.interaction_id}: {error.detail}")
     found = estimates(state, strategy=strategy, confidence=confidence)
-    return Summary(found, _diagnoses(found), problems)
+    return Summary(found, diagnoses(found), problems)
 
 
-def _diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
-    scopes = dict.fromkeys((e.pipeline, e.run, e.labeler, e.labeler_version, e.profile) for e in found)
-    diagnoses = []
-    for scope in scopes:
-        scores = {
-            e.metric: Score(e.estimate, e.lower, e.upper, e.n)
-            for e in found
-            if (e.pipeline, e.run, e.labeler, e.labeler_version, e.profile) == scope and e.estimate is not None
-        }
-        diagnoses += [(scope[0], diagnosis) for diagnosis in diagnose(scores)]
-    return diagnoses
+def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
+    """Return what the means of each scope suggest, with the scope's name."""
+    scopes: dict[tuple[object, ...], dict[str, Score]] = {}
+    for e in found:
+        if e.estimate is not None:
+            scope = (e.pipeline, e.run, e.segment, e.labeler, e.labeler_version, e.profile)
+            scopes.setdefault(scope, {})[e.metric] = Score(e.estimate, e.lower, e.upper, e.n)
+    return [
+        (" · ".join(str(part) for part in scope[:3] if part is not None), diagnosis)
+        for scope, scores in scopes.items()
+        for diagnosis in diagnose(scores)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

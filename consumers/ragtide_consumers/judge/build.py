@@ -1,0 +1,53 @@
+"""The judge and the cascade that settings mean, built with cache, spend limit and fallback."""
+
+from functools import partial
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings import Settings
+
+from ..cascade import CascadeLabeler
+from ..labeler import Labeler
+from ..local.labeler import LocalLabeler
+from ..metrics.ragchecker import PROFILES as CLAIM_PROFILES
+from ..metrics.trace import PROFILES as TRACE_PROFILES
+from .cache import Cache, MemoryCache, NoCache, RedisCache
+from .client import JudgeClient
+from .labeler import JudgeLabeler, metrics_of
+from .spend import MemorySpend, NoSpendLimit, RedisSpend, Spend
+
+
+def judge_of(settings: Settings, redis: Redis | None, *, patient: bool) -> tuple[Labeler, JudgeClient]:
+    """Return the labeler `judge` or `cascade`, and the client to close in the end.
+
+    Raises:
+        ConfigurationError: the model or the key is missing, or a profile is unknown.
+    """
+    for name, profile, known in (
+        ("profile", settings.profile, TRACE_PROFILES),
+        ("claim_profile", settings.claim_profile, CLAIM_PROFILES),
+    ):
+        if profile not in known:
+            raise ConfigurationError(f"{name} is {profile!r}, which is unknown: use one of {', '.join(known)}")
+    client = _client(settings, redis)
+    build = partial(JudgeLabeler, client, profile=settings.profile, claim_profile=settings.claim_profile)
+    if settings.labeler == "judge":
+        fallback = LocalLabeler() if settings.judge.over_budget == "local" else None
+        return build(fallback=fallback, patient=patient), client
+    # In a cascade the local labeler has scored already: over budget, the judge is waited for or skipped.
+    judge = build(patient=patient and settings.cascade.when_unavailable == "wait")
+    metrics = tuple(metric for family in dict.fromkeys(settings.judge.families) for metric in metrics_of(family))
+    return CascadeLabeler(LocalLabeler(), judge, settings.cascade, judge_metrics=metrics), client
+
+
+def _client(settings: Settings, redis: Redis | None) -> JudgeClient:
+    judge = settings.judge
+    limited = judge.spend_per_hour_usd is not None or judge.spend_per_day_usd is not None
+    cache: Cache = NoCache()
+    spend: Spend = NoSpendLimit()
+    if judge.cache_ttl_s > 0:
+        cache = MemoryCache() if redis is None else RedisCache(redis, settings.prefix, judge.cache_ttl_s)
+    if limited:
+        spend = MemorySpend(judge) if redis is None else RedisSpend(redis, settings.prefix, judge)
+    return JudgeClient(judge, cache=cache, spend=spend)
