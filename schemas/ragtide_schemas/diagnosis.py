@@ -91,8 +91,15 @@ PATTERNS: Final = (
         "restrict the prompt to the documents, lower the temperature, or try a model that keeps to its context",
     ),
     Pattern(
+        "detached_answers",
+        {"trace.context_utilization": "poor", "trace.adherence": "poor"},
+        "The answers have nothing to do with the documents",
+        "look whether question, documents and answer belong together, and whether the generator gets the documents",
+    ),
+    # A labeler that takes the answer as a hint for relevance would find it poor for a detached answer too.
+    Pattern(
         "irrelevant_context",
-        {"trace.context_relevance": "poor"},
+        {"trace.context_relevance": "poor", "trace.adherence": "good"},
         "Most of what is retrieved has nothing to do with the question",
         "return fewer or smaller chunks, rerank them, or look at how questions are turned into queries",
     ),

@@ -9,6 +9,7 @@ CASES = {
     "context_ignored": {"trace.context_relevance": 0.6, "trace.context_utilization": 0.05},
     "too_conservative": {"trace.completeness": 0.2, "trace.adherence": 0.95},
     "unsupported_answers": {"trace.context_relevance": 0.5, "trace.adherence": 0.4},
+    "detached_answers": {"trace.context_utilization": 0.05, "trace.adherence": 0.3},
     "irrelevant_context": {"trace.context_relevance": 0.05, "trace.adherence": 0.9},
     "pipeline_poor": {
         "trace.context_relevance": 0.1,
