@@ -21,7 +21,7 @@ Model = Callable[[dict[str, Any]], str]
 _DOCUMENT = re.compile(r'^(\d+[a-z]+): (".*")$', re.MULTILINE)
 _RESPONSE = re.compile(r'^([a-z]+): (".*")$', re.MULTILINE)
 _CLAIM = re.compile(r'^([rg]\d+): (".*")$', re.MULTILINE)
-_SOURCE = re.compile(r'^(D\d+|A|R): (".*")$', re.MULTILINE)
+_SOURCE = re.compile(r'^(D\d+(?:\.\d+)?|A|R): (".*")$', re.MULTILINE)
 _TEXT = re.compile(r'^(RESPONSE|REFERENCE): (".*")$', re.MULTILINE)
 
 

@@ -18,7 +18,7 @@ from .client import JudgeClient, Usage
 from .errors import ContextTooLong
 from .prompts import Language, claims_prompt, verdicts_prompt
 from .reading import Reading, ask_until_usable
-from .splitting import parts
+from .splitting import parts, pieces
 from .trace import SMALLEST_BUDGET
 
 MOST_CLAIMS: Final = 200
@@ -79,9 +79,9 @@ async def _verdicts(
     while True:
         try:
             found: Verdicts = {}
-            for number, run in enumerate(parts(documents, budget)):
+            for number, run in enumerate(parts(pieces(documents, budget), budget)):
                 sources = run + (whole if number == 0 else [])
-                found |= await _verdicts_of(client, sources, keyed, language, usage)
+                found = _together(found, await _verdicts_of(client, sources, keyed, language, usage))
         except ContextTooLong:
             budget //= 2
             if budget < SMALLEST_BUDGET:
@@ -89,6 +89,16 @@ async def _verdicts(
             usage.counters["context_split"] += 1
         else:
             return found
+
+
+def _together(known: Verdicts, more: Verdicts) -> Verdicts:
+    """Return verdicts with more, the pieces of a document as the document: it entails what one of them entails."""
+    merged = dict(known)
+    for (claim, source), verdict in more.items():
+        pair = claim, source.partition(".")[0]
+        if merged.get(pair) != "Entailment":
+            merged[pair] = verdict
+    return merged
 
 
 async def _verdicts_of(

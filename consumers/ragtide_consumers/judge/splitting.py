@@ -2,10 +2,30 @@
 
 from collections.abc import Sequence
 
+from ..text.sentences import split_sentences
 from .prices import estimated_tokens
 
 KEY_TOKENS = 5
 """Tokens of a key and its quotes."""
+
+
+def pieces(documents: Sequence[tuple[str, str]], budget: int) -> list[tuple[str, str]]:
+    """Return documents, those over the budget cut between sentences into pieces under keys such as `D0.1`, `D0.2`.
+
+    A single sentence over the budget stays whole.
+
+    >>> pieces([("D0", "Built in 1889. Made of iron."), ("D1", "Short.")], 10)
+    [('D0.1', 'Built in 1889.'), ('D0.2', 'Made of iron.'), ('D1', 'Short.')]
+    """
+    found: list[tuple[str, str]] = []
+    for key, text in documents:
+        if len(text) + 1 + KEY_TOKENS <= budget or estimated_tokens(text) + KEY_TOKENS <= budget:
+            found.append((key, text))
+            continue
+        runs = parts([(key, sentence) for sentence in split_sentences(text)], budget)
+        texts = [" ".join(sentence for _, sentence in run) for run in runs]
+        found += [(f"{key}.{number}", piece) for number, piece in enumerate(texts, start=1)]
+    return found
 
 
 def parts(texts: Sequence[tuple[str, str]], budget: int) -> list[list[tuple[str, str]]]:

@@ -57,6 +57,18 @@ async def test_ragchecker_takes_two_calls_however_many_claims_and_chunks(server:
     assert len(server.requests) == 4
 
 
+async def test_a_document_longer_than_a_call_takes_is_checked_in_pieces(server: JudgeServer) -> None:
+    filler = "Nothing of interest stands in this sentence at all. " * 40
+    long = with_documents(f"{filler} The tower was built in 1889. {filler}", "Penguins admire it.")
+    async with judge(server, families=("ragchecker",), context_tokens=300) as labeler:
+        labeling = await labeler.label(long)
+    assert len(server.requests) > 3
+    (labels,) = labeling.labels
+    assert isinstance(labels, ClaimLabels)
+    assert labels.retrieved2response == (("Entailment", "Neutral"), ("Neutral", "Entailment"))
+    assert labels.retrieved2answer == (("Entailment", "Neutral"),)
+
+
 async def test_without_a_reference_answer_only_what_needs_none_is_scored(server: JudgeServer) -> None:
     async with judge(server, families=("ragchecker",)) as labeler:
         labeling = await labeler.label(TOWER.model_copy(update={"reference_answer": None}))
