@@ -107,6 +107,8 @@ def _script(words: list[str]) -> str:
     """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without any."""
     if not words:
         return "none"
+    if all(map(str.isascii, words)):
+        return "latin"
     latin = cyrillic = other = 0
     for word in words:
         if word.isascii() or word[0] < "ʰ" or "Ḁ" <= word[0] <= "ỿ":
