@@ -22,7 +22,7 @@ interaction = RagInteraction(pipeline="wheel", question="q", documents=["d"], re
 with InteractionProducer(sys.argv[1]) as producer:
     assert producer.publish(interaction).added
     assert not producer.publish(interaction).added
-heavy = {"numpy", "scipy", "faststream", "typer", "rich", "structlog"} & set(sys.modules)
+heavy = {"numpy", "openai", "scipy", "faststream", "typer", "rich", "structlog"} & set(sys.modules)
 assert not heavy, f"a core install imported {heavy}"
 try:
     from ragtide import trace_metrics
@@ -56,6 +56,7 @@ def main() -> None:
         (wheel,) = work.glob("ragtide-*.whl")
         full = environment(work / "full", f"{wheel}[service,embedded]")
         demo = run(full / "ragtide", "demo", "--fast", "--json", cwd=work)
+        run(full / "python", "-c", FULL_CHECK, cwd=work)
         core = environment(work / "core", str(wheel))
         server = [full / "python", "-c", SERVER]
         with subprocess.Popen(
@@ -72,6 +73,11 @@ def main() -> None:
             f"wheel: {wheel.name} publishes alone; with its extras the demo ends in {demo.stdout[:60]}...\n"
         )
 
+
+FULL_CHECK = """
+from ragtide_consumers.judge.prompts import VERSIONS, rules
+assert all(len(rules(name, language)) > 500 for name in VERSIONS for language in ("en", "ru"))
+"""
 
 SERVER = """
 import sys, tempfile

@@ -1,5 +1,6 @@
 """What every model on the wire shares: frozen, finite, versioned, strict about unknown fields, readable errors."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -141,6 +142,9 @@ def _json_type(value: object) -> str:
 ERRORS_TOLD = 10
 """Errors of one payload that are told in words."""
 
+_SECRETS = frozenset({"api_key"})
+"""Fields whose value is never shown."""
+
 SHOWN_CHARS = 60
 """Characters of a field's name, and of its value, that are shown."""
 
@@ -182,10 +186,19 @@ def _describe_one(detail: ErrorDetails) -> str:
         return message
     if kind == "missing":
         return f"{field} {_REMEDIES[kind]}"
+    remedy = _REMEDIES.get(kind, message[:1].lower() + message[1:])
+    if _may_hold_a_secret(detail):
+        return f"{field} {remedy}"
     shown = _shortened(repr(detail["input"]))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
         return f"schema_version {shown} is not known here (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older one"
-    return f"{field} {_REMEDIES.get(kind, message[:1].lower() + message[1:])} (got {shown})"
+    return f"{field} {remedy} (got {shown})"
+
+
+def _may_hold_a_secret(detail: ErrorDetails) -> bool:
+    """Return whether an error is about a whole object, such as the judge's settings, or about a secret itself."""
+    whole = isinstance(detail["input"], Mapping) or detail["type"] in {"model_type", "dict_type"}
+    return whole or any(str(part) in _SECRETS for part in detail["loc"])
 
 
 def _shortened(text: str) -> str:

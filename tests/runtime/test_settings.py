@@ -80,3 +80,44 @@ def test_a_wrong_variable_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, name
     with pytest.raises(ConfigurationError, match=words) as caught:
         load_settings()
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_SPEND_PER_DAY_USD": "1", "RAGTIDE_JUDGE_API_KEY": "sk-secret"},
+        {"RAGTIDE_JUDGE": '{"api_key": ["sk-secret"]}'},
+        {"RAGTIDE_JUDGE": '"sk-secret"'},
+        {"RAGTIDE_JUDGE": '{"api_key": "sk-secret"'},
+        {"RAGTIDE_JUDGE_API_KEY": "sk-secret", "RAGTIDE_JUDGE_TEMPERATURE": "9"},
+        {"RAGTIDE_JUDGE_API_KEY": "sk-secret", "RAGTIDE_CASCADE_RATE": "9"},
+    ],
+)
+def test_no_mistake_in_the_settings_shows_the_judges_key(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+    assert "sk-secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_the_judges_settings_come_from_the_environment_or_a_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ragtide.toml").write_text(
+        '[judge]\nmodel = "a"\nbase_url = "http://x"\nfamilies = ["ragchecker"]\n[cascade]\nrate = 0.2\n'
+    )
+    monkeypatch.setenv("RAGTIDE_JUDGE_MODEL", "b")
+    monkeypatch.setenv("RAGTIDE_JUDGE_API_KEY", "sk-secret")
+    monkeypatch.setenv("RAGTIDE_CASCADE_SEGMENT_RATES", '{"lang=ru": 0.5}')
+    settings = load_settings()
+    assert (settings.judge.model, settings.judge.base_url, settings.judge.families) == (
+        "b",
+        "http://x",
+        ("ragchecker",),
+    )
+    assert (settings.cascade.rate, settings.cascade.segment_rates) == (0.2, {"lang=ru": 0.5})
+    assert "sk-secret" not in repr(settings) + str(settings) + settings.model_dump_json()
