@@ -107,7 +107,7 @@ COUNTS: Final = (
     _count(
         "fully_supported",
         "response sentences with support and no verdict against it",
-        "Number of fully supported sentences of the response; past 1,000 it says 1,000.",
+        "Number of fully supported sentences of the response; past 100 it says 100.",
     ),
     _count(
         "partially_supported",

@@ -6,8 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from time import monotonic
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -29,6 +27,7 @@ from .errors import ContextTooLong, JudgeMisconfigured, JudgeUnavailable, NoLabe
 from .pacing import AdaptiveLimit, MinuteLimits
 from .prices import MESSAGE_TOKENS, cost, estimated_tokens
 from .prompts import Prompt
+from .replies import read_reply, retry_after_s
 from .spend import Reached, Reservation, Spend
 
 FIRST_WAIT_S: Final = 0.5
@@ -36,9 +35,6 @@ FIRST_WAIT_S: Final = 0.5
 
 LONGEST_WAIT_S: Final = 30.0
 """Seconds between two attempts at most, unless the endpoint asks for more."""
-
-LONGEST_RETRY_AFTER_S: Final = 300.0
-"""Seconds an endpoint may ask us to wait."""
 
 USUAL_ANSWER_TOKENS: Final = 600
 """Tokens of an answer before any was seen, for what a call will probably cost."""
@@ -253,29 +249,12 @@ class JudgeClient:
         return self._read(reply, usage)
 
     def _read(self, reply: object, usage: Usage) -> Answer:
-        """Return the answer in a reply; one without what it should hold is an empty answer."""
-        counted = _part(reply, "usage")
-        prompt_tokens, completion_tokens = _whole(counted, "prompt_tokens"), _whole(counted, "completion_tokens")
-        cached_tokens = min(_whole(_part(counted, "prompt_tokens_details"), "cached_tokens"), prompt_tokens)
-        cost_usd = cost(
-            self._price, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=cached_tokens
-        )
-        usage.prompt_tokens += prompt_tokens
-        usage.completion_tokens += completion_tokens
-        usage.cost_usd += cost_usd
-        self._answer_tokens += 0.05 * (completion_tokens - self._answer_tokens)
-        choices = reply.get("choices") if isinstance(reply, dict) else None
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = _part(choice, "message")
-        return Answer(
-            text=_text(message, "content") or "",
-            finish=_text(choice, "finish_reason") or "stop",
-            refusal=_text(message, "refusal"),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cached_tokens=cached_tokens,
-            cost_usd=cost_usd,
-        )
+        answer = read_reply(reply, self._price)
+        usage.prompt_tokens += answer.prompt_tokens
+        usage.completion_tokens += answer.completion_tokens
+        usage.cost_usd += answer.cost_usd
+        self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
+        return answer
 
     def _judged(
         self, error: Exception, parameters: Mapping[str, Any], latency_s: float
@@ -336,45 +315,3 @@ class JudgeClient:
         if len(self._secret) > 3:
             said = said.replace(self._secret, "***")
         return said[:500]
-
-
-def _part(value: object, name: str) -> Mapping[str, object]:
-    part = value.get(name) if isinstance(value, Mapping) else None
-    return part if isinstance(part, Mapping) else {}
-
-
-def _whole(value: object, name: str) -> int:
-    number = value.get(name) if isinstance(value, Mapping) else None
-    return number if isinstance(number, int) and number > 0 else 0
-
-
-def _text(value: object, name: str) -> str | None:
-    text = value.get(name) if isinstance(value, Mapping) else None
-    return text if isinstance(text, str) else None
-
-
-def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds an endpoint asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
-
-    >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
-    (2.0, None, 0.25)
-    """
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            seconds = _until(value)
-        if seconds >= 0:
-            return min(seconds, LONGEST_RETRY_AFTER_S)
-    return None
-
-
-def _until(date: str) -> float:
-    """Return the seconds until an HTTP date, negative if it is none."""
-    try:
-        return max((parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return -1.0

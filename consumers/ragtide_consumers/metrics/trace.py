@@ -24,7 +24,7 @@ SPECIAL_KEYS: Final = frozenset({"general", "supported_without_sentence", "well_
 SENTENCES: Final = "sentences."
 """Family of the counts of response sentences."""
 
-MOST_COUNTED: Final = 1000
+MOST_COUNTED: Final = 100
 """Sentences past which a count says no more: the end of the metric's range."""
 
 CAPSTONE_FULL_RELEVANCE: Final = 20

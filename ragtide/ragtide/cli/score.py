@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,14 +12,12 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from ragtide.offline.lines import ScoreFile, line_of
 from ragtide.offline.ragchecker_json import write_ragchecker_json
 from ragtide.offline.score import Outcome, ScoringStopped, score_rows
 from ragtide.offline.stored import STORED, stored_labeling
-from ragtide.offline.summary import Summary, compare, summarize
+from ragtide.offline.summary import summarize
 from ragtide_aggregator.estimates import STRATEGIES
 from ragtide_consumers.labeler import Labeler, Labeling
 from ragtide_consumers.labelers import labeler_of
@@ -27,11 +25,11 @@ from ragtide_producers import FORMATS, FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.judge_settings import JudgeSettings
 from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import METRICS, ClaimLabels, Estimate, MetricEvent, RagInteraction, describe
+from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction, describe
 from ragtide_schemas.reference_results import reference_results
 
 from .common import JsonOption, err, given, out, print_json
-from .tables import bar, in_reading_order
+from .score_tables import reference_table, summary_table
 
 AT_ONCE_LOCAL = 1
 """Rows in flight for a labeler that computes; more would only wait for each other."""
@@ -194,49 +192,6 @@ def _export(options: ScoreOptions, scoring: Scoring) -> None:
             "export from one run, with a new --output"
         )
     write_ragchecker_json(options.export, scoring.claims)
-
-
-def summary_table(summary: Summary) -> Table:
-    """Return the estimates of a scored file as a table."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("metric", "mean", "interval", "", "n", "absent"):
-        table.add_column(column, justify="right" if column in {"mean", "n", "absent"} else "left")
-    scope: tuple[object, ...] = ()
-    for estimate in in_reading_order(summary.estimates):
-        here = estimate.pipeline, estimate.run, estimate.labeler, estimate.profile
-        if here != scope:
-            scope = here
-            names = " · ".join(str(part) for part in here if part is not None)
-            table.add_row(Text(names, style="bold"), "", "", "", "", "")
-        table.add_row(*_cells(estimate))
-    return table
-
-
-def _cells(estimate: Estimate) -> Sequence[str | Text]:
-    mean = "" if estimate.estimate is None else f"{estimate.estimate:.3f}"
-    name = estimate.metric if estimate.metric not in METRICS else estimate.metric.rpartition(".")[2]
-    ends = f"{estimate.lower:.3f} to {estimate.upper:.3f}"
-    absent = f"{estimate.n_absent:,}" if estimate.n_absent else ""
-    return name, mean, ends, bar(estimate, 20), f"{estimate.n:,}", absent
-
-
-def reference_table(found: Sequence[Estimate], dataset: str) -> Table:
-    """Return our means beside published ones, a row each, differences in percentage points.
-
-    Raises:
-        ValueError: there are no published results of that data set.
-    """
-    table = Table(title=f"{dataset}: published means, and ours beside them", title_justify="left", box=None)
-    for column in ("metric", "system", "published %", "ours %", "points"):
-        table.add_column(column, justify="left" if column in {"metric", "system"} else "right")
-    published = reference_results(dataset)
-    for metric in published[0].means:
-        for result in published:
-            for one in compare(found, result):
-                if one.metric == metric:
-                    cells = f"{one.theirs_percent:.1f}", f"{one.ours_percent:.1f}", f"{one.points:+.1f}"
-                    table.add_row(metric if result is published[0] else "", result.name, *cells)
-    return table
 
 
 def with_choices(settings: Settings, *, model: str | None, base_url: str | None, families: str | None) -> Settings:
