@@ -5,7 +5,7 @@
 A server in a process of its own answers each call after the latency; the ideal rate is in-flight / latency. Every
 round measures, in turn:
 
-- worker: `run_workers` with the judge labeler, from the stream to the metric events, Redis included;
+- worker: what `ragtide worker` runs with the judge, from the stream to the metric events, Redis included;
 - worker, no latency: the same against a server that answers at once: the processor's ceiling for all of that work;
 - bare client: the `openai` client alone, called in the way we call it, with the same requests and as many in flight.
 
@@ -28,10 +28,9 @@ import openai
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide_consumers.app import run_workers
+from ragtide.cli.roles import work
 from ragtide_consumers.judge.dialect import Dialect
 from ragtide_consumers.judge.prompts import trace_prompt
-from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.text.sentences import cut
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
@@ -79,14 +78,13 @@ async def worker_rate(redis: Any, settings: Settings, rows: list[RagInteraction]
     async with InteractionProducer(settings=settings) as producer:
         await producer.apublish_many(rows)
     stop = asyncio.Event()
-    async with labeler_of(settings, redis) as labeler:
-        running = asyncio.create_task(run_workers(settings, settings.redis_url or "", labeler, stop))
-        await emitted(redis, len(rows) // 4)
-        started, before = time.perf_counter(), await redis.xlen(STREAMS.metrics)
-        await emitted(redis, len(rows))
-        seconds = time.perf_counter() - started
-        stop.set()
-        await running
+    running = asyncio.create_task(work(settings, settings.redis_url or "", stop))
+    await emitted(redis, len(rows) // 4)
+    started, before = time.perf_counter(), await redis.xlen(STREAMS.metrics)
+    await emitted(redis, len(rows))
+    seconds = time.perf_counter() - started
+    stop.set()
+    await running
     return float(len(rows) - before) / seconds
 
 

@@ -15,6 +15,7 @@ from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.plugins import custom_metrics
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Streams
@@ -27,6 +28,7 @@ def state_options(settings: Settings) -> StateOptions:
 
 async def work(settings: Settings, url: str, stop: asyncio.Event) -> None:
     """Label interactions until told to stop."""
+    collect_rarely()
     redis = connect_async(url)
     try:
         async with labeler_of(settings, redis) as labeler:
