@@ -9,7 +9,7 @@ from .labeler import Identity, Judged, Labeler, Labeling
 
 def metric_event(
     interaction: RagInteraction,
-    labeler: Labeler,
+    asked: Identity,
     labeling: Labeling,
     *,
     labeled_at: datetime,
@@ -18,10 +18,18 @@ def metric_event(
 ) -> MetricEvent:
     """Return the event of an interaction.
 
+    Args:
+        interaction: that was labeled.
+        asked: who was asked for the labels; the labeling may say that somebody else gave them.
+        labeling: the scores.
+        labeled_at: when.
+        latency_s: seconds it took.
+        entry_id: stream entry of the interaction, if it came in one.
+
     Raises:
         pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
     """
-    by = labeling.by or identity(labeler)
+    by = labeling.by or asked
     return MetricEvent(
         interaction_id=interaction.interaction_id,
         entry_id=entry_id,

@@ -15,7 +15,7 @@ from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reaso
 
 from .delivery import Delivered, Delivery, Refused, Scored
 from .entries import StreamEntry
-from .event import metric_event
+from .event import identity, metric_event
 from .labeler import Labeler
 from .reclaim import Reclaimer
 
@@ -138,7 +138,7 @@ class LabelWorker:
             labeling = await self._labeler.label(interaction)
             event = metric_event(
                 interaction,
-                self._labeler,
+                identity(self._labeler),
                 labeling,
                 labeled_at=utc_now(),
                 latency_s=perf_counter() - started,

@@ -10,7 +10,7 @@ from tests.judge_server import JudgeServer, Status
 
 from ragtide import Labeling, RagInteraction
 from ragtide_consumers.cascade import Draw, draw, position
-from ragtide_consumers.event import metric_event
+from ragtide_consumers.event import identity, metric_event
 from ragtide_consumers.labelers import labeler_of
 from ragtide_runtime.judge_settings import CascadeSettings
 from ragtide_schemas import MetricEvent, utc_now
@@ -94,7 +94,7 @@ async def event_of(server: JudgeServer, one: RagInteraction, cascade: dict[str, 
     options = settings(server, labeler="cascade", **judge).model_copy(update={"cascade": CascadeSettings(**cascade)})
     async with labeler_of(options, None) as labeler:
         labeling = await labeler.label(one)
-        event = metric_event(one, labeler, labeling, labeled_at=utc_now(), latency_s=0.0)
+        event = metric_event(one, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
     assert MetricEvent.decode(event.encode()) == event
     return event
 

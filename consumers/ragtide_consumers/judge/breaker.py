@@ -1,6 +1,5 @@
 """A circuit breaker: an endpoint that fails again and again is left alone, then tried with one call."""
 
-import asyncio
 from collections.abc import Callable
 from time import monotonic
 
@@ -25,7 +24,6 @@ class Breaker:
         self._in_a_row = 0
         self._open_until: float | None = None
         self._trying = False
-        self._changed = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
@@ -41,22 +39,11 @@ class Breaker:
         self._trying = True
         return True
 
-    async def wait(self) -> None:
-        """Wait until a call may go, and take that permission."""
-        while not self.admits():
-            left = max((self._open_until or 0.0) - self._clock(), 0.01)
-            try:
-                async with asyncio.timeout(None if self._trying else left):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
-
     def succeeded(self) -> None:
         """Take note of an answer."""
         self._in_a_row = 0
         if self._open_until is not None:
             self._open_until, self._trying, self._pause_s = None, False, self._first_pause_s
-            self._announce()
 
     def failed(self, *, at_once: bool = False) -> bool:
         """Take note of a failure and return whether it opened the breaker; `at_once` does not wait for more of them."""
@@ -68,15 +55,8 @@ class Breaker:
         elif not at_once and self._in_a_row < self._failures:
             return False
         self._open_until, self._trying = self._clock() + self._pause_s, False
-        self._announce()
         return True
 
     def abandoned(self) -> None:
         """Take note that the trying call ended without an outcome, as when it is cancelled."""
-        if self._trying:
-            self._trying = False
-            self._announce()
-
-    def _announce(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._trying = False

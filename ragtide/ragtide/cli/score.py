@@ -19,7 +19,8 @@ from ragtide.offline.score import Outcome, ScoringStopped, score_rows
 from ragtide.offline.stored import STORED, stored_labeling
 from ragtide.offline.summary import summarize
 from ragtide_aggregator.estimates import STRATEGIES
-from ragtide_consumers.labeler import Labeler, Labeling
+from ragtide_consumers.event import identity
+from ragtide_consumers.labeler import Identity, Labeling
 from ragtide_consumers.labelers import labeler_of
 from ragtide_producers import FORMATS, FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.judge_settings import JudgeSettings
@@ -58,16 +59,6 @@ class ScoreOptions:
     export: Path | None = None
 
 
-class _Stored:
-    """Stands for the labels in the file."""
-
-    name, version, profile = STORED, "1", "mixed"
-
-    async def label(self, interaction: RagInteraction) -> Labeling:
-        """Raise: it knows rows, not interactions."""
-        raise NotImplementedError(interaction.interaction_id)
-
-
 def run_score(
     settings: Settings, options: ScoreOptions, *, emit: Callable[[dict[str, Any]], None], console: Console
 ) -> Scoring:
@@ -89,12 +80,13 @@ async def _score(
     settings: Settings, options: ScoreOptions, emit: Callable[[dict[str, Any]], None], console: Console
 ) -> Scoring:
     if settings.labeler == STORED:
-        stored = _Stored()
 
         async def label_stored(row: Row) -> Labeling:
             return stored_labeling(row, profile=settings.profile, claim_profile=settings.claim_profile)
 
-        return await _with_labeler(stored, label_stored, options, emit, console, at_once=AT_ONCE_LOCAL)
+        return await _with_labeler(
+            Identity(STORED, "1", ""), label_stored, options, emit, console, at_once=AT_ONCE_LOCAL
+        )
     async with labeler_of(settings, None, patient=False) as labeler:
 
         async def label(row: Row) -> Labeling:
@@ -102,11 +94,11 @@ async def _score(
             return await labeler.label(row.interaction)
 
         at_once = AT_ONCE_LOCAL if settings.labeler == "local" else 4 * settings.judge.max_in_flight
-        return await _with_labeler(labeler, label, options, emit, console, at_once=at_once)
+        return await _with_labeler(identity(labeler), label, options, emit, console, at_once=at_once)
 
 
 async def _with_labeler(
-    labeler: Labeler,
+    asked: Identity,
     label: Callable[[Row], Awaitable[Labeling]],
     options: ScoreOptions,
     emit: Callable[[dict[str, Any]], None],
@@ -116,7 +108,7 @@ async def _with_labeler(
 ) -> Scoring:
     scoring = Scoring()
     total = options.limit if options.limit is not None else count_rows(options.path, options.file)
-    who = None if labeler.name in {STORED, "cascade"} else f"{labeler.name} {labeler.version}"
+    who = None if asked.name in {STORED, "cascade"} else f"{asked.name} {asked.version}"
     output = ScoreFile(options.output, labeler=who) if options.output is not None else None
     done = {} if output is None else output.done
     columns = (
@@ -131,7 +123,7 @@ async def _with_labeler(
         task = progress.add_task("scoring", total=total, rate="", money="")
         rows = _new_rows(read_rows(options.path, options.file), done, options.limit, scoring)
         try:
-            async for outcome in score_rows(rows, label, labeler, at_once=at_once):
+            async for outcome in score_rows(rows, label, asked, at_once=at_once):
                 _take(outcome, options, scoring, console)
                 if outcome.event is not None:
                     line = line_of(outcome.event, outcome.labeling if options.labels else None)

@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtide_consumers.event import metric_event
 from ragtide_consumers.judge.errors import JudgeMisconfigured, JudgeUnavailable, OverBudget
-from ragtide_consumers.labeler import Labeler, Labeling
+from ragtide_consumers.labeler import Identity, Labeling
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.tasks import end
@@ -36,7 +36,7 @@ class Outcome:
     problem: str | None = None
 
 
-async def score_rows(rows: Iterable[Row], label: Label, labeler: Labeler, *, at_once: int) -> AsyncIterator[Outcome]:
+async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_once: int) -> AsyncIterator[Outcome]:
     """Yield the outcome of every row, in order.
 
     A row that cannot be labeled has a problem and stops nothing; a judge that refuses its key, or money that has run
@@ -45,7 +45,7 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: Labeler, *, at_
     Args:
         rows: as read; rows with problems are passed on.
         label: labels one row.
-        labeler: who that is, for the event.
+        asked: who that is, for the event.
         at_once: rows in flight.
 
     Raises:
@@ -57,7 +57,7 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: Labeler, *, at_
     try:
         while True:
             while len(waiting) < at_once and (row := next(iterator, None)) is not None:
-                waiting.append(asyncio.create_task(_score(row, label, labeler)))
+                waiting.append(asyncio.create_task(_score(row, label, asked)))
             if not waiting:
                 return
             outcome = await waiting[0]
@@ -74,14 +74,14 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: Labeler, *, at_
             await end(task)
 
 
-async def _score(row: Row, label: Label, labeler: Labeler) -> Outcome:
+async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
     interaction = row.interaction
     if interaction is None:
         return Outcome(row, problem=row.problem)
     started = perf_counter()
     try:
         labeling = await label(row)
-        event = _event(interaction, labeler, labeling, perf_counter() - started)
+        event = _event(interaction, asked, labeling, perf_counter() - started)
     except (JudgeMisconfigured, OverBudget) as error:
         raise ScoringStopped(f"{error}; run the same command again to go on where it stopped") from None
     except JudgeUnavailable as error:
@@ -91,5 +91,5 @@ async def _score(row: Row, label: Label, labeler: Labeler) -> Outcome:
     return Outcome(row, event, labeling)
 
 
-def _event(interaction: RagInteraction, labeler: Labeler, labeling: Labeling, latency_s: float) -> MetricEvent:
-    return metric_event(interaction, labeler, labeling, labeled_at=utc_now(), latency_s=latency_s)
+def _event(interaction: RagInteraction, asked: Identity, labeling: Labeling, latency_s: float) -> MetricEvent:
+    return metric_event(interaction, asked, labeling, labeled_at=utc_now(), latency_s=latency_s)
