@@ -9,11 +9,11 @@ import numpy as np
 
 from ragtide_schemas import METRICS, Estimate, from_milliseconds, value_range
 
-from .intervals import interval
 from .keys import EstimateKey
-from .rmse import aggregated_rmse, consistency_score
-from .running import running_interval
 from .state import GOLD, SQUARED_ERROR, AggregatorState
+from .statistics.intervals import interval
+from .statistics.rmse import aggregated_rmse, consistency_score
+from .statistics.running import running_interval
 
 RMSE: Final = "rmse."
 """Family of the errors against gold: `rmse.trace.adherence` of one metric, `rmse.trace` aggregated over its family."""

@@ -18,9 +18,9 @@ from ragtide_schemas import (
 )
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
-from .drift import DetectorTable
 from .keys import EstimateKey, segment_values
-from .moments import MomentTable
+from .statistics.drift import DetectorTable
+from .statistics.moments import MomentTable
 from .watch import Watch, matches
 
 SQUARED_ERROR: Final = "squared_error."

@@ -18,10 +18,10 @@ from ragtide_schemas import (
     value_range,
 )
 
-from .drift import Alarm, DetectorTable
-from .intervals import interval
 from .keys import EstimateKey
-from .running import FIRST_GUESS, running_interval
+from .statistics.drift import Alarm, DetectorTable
+from .statistics.intervals import interval
+from .statistics.running import FIRST_GUESS, running_interval
 
 BASELINE_CONFIDENCE: Final = 0.95
 """Confidence of the interval whose lenient end is a learned baseline."""

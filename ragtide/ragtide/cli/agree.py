@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ragtide.offline.agreement_files import Compared, Predictions, Reference, compare, read_gold, read_predictions
 from ragtide.offline.agreement_plot import plot_agreement
-from ragtide_aggregator.bootstrap import RESAMPLES, Measured
+from ragtide_aggregator.statistics.bootstrap import RESAMPLES, Measured
 
 from .common import JsonOption, out, print_json
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtide_aggregator.agreement import Agreement, FamilyAgreement, agreement, family_agreement
-from ragtide_aggregator.bootstrap import Floats
+from ragtide_aggregator.statistics.agreement import Agreement, FamilyAgreement, agreement, family_agreement
+from ragtide_aggregator.statistics.bootstrap import Floats
 from ragtide_producers import FileOptions, read_rows
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import InvalidEntryError, value_range

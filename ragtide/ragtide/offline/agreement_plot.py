@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtide_aggregator.agreement import Agreement
-from ragtide_aggregator.bootstrap import Floats, Measured
-from ragtide_aggregator.intervals import interval
+from ragtide_aggregator.statistics.agreement import Agreement
+from ragtide_aggregator.statistics.bootstrap import Floats, Measured
+from ragtide_aggregator.statistics.intervals import interval
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import value_range
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from ragtide import confidence_sequence
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
+GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 
 NAME = st.sampled_from(["running", "empirical_bernstein"])
 VALUES = arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1))

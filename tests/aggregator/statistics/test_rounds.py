@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.rounds import rounds
+from ragtide_aggregator.statistics.rounds import rounds
 
 
 @given(st.lists(st.integers(0, 6), max_size=80))

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import interval
-from ragtide_aggregator.intervals import (
+from ragtide_aggregator.statistics.intervals import (
     finite_population_correction,
     hoeffding_half_width,
     normal_half_width,
     wilson,
 )
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
+GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 EXACT = 1e-9
 
 SMALL = st.integers(1, 500)

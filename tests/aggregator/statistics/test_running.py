@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ragtide import confidence_sequence
-from ragtide_aggregator.moments import MomentTable
-from ragtide_aggregator.running import boundary, running_half_width, running_interval
+from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.running import boundary, running_half_width, running_interval
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
+GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 
 VALUES = arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1))
 

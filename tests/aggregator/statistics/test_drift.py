@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import DriftDetector
-from ragtide_aggregator.drift import Alarm, DetectorTable
+from ragtide_aggregator.statistics.drift import Alarm, DetectorTable
 
 
 def first_alarms(values: np.ndarray[Any, Any], *, line: float, run_length: float) -> list[Alarm | None]:
