@@ -21,7 +21,7 @@ from ragtide_schemas import Alert, DeadLetter, Estimate, Streams
 
 from .errors import LeaseLostError
 
-CHECKPOINT_VERSION: Final = b"1"
+CHECKPOINT_VERSION: Final = b"2"
 """Version of what the checkpoint's fields hold."""
 
 START: Final = "0-0"

@@ -1,19 +1,22 @@
-"""Estimates from the state: means, RMSEs and consistency, each with its interval. No clock, no I/O."""
+"""Estimates from the state: means, RMSEs, consistency and prediction-powered means, each with its interval. No I/O."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import sqrt
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ragtide_schemas import METRICS, Estimate, from_milliseconds, value_range
+from ragtide_schemas.estimate import Share
 
-from .keys import EstimateKey
-from .state import GOLD, SQUARED_ERROR, AggregatorState
-from .statistics.intervals import interval
+from .keys import GOLD, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey, share_name
+from .state import AggregatorState
 from .statistics.rmse import aggregated_rmse, consistency_score
-from .statistics.running import running_interval
+from .statistics.strategies import ANYTIME_VALID, OF_MOMENTS
+from .statistics.windows import ALL_TIME
+from .view import Reading, Scaled, Shown, View, views
 
 RMSE: Final = "rmse."
 """Family of the errors against gold: `rmse.trace.adherence` of one metric, `rmse.trace` aggregated over its family."""
@@ -21,23 +24,12 @@ RMSE: Final = "rmse."
 CONSISTENCY: Final = "consistency_score."
 """Family of 1 minus the aggregated RMSE."""
 
-STRATEGIES: Final = ("running", "normal", "wilson", "hoeffding")
+STRATEGIES: Final = OF_MOMENTS
 """Interval strategies an estimate can be shown with; `running` may be looked at as often as one likes."""
 
 
-class _Shown(NamedTuple):
-    """How an interval is made, to be said with it."""
-
-    strategy: str
-    confidence: float
-
-
-class _Scaled(NamedTuple):
-    """A mean in [0, 1] with its interval."""
-
-    estimate: float | None
-    lower: float
-    upper: float
+ESTIMATORS: Final = ("mean", "weighted", "prediction_powered")
+"""How an estimate may be made of what was scored."""
 
 
 def estimates(
@@ -47,119 +39,216 @@ def estimates(
     strategy: str = "running",
     confidence: float = 0.95,
 ) -> list[Estimate]:
-    """Return the estimates of these keys, or of all, ordered by scope and metric.
+    """Return the estimates of these keys, or of all, ordered by scope, metric and window.
 
     An RMSE is the root of a mean squared error, so its interval is the root of that one's. The RMSE aggregated over a
     family is the root of the mean of its metrics' mean squared errors; its interval has each of them at
     (1 - confidence) / number of metrics (Bonferroni), so together they hold at `confidence`.
+
+    Every window is shown as it is at the newest interaction of the key's pipeline and run.
 
     Raises:
         ValueError: unknown strategy, or a confidence outside (0, 1).
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy {strategy!r} is unknown: use one of {', '.join(STRATEGIES)}")
-    wanted = [row.key for row in state.rows] if keys is None else list(keys)
-    rows = [index for key in wanted if (index := state.index(key)) is not None]
-    shown = [row for row in rows if not state.rows[row].key.metric.startswith((SQUARED_ERROR, GOLD))]
-    errors = [row for row in rows if state.rows[row].key.metric.startswith(SQUARED_ERROR)]
+    shown = Shown(strategy, confidence)
+    found = [state.index(key) for key in (state.keys if keys is None else keys)]
+    rows = [row for row in found if row is not None]
+    result = [one for view, members in views(state, rows) for one in _of_view(view, members, shown)]
+    result += [one for row in rows for one in _of_pairs(state, row, shown)]
+    return sorted(
+        result,
+        key=lambda e: (
+            e.pipeline, e.run or "", e.segment or "", e.labeler, e.profile, e.metric, e.window != "all", e.window,
+            e.estimator,
+        ),
+    )  # fmt: skip
+
+
+def chosen(
+    found: Iterable[Estimate], *, window: str = ALL_TIME, estimator: str = "mean", labeling: bool = False
+) -> list[Estimate]:
+    """Return the estimates of one window and estimator; by default what a person looks at first.
+
+    Args:
+        found: estimates.
+        window: name of the window.
+        estimator: `mean`, `weighted`, `prediction_powered`, or `all`.
+        labeling: whether to have what labeling took and cost, instead of scores.
+    """
+    return [
+        e
+        for e in found
+        if e.window == window and estimator in ("all", e.estimator) and (e.metric in UNBOUNDED) == labeling
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A view read once: its rows, their intervals, and how each compares with the window before."""
+
+    reading: Reading
+    scaled: list[Scaled]
+    trends: list["_Trend"]
+    shown: Shown
+
+    def scaled_of(self, row: int) -> Scaled:
+        return self.scaled[self.reading.places[row]]
+
+    def trend_of(self, row: int, place: Callable[[float], float]) -> dict[str, Any]:
+        previous, name = self.trends[self.reading.places[row]]
+        return {} if previous is None else {"previous": place(previous), "trend": name}
+
+
+class _Trend(NamedTuple):
+    """The mean of the window before, scaled to [0, 1], and where this one lies against it."""
+
+    previous: float | None = None
+    name: str | None = None
+
+
+def _trend(now: Scaled, past: Scaled) -> _Trend:
+    if past.estimate is None or now.estimate is None:
+        return _Trend()
+    name = "rising" if now.lower > past.upper else "falling" if now.upper < past.lower else "steady"
+    return _Trend(past.estimate, name)
+
+
+def _read(view: View, rows: list[int], shown: Shown) -> _Window:
+    reading = view.read(rows)
+    scaled = reading.intervals(shown)
+    before = view.before()
+    if before is None:
+        return _Window(reading, scaled, [_Trend()] * len(rows), shown)
+    # Both windows at half of alpha: they hold together at the confidence.
+    pairs = zip(reading.intervals(shown.shared_by(2)), before.read(rows).intervals(shown.shared_by(2)), strict=True)
+    return _Window(reading, scaled, [_trend(now, past) for now, past in pairs], shown)
+
+
+def _of_view(view: View, rows: list[int], shown: Shown) -> list[Estimate]:
+    state = view.state
+    means = [row for row in rows if not state.keys[row].metric.startswith(HIDDEN)]
+    errors = [row for row in rows if state.keys[row].metric.startswith(SQUARED_ERROR)]
+    families = _families(state, errors)
+    shares = {row: _shares(state, row) for row in means}
+    golds = {row: _gold(state, row) for row in errors}
+    needed = dict.fromkeys(means + errors)
+    needed |= dict.fromkeys(share for found in shares.values() for _, share in found)
+    needed |= dict.fromkeys(gold for gold in golds.values() if gold is not None)
+    needed |= dict.fromkeys(row for members in families for row in members)
+    if not needed:
+        return []
+    window = _read(view, list(needed), shown)
     result = [
-        _mean_estimate(state, row, scaled, strategy, confidence)
-        for row, scaled in zip(shown, _intervals(state, shown, strategy, confidence), strict=True)
+        _usage(window, row) if state.keys[row].metric in UNBOUNDED else _mean(window, row, shares[row]) for row in means
     ]
-    result += [
-        _rmse_estimate(state, row, scaled, strategy, confidence)
-        for row, scaled in zip(errors, _intervals(state, errors, strategy, confidence), strict=True)
-    ]
-    for scope in _families(state, errors):
-        result += _aggregated_estimates(state, scope, strategy, confidence)
-    return sorted(result, key=lambda e: (e.pipeline, e.run or "", e.segment or "", e.labeler, e.profile, e.metric))
+    result += [_rmse(window, row, golds[row]) for row in errors]
+    for members in families:
+        result += _aggregated(window, members)
+    return result
 
 
-def _intervals(state: AggregatorState, rows: list[int], strategy: str, confidence: float) -> list[_Scaled]:
-    moments = state.moments
-    if strategy == "running":
-        index = np.asarray(rows, dtype=np.intp)
-        n, mean = moments.n[index], moments.mean[index]
-        lower, upper = running_interval(mean, np.maximum(n, 1), moments.v[index], confidence=confidence)
-        return [
-            _Scaled(m, low, high) if count else _Scaled(None, 0.0, 1.0)
-            for count, m, low, high in zip(n.tolist(), mean.tolist(), lower.tolist(), upper.tolist(), strict=True)
-        ]
-    return [_fixed(state, row, strategy, confidence) for row in rows]
+def _shares(state: AggregatorState, row: int) -> list[tuple[float, int]]:
+    key = state.keys[row]
+    definition = METRICS.get(key.metric)
+    edges = definition.edges if definition is not None else ()
+    found = [(edge, state.index(key._replace(metric=share_name(key.metric, edge)))) for edge in edges]
+    return [(edge, share) for edge, share in found if share is not None]
 
 
-def _fixed(state: AggregatorState, row: int, strategy: str, confidence: float) -> _Scaled:
-    n = int(state.moments.n[row])
-    if n == 0:
-        return _Scaled(None, 0.0, 1.0)
-    mean = float(state.moments.mean[row])
-    variance = state.moments.variance(row)
-    population = state.rows[row].population_size
-    found = interval(
-        strategy,
-        mean=mean,
-        n=n,
-        confidence=confidence,
-        # A run that holds more than it announced is not a sample of the announced population.
-        population=population if population is not None and population >= n else None,
-        variance=variance if n > 1 else None,
-    )
-    return _Scaled(mean, found.lower, found.upper)
+def _gold(state: AggregatorState, row: int) -> int | None:
+    key = state.keys[row]
+    return state.index(key._replace(metric=GOLD + key.metric.removeprefix(SQUARED_ERROR)))
 
 
-def _mean_estimate(state: AggregatorState, row: int, scaled: _Scaled, strategy: str, confidence: float) -> Estimate:
-    metric = state.rows[row].key.metric
-    lower, upper = value_range(metric)
-    width = upper - lower
+def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimate:
+    view = window.reading.view
+    metric = view.state.keys[row].metric
+    lowest, highest = value_range(metric)
+    width = highest - lowest
     definition = METRICS.get(metric)
-    value = None if scaled.estimate is None else lower + width * scaled.estimate
-    n = int(state.moments.n[row])
-    moments = state.moments
+
+    def placed(value: float) -> float:
+        return lowest + width * value
+
+    found, scaled = window.reading.of(row), window.scaled_of(row)
+    value = None if scaled.estimate is None else placed(scaled.estimate)
+    spread = found.standard_deviation
     return _estimate(
-        state,
+        window,
         row,
         metric,
-        _Scaled(value, lower + width * scaled.lower, lower + width * scaled.upper),
-        _Shown(strategy, confidence),
-        standard_deviation=width * sqrt(moments.variance(row)) if n > 1 else None,
-        minimum=lower + width * float(moments.minimum[row]) if n else None,
-        maximum=lower + width * float(moments.maximum[row]) if n else None,
-        recent=lower + width * float(moments.recent[row]) if n else None,
+        Scaled(value, placed(scaled.lower), placed(scaled.upper)),
+        standard_deviation=None if spread is None else width * spread,
+        minimum=placed(found.minimum) if found.n else None,
+        maximum=placed(found.maximum) if found.n else None,
+        recent=placed(found.recent) if found.n else None,
+        quantiles={name: placed(q) for name, q in _quantiles(view, row).items()} or None,
+        distribution=tuple(
+            Share(upto=edge, share=at.estimate, lower=at.lower, upper=at.upper)
+            for edge, at in ((edge, window.scaled_of(share)) for edge, share in shares)
+            if at.estimate is not None
+        ),
         band=definition.band(value) if definition is not None and value is not None else None,
+        **window.trend_of(row, placed),
     )
 
 
-def _rmse_estimate(state: AggregatorState, row: int, scaled: _Scaled, strategy: str, confidence: float) -> Estimate:
-    key = state.rows[row].key
-    metric = key.metric.removeprefix(SQUARED_ERROR)
-    lower, upper = value_range(metric)
-    width = upper - lower
-    gold = state.index(key._replace(metric=GOLD + metric))
+def _quantiles(view: View, row: int) -> dict[str, float]:
+    sketch = view.state.quantiles(row) if view.stretch is None else None
+    return {} if sketch is None else sketch.read()
+
+
+def _usage(window: _Window, row: int) -> Estimate:
+    view, found = window.reading.view, window.reading.of(row)
     return _estimate(
-        state,
+        window,
+        row,
+        view.state.keys[row].metric,
+        None,
+        strategy="none",
+        anytime_valid=False,
+        estimate=found.mean if found.n else None,
+        standard_deviation=found.standard_deviation,
+        minimum=found.minimum if found.n else None,
+        maximum=found.maximum if found.n else None,
+        recent=found.recent if found.n else None,
+        quantiles=_quantiles(view, row) or None,
+    )
+
+
+def _rmse(window: _Window, row: int, gold: int | None) -> Estimate:
+    metric = window.reading.view.state.keys[row].metric.removeprefix(SQUARED_ERROR)
+    lowest, highest = value_range(metric)
+
+    def placed(mean_square: float) -> float:
+        return (highest - lowest) * sqrt(mean_square)
+
+    found, scaled = window.reading.of(row), window.scaled_of(row)
+    truth = None if gold is None else window.reading.of(gold)
+    return _estimate(
+        window,
         row,
         RMSE + metric,
-        _Scaled(*(None if value is None else width * sqrt(value) for value in scaled)),  # type: ignore[arg-type]
-        _Shown(strategy, confidence),
-        recent=width * sqrt(float(state.moments.recent[row])) if state.moments.n[row] else None,
-        baseline=None if gold is None else width * sqrt(_population_variance(state, gold)),
+        Scaled(
+            None if scaled.estimate is None else placed(scaled.estimate), placed(scaled.lower), placed(scaled.upper)
+        ),
+        recent=placed(found.recent) if found.n else None,
+        baseline=None if truth is None or not truth.n else placed(truth.m2 / truth.n),
+        **window.trend_of(row, placed),
     )
-
-
-def _population_variance(state: AggregatorState, row: int) -> float:
-    return float(max(state.moments.m2[row], 0.0) / state.moments.n[row])
 
 
 def _families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
     """Return, for every scope and family that has one of these errors, the rows of all its errors."""
-    touched: dict[tuple[EstimateKey, str], None] = {}
-    for row in errors:
-        key = state.rows[row].key
-        touched[key._replace(metric=""), _family(key.metric)] = None
+    touched = {(state.keys[row]._replace(metric=""), _family(state.keys[row].metric)): None for row in errors}
+    if not touched:
+        return []
     members: dict[tuple[EstimateKey, str], list[int]] = defaultdict(list)
-    for index, record in enumerate(state.rows):
-        if record.key.metric.startswith(SQUARED_ERROR):
-            members[record.key._replace(metric=""), _family(record.key.metric)].append(index)
+    for index, key in enumerate(state.keys):
+        if key.metric.startswith(SQUARED_ERROR):
+            members[key._replace(metric=""), _family(key.metric)].append(index)
     return [members[scope] for scope in touched]
 
 
@@ -167,60 +256,104 @@ def _family(squared_error_metric: str) -> str:
     return squared_error_metric.removeprefix(SQUARED_ERROR).partition(".")[0]
 
 
-def _aggregated_estimates(state: AggregatorState, rows: list[int], strategy: str, confidence: float) -> list[Estimate]:
-    parts = _intervals(state, rows, strategy, 1 - (1 - confidence) / len(rows))
-    fewest = min(rows, key=lambda row: int(state.moments.n[row]))
-    # A row of squared errors exists only with its first value, so every part has an estimate.
-    estimate = aggregated_rmse([part.estimate for part in parts if part.estimate is not None])
-    lower, upper = aggregated_rmse([part.lower for part in parts]), aggregated_rmse([part.upper for part in parts])
-    consistency = _Scaled(consistency_score(estimate), consistency_score(upper), consistency_score(lower))
-    family, shown = _family(state.rows[fewest].key.metric), _Shown(strategy, confidence)
+def _aggregated(window: _Window, rows: list[int]) -> list[Estimate]:
+    view, shown = window.reading.view, window.shown
+    fewest = min(rows, key=lambda row: window.reading.of(row).n)
+    now = _pooled(view, rows, shown)
+    if now.estimate is None:
+        return []
+    before = view.before()
+    trend = _Trend()
+    if before is not None:
+        trend = _trend(_pooled(view, rows, shown.shared_by(2)), _pooled(before, rows, shown.shared_by(2)))
+    consistency = Scaled(consistency_score(now.estimate), consistency_score(now.upper), consistency_score(now.lower))
+    error: dict[str, Any] = {}
+    mirrored: dict[str, Any] = {}
+    if trend.previous is not None:
+        other_way = {"rising": "falling", "falling": "rising"}
+        error = {"previous": trend.previous, "trend": trend.name}
+        mirrored = {
+            "previous": consistency_score(trend.previous),
+            "trend": other_way.get(trend.name or "", trend.name),
+        }
+    family = _family(view.state.keys[fewest].metric)
     return [
-        _estimate(state, fewest, RMSE + family, _Scaled(estimate, lower, upper), shown),
-        _estimate(state, fewest, CONSISTENCY + family, consistency, shown),
+        _estimate(window, fewest, RMSE + family, now, **error),
+        _estimate(window, fewest, CONSISTENCY + family, consistency, **mirrored),
     ]
 
 
-def _estimate(
-    state: AggregatorState,
-    row: int,
-    metric: str,
-    values: _Scaled,
-    shown: _Shown,
-    *,
-    standard_deviation: float | None = None,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    recent: float | None = None,
-    baseline: float | None = None,
-    band: str | None = None,
-) -> Estimate:
-    record = state.rows[row]
-    key, n = record.key, int(state.moments.n[row])
-    seen = n + record.n_absent
-    return Estimate(
-        pipeline=key.pipeline,
-        segment=key.segment,
-        run=key.run,
-        metric=metric,
-        profile=key.profile,
-        labeler=key.labeler,
-        labeler_version=key.labeler_version,
-        n=n,
-        n_absent=record.n_absent,
-        coverage=n / seen if seen else None,
-        population_size=record.population_size,
-        estimate=values.estimate,
-        lower=values.lower,
-        upper=values.upper,
-        strategy=shown.strategy,
-        anytime_valid=shown.strategy == "running",
-        confidence=shown.confidence,
-        standard_deviation=standard_deviation,
-        minimum=minimum,
-        maximum=maximum,
-        recent=recent,
-        baseline=baseline,
-        band=band,
-        updated_at=from_milliseconds(record.updated_ms),
+def _pooled(view: View, rows: list[int], shown: Shown) -> Scaled:
+    parts = view.read(rows).intervals(shown.shared_by(len(rows)))
+    known = [part.estimate for part in parts if part.estimate is not None]
+    return Scaled(
+        aggregated_rmse(known) if len(known) == len(parts) else None,
+        aggregated_rmse([part.lower for part in parts]),
+        aggregated_rmse([part.upper for part in parts]),
     )
+
+
+def _of_pairs(state: AggregatorState, row: int, shown: Shown) -> list[Estimate]:
+    """Return what the true scores of a sample say of all interactions of a row, weighted and prediction-powered."""
+    places = state.pairs_of(row)
+    if not places:
+        return []
+    window = _read(View(state), [row], Shown("asymptotic", shown.confidence))
+    result = []
+    for place in places:
+        key = state.pair_keys[place].true
+        lowest, highest = value_range(key.metric)
+        for name, everything in (("weighted", None), ("prediction_powered", window.reading.moments)):
+            found = state.pairs.read(np.array([place]), everything, confidence=shown.confidence)
+            ends = [lowest + (highest - lowest) * float(end[0]) for end in (found.estimate, found.lower, found.upper)]
+            result.append(
+                _estimate(
+                    window,
+                    row,
+                    key.metric,
+                    Scaled(*ends),
+                    n=int(found.n[0]),
+                    n_absent=0,
+                    coverage=None,
+                    population_size=None,
+                    profile=key.profile,
+                    labeler=key.labeler,
+                    labeler_version=key.labeler_version,
+                    estimator=name,
+                    n_effective=float(found.n_effective[0]),
+                )
+            )
+    return result
+
+
+def _estimate(window: _Window, row: int, metric: str, values: Scaled | None, **fields: Any) -> Estimate:
+    view, found, shown = window.reading.view, window.reading.of(row), window.shown
+    key, stretch = view.state.keys[row], view.stretch
+    seen = found.n + found.n_absent
+    known: dict[str, Any] = {
+        "pipeline": key.pipeline,
+        "segment": key.segment,
+        "run": key.run,
+        "metric": metric,
+        "profile": key.profile,
+        "labeler": key.labeler,
+        "labeler_version": key.labeler_version,
+        "window": view.name,
+        "n": found.n,
+        "n_absent": found.n_absent,
+        "n_late": found.n_late,
+        "n_out_of_order": found.n_out_of_order,
+        "n_processed": found.n_processed,
+        "coverage": found.n / seen if seen else None,
+        "population_size": found.population_size,
+        "strategy": shown.strategy,
+        "anytime_valid": shown.strategy in ANYTIME_VALID,
+        "confidence": shown.confidence,
+        "updated_at": from_milliseconds(found.updated_ms),
+    }
+    if stretch is not None:
+        known["window_start"] = from_milliseconds(stretch.start_ms)
+        known["window_end"] = from_milliseconds(stretch.end_ms)
+    if values is not None:
+        known |= {"estimate": values.estimate, "lower": values.lower, "upper": values.upper}
+    return Estimate(**(known | fields))

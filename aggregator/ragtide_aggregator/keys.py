@@ -1,9 +1,42 @@
 """What one estimate is about: scope, metric, and who measured it how."""
 
 import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ragtide_schemas import MetricEvent
+
+SQUARED_ERROR: Final = "squared_error."
+"""Family of the squared differences from the gold score, in units of the metric's range."""
+
+GOLD: Final = "gold."
+"""Family of the gold scores themselves, whose spread is the error of always predicting their mean."""
+
+SHARE: Final = "share."
+"""Family of whether a score is at or below an edge of its metric's distribution."""
+
+HIDDEN: Final = (SQUARED_ERROR, GOLD, SHARE)
+"""Families from which estimates are made, but which are none themselves."""
+
+LATENCY: Final = "labeling.latency_s"
+"""Seconds that labeling took."""
+
+COST: Final = "labeling.cost_usd"
+"""US dollars that labeling cost, of the interactions that a judge was asked about."""
+
+UNBOUNDED: Final = (LATENCY, COST)
+"""Quantities without a highest value: they have means and quantiles, and no interval."""
+
+GOLD_LABELER: Final = "gold"
+"""Labeler of the estimates of what people would say."""
+
+
+def share_name(metric: str, edge: float) -> str:
+    """Return the name under which it is counted how many scores are at or below an edge.
+
+    >>> share_name("trace.rmse_aggregation", 0.15)
+    'share.trace.rmse_aggregation<=0.15'
+    """
+    return f"{SHARE}{metric}<={edge:g}"
 
 
 class EstimateKey(NamedTuple):
@@ -28,6 +61,30 @@ class EstimateKey(NamedTuple):
     def decode(cls, text: str) -> "EstimateKey":
         """Return the key that `encode` wrote."""
         return cls(*json.loads(text))
+
+
+class PairKey(NamedTuple):
+    """What pairs of a true and a cheap score are about: the key of the cheap score, and who gave the true one."""
+
+    cheap: EstimateKey
+    labeler: str
+    labeler_version: str
+    profile: str
+
+    @property
+    def true(self) -> EstimateKey:
+        """The key of the true score: the same scope and metric, measured by the other labeler."""
+        return self.cheap._replace(labeler=self.labeler, labeler_version=self.labeler_version, profile=self.profile)
+
+    def encode(self) -> str:
+        """Return the key as text, for a field of the checkpoint."""
+        return json.dumps(self, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def decode(cls, text: str) -> "PairKey":
+        """Return the key that `encode` wrote."""
+        cheap, *rest = json.loads(text)
+        return cls(EstimateKey(*cheap), *rest)
 
 
 def segment_values(event: MetricEvent) -> list[str]:

@@ -152,7 +152,8 @@ class PartitionAggregator:
         payload = fields.get(DATA_FIELD, b"")
         try:
             event = _event(fields)
-            state.apply(event)
+            # The metrics stream's entry says when it was scored.
+            state.apply(event, order(entry_id)[0])
         except InvalidEntryError as error:
             text, encoding = DeadLetter.encode_payload(payload)
             letters.append(

@@ -3,34 +3,24 @@
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
-from ragtide_schemas import (
-    METRICS,
-    Alert,
-    AlertRule,
-    MetricEvent,
-    Movement,
-    from_milliseconds,
-    value_range,
-)
+from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
+from ragtide_schemas.alert import duration_ms
 
-from .keys import EstimateKey
+from .alerting import Decision, alert_of
+from .baseline import Baseline, Learner
+from .keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
+from .quantity import Quantity, quantity_of
 from .statistics.drift import Alarm, DetectorTable
-from .statistics.intervals import interval
-from .statistics.running import FIRST_GUESS, running_interval
+from .statistics.peers import Peer
+from .worst import Bad, Worst
 
-BASELINE_CONFIDENCE: Final = 0.95
-"""Confidence of the interval whose lenient end is a learned baseline."""
-
-OBSERVED_CONFIDENCE: Final = 0.95
-"""Confidence of the interval shown with the values since a change."""
-
-WORST_KEPT: Final = 5
-"""Interactions named in an alert."""
+DEFAULT_RUN_LENGTH: Final = 10_000.0
+"""Mean number of values between false alarms of a rule that states none, where there is no budget."""
 
 Phase = Literal["learning", "watching", "firing"]
 
@@ -38,224 +28,303 @@ Phase = Literal["learning", "watching", "firing"]
 def matches(rule: AlertRule, key: EstimateKey) -> bool:
     """Return whether a rule watches a key."""
     segment_name = None if key.segment is None else key.segment.partition("=")[0]
-    return rule.metric == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
+    if key.metric in UNBOUNDED:
+        return False
+    metric = SQUARED_ERROR + rule.metric if rule.kind == "rmse" else rule.metric
+    return metric == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
 
 
 @dataclass(slots=True)
-class _Reference:
-    """Moments of the values a baseline is learned from, with the intrinsic time of the running interval."""
+class Leg:
+    """One detector of a watch: which way it looks, at what, and whether it takes values."""
 
-    n: int = 0
-    mean: float = 0.0
-    v: float = 0.0
-
-    def add(self, value: float) -> None:
-        self.v += (value - (self.mean if self.n else FIRST_GUESS)) ** 2
-        self.n += 1
-        self.mean += (value - self.mean) / self.n
+    row: int
+    movement: Movement
+    quantity: Quantity
+    active: bool = False
 
 
 class Watch:
     """The state of one rule on one key.
 
-    - learning: a drift rule without a baseline collects its first values; its baseline is then the end of the running
-      interval on the lenient side, so that an unlucky beginning does not become a false alarm later.
-    - watching: an e-detector looks for a mean beyond the alarm line (docs/statistics.md, "Drift").
-    - firing: the mirror detector looks for a mean back inside, `hysteresis` beyond the line.
+    - learning: a rule without a reference collects the first values, or those of a window; its baseline is then the end
+      of the running interval on the lenient side, so that an unlucky beginning does not become a false alarm later.
+    - watching: e-detectors look for a mean beyond the alarm line (docs/statistics.md, "Drift"), one for each direction
+      and quantity; together they cost what the rule's run length allows.
+    - firing: the mirror of the one that alarmed looks for a mean back inside, `hysteresis` beyond the line.
 
-    The detector is a row of a table that all watches of a state share; `detecting` says whether it wants values.
+    The detectors are rows of a table that all watches of a state share.
     """
 
     def __init__(self, rule: AlertRule, key: EstimateKey, detectors: DetectorTable) -> None:
-        self._rule = rule
-        self._key = key
-        self._lowest, highest = value_range(rule.metric)
-        self._width = highest - self._lowest
-        self._movement: Movement = rule.movement
+        self.rule = rule
+        self.key = key
         self._detectors = detectors
-        self.row = detectors.add_row()
-        self._reference = _Reference()
-        self._worst: list[tuple[float, str]] = []
+        quantity = quantity_of(rule)
+        looks = [quantity] if rule.kind != "distribution" else [quantity, quantity_of(rule, center=0.0)]
+        self.legs = [Leg(detectors.add_row(), way, look) for look in looks for way in rule.movements]
+        self.peer = None if rule.detector == "e_detector" else Peer(rule.detector)
+        self._window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
+        self._learner = self._fresh_learner()
+        self._worst = Worst()
         self._fired: Alert | None = None
         self._times_fired = 0
         self._phase: Phase = "learning"
-        self._baseline = 0.0
-        given = rule.target if rule.kind == "threshold" else rule.baseline
+        self._baseline = Baseline((0.0, 1.0))
+        given = self._given(quantity)
         if given is not None:
-            self._watch(self._scaled(given))
+            self._watch(given)
+
+    def _fresh_learner(self) -> Learner:
+        return Learner(self.rule.learn_n, spread=self.rule.kind == "distribution")
+
+    def _given(self, quantity: Quantity) -> Baseline | None:
+        rule = self.rule
+        reference = rule.baseline if rule.target is None else rule.target
+        if reference is None:
+            return None
+        mean = quantity.scaled(reference)
+        if rule.baseline_spread is None:
+            return Baseline((mean, mean))
+        spread = quantity_of(rule, center=mean).scaled(rule.baseline_spread)
+        return Baseline((mean, mean), mean, (spread, spread))
 
     @property
     def field(self) -> str:
         """Name of this watch in a checkpoint: rule, digest of its definition, key. A changed rule starts anew."""
-        digest = blake2b(self._rule.encode(), digest_size=8).hexdigest()
-        return json.dumps([self._rule.name, digest, *self._key], ensure_ascii=False, separators=(",", ":"))
+        digest = blake2b(self.rule.encode(), digest_size=8).hexdigest()
+        return json.dumps([self.rule.name, digest, *self.key], ensure_ascii=False, separators=(",", ":"))
 
     @property
-    def detecting(self) -> bool:
-        """Whether the detector takes values; while the baseline is learned it does not."""
-        return self._phase != "learning"
+    def learns(self) -> bool:
+        """Whether it takes values to learn from."""
+        return self.peer is None and (self._phase == "learning" or self._window_ms is not None)
 
-    def learn(self, value: float) -> None:
-        """Add a value, scaled to [0, 1], to what the baseline is learned from."""
-        self._reference.add(value)
-        reference = self._reference
-        if reference.n < self._rule.learn_n:
-            return
-        lower, upper = running_interval([reference.mean], [reference.n], [reference.v], confidence=BASELINE_CONFIDENCE)
-        baseline = float(lower[0] if self._movement == "fall" else upper[0])
+    @property
+    def watching(self) -> bool:
+        """Whether it looks for a change, and not for an end of one."""
+        return self._phase == "watching"
+
+    @property
+    def window_ms(self) -> int | None:
+        """Length of the past window its baseline is of."""
+        return self._window_ms
+
+    @property
+    def share(self) -> int:
+        """Number of detectors the run length is shared by."""
+        return len(self.legs)
+
+    def learn(self, value: float) -> bool:
+        """Take a value, scaled to [0, 1], to learn from; return whether it begins to watch with the next."""
+        self._learner.add(value)
+        if self._window_ms is not None or self._phase != "learning" or not self._learner.enough:
+            return False
+        found = self._learner.found()
         # The interval may still reach to an end of the range, beyond which nothing can move. It holds at every n, so
         # learning may go on until it does not.
-        if 0 < self._line(baseline) < 1:
-            self._watch(baseline)
+        if not any(0 < self._line(leg.movement, leg.quantity, found) < 1 for leg in self._looking(found)):
+            return False
+        self._watch(found)
+        return True
 
-    def observed(self, value: float, interaction_id: str) -> None:
-        """Remember an interaction the detector has taken, if it is among the worst since the change."""
-        if self._phase != "watching":
-            return
-        if self._detectors.change_n(self.row) <= 1:
-            self._worst.clear()
-        self._remember(value, interaction_id)
-
-    def _remember(self, value: float, interaction_id: str) -> None:
-        badness = value if self._movement == "fall" else -value
-        self._worst = sorted([*self._worst, (badness, interaction_id)])[:WORST_KEPT]
-
-    def alarmed(self, alarm: Alarm, value: float, event: MetricEvent, n: int) -> Alert:
-        """Return the alert that fires or resolves now that the detector alarmed.
+    def next_window(self, *, followed: bool) -> None:
+        """Take the baseline from the window that ends, if it held enough, and begin the next one.
 
         Args:
-            alarm: what the detector knows.
-            value: the value that decided it, scaled to [0, 1].
-            event: the event that decided it.
-            n: values of the key so far.
+            followed: whether the next one follows at once; after a gap the old baseline stays.
         """
-        if self._phase == "watching":
-            self._remember(value, event.interaction_id)
-            return self._fire(alarm, event, n)
-        return self._resolve(alarm, event, n)
+        learner, self._learner = self._learner, self._fresh_learner()
+        if not (followed and learner.enough):
+            return
+        found = learner.found()
+        if self._phase == "learning":
+            self._watch(found)
+            return
+        if learner.spread:
+            # Another centre is another quantity, so the detectors of the spread begin again.
+            self._baseline = found
+            if self._phase == "watching":
+                self._watch(found)
+            return
+        self._baseline = found
+        for leg in self.legs:
+            if leg.active:
+                line = self._line(leg.movement, leg.quantity, found)
+                self._move(leg, line if self._phase == "watching" else self._recovered(leg, line))
 
-    def _scaled(self, value: float) -> float:
-        return (value - self._lowest) / self._width
+    def _move(self, leg: Leg, line: float) -> None:
+        if 0 < line < 1:
+            self._detectors.move_line(leg.row, line)
 
-    def _unscaled(self, value: float) -> float:
-        return self._lowest + self._width * value
+    def _looking(self, baseline: Baseline) -> list[Leg]:
+        """Return the legs as they are with a baseline."""
+        if baseline.center is None:
+            return self.legs
+        spread = quantity_of(self.rule, center=baseline.center)
+        return [
+            Leg(leg.row, leg.movement, spread if leg.quantity.name == "spread" else leg.quantity) for leg in self.legs
+        ]
 
-    def _line(self, baseline: float) -> float:
-        effect = self._rule.min_effect / self._width
-        return baseline - effect if self._movement == "fall" else baseline + effect
+    def _reference(self, movement: Movement, quantity: Quantity, baseline: Baseline) -> float:
+        """Return the lenient end of the baseline: the one that the movement must pass."""
+        ends = baseline.mean if quantity.name != "spread" or baseline.spread is None else baseline.spread
+        return ends[0] if movement == "fall" else ends[1]
 
-    def _watch(self, baseline: float) -> None:
-        self._phase, self._baseline, self._worst, self._fired = "watching", baseline, [], None
-        self._detectors.configure(
-            self.row, line=self._line(baseline), direction=self._movement, run_length=self._rule.run_length
-        )
+    def _line(self, movement: Movement, quantity: Quantity, baseline: Baseline) -> float:
+        effect = -self.rule.min_effect if movement == "fall" else self.rule.min_effect
+        return quantity.moved(self._reference(movement, quantity, baseline), effect)
 
-    def _await_recovery(self) -> None:
-        self._phase = "firing"
-        line, back = self._line(self._baseline), self._rule.hysteresis / self._width
+    def _watch(self, baseline: Baseline) -> None:
+        self._phase, self._baseline, self._fired = "watching", baseline, None
+        self._worst.clear()
+        run_length = (self.rule.run_length or DEFAULT_RUN_LENGTH) * self.share
+        self.legs[:] = self._looking(baseline)
+        for leg in self.legs:
+            line = self._line(leg.movement, leg.quantity, baseline)
+            # Beyond an end of the range nothing can move: that leg rests.
+            leg.active = 0 < line < 1
+            if leg.active:
+                self._detectors.configure(leg.row, line=line, direction=leg.movement, run_length=run_length)
+
+    def _recovered(self, leg: Leg, line: float) -> float:
+        """Return the line beyond which a leg's quantity is back."""
+        back = self.rule.hysteresis if leg.movement == "fall" else -self.rule.hysteresis
+        moved = leg.quantity.moved(line, back)
         # Never so far back that no mean could lie beyond it.
-        recovered = min(line + back, (line + 1) / 2) if self._movement == "fall" else max(line - back, line / 2)
+        return min(moved, (line + 1) / 2) if leg.movement == "fall" else max(moved, line / 2)
+
+    def _await_recovery(self, fired: Leg) -> None:
+        self._phase = "firing"
+        line = self._line(fired.movement, fired.quantity, self._baseline)
+        for leg in self.legs:
+            leg.active = leg is fired
         self._detectors.configure(
-            self.row,
-            line=recovered,
-            direction="rise" if self._movement == "fall" else "fall",
-            run_length=self._rule.resolve_run_length,
+            fired.row,
+            line=self._recovered(fired, line),
+            direction="rise" if fired.movement == "fall" else "fall",
+            run_length=self.rule.resolve_run_length,
         )
 
-    def _fire(self, alarm: Alarm, event: MetricEvent, n: int) -> Alert:
-        self._times_fired += 1
-        named = blake2b(f"{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
-        alert = self._alert(alarm, event, n, f"{self._rule.name}-{named}")
-        self._await_recovery()
-        self._fired = alert
+    def lines(self) -> tuple[float, float]:
+        """Return the scaled values below and above which a value is remembered."""
+        low, high = -1.0, 2.0
+        for leg in self.legs:
+            if leg.active and leg.quantity.name != "spread":
+                line = self._line(leg.movement, leg.quantity, self._baseline)
+                low, high = (line, high) if leg.movement == "fall" else (low, line)
+        return low, high
+
+    def observed(self, bad: Bad) -> None:
+        """Remember an interaction with a value beyond a line."""
+        self._worst.add(bad)
+
+    def alarmed(self, leg: Leg, alarm: Alarm, number: int, event: MetricEvent) -> Alert:
+        """Return the alert that fires or resolves now that a leg's detector alarmed.
+
+        Args:
+            leg: which.
+            alarm: what its detector knows.
+            number: which value of the key decided it.
+            event: the event that decided it.
+        """
+        decision = Decision(
+            rule=self.rule,
+            key=self.key,
+            quantity=leg.quantity,
+            movement=leg.movement,
+            reference=self._reference(leg.movement, leg.quantity, self._baseline),
+            learned_n=self._baseline.n,
+            n=alarm.change_n,
+            mean=alarm.change_mean,
+            variance=alarm.change_variance,
+            began_ms=alarm.change_tag,
+            log_evidence=alarm.log_evidence,
+            run_length=alarm.run_length / self.share if self.watching else self.rule.resolve_run_length,
+            worst=[bad.interaction_id for bad in self._worst.since(number - alarm.change_n + 1)],
+        )
+        if not self.watching:
+            return self._resolve(decision, event)
+        alert = self._fire(decision, event)
+        self._await_recovery(leg)
         return alert
 
-    def _resolve(self, alarm: Alarm, event: MetricEvent, n: int) -> Alert:
+    def _fire(self, decision: Decision, event: MetricEvent) -> Alert:
+        self._times_fired += 1
+        named = blake2b(f"{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
+        self._fired = alert_of(decision, event, alert_id=f"{self.rule.name}-{named}")
+        return self._fired
+
+    def _resolve(self, decision: Decision, event: MetricEvent) -> Alert:
         fired = self._fired
         assert fired is not None  # noqa: S101 - for the type checker: firing began with an alert
-        alert = self._alert(alarm, event, n, fired.alert_id).model_copy(
-            update={"status": "resolved", "fired_at": fired.fired_at, "resolved_at": event.occurred_at}
-        )
-        message = (
-            f"{self._subject()} is back: mean {alert.observed:.3f} over the last {alert.observed_n} interactions, "
-            f"against {alert.baseline:.3f} ({alert.baseline_source})."
-        )
-        self._watch(self._baseline)
-        return alert.model_copy(update={"message": message, "worst_interaction_ids": ()})
-
-    def _alert(self, alarm: Alarm, event: MetricEvent, n: int, alert_id: str) -> Alert:
-        rule, key = self._rule, self._key
-        if rule.kind == "threshold":
-            source: Literal["given", "learned", "target"] = "target"
+        alert = alert_of(decision, event, alert_id=fired.alert_id, fired=fired)
+        if self.peer is None:
+            self._watch(self._baseline)
         else:
-            source = "learned" if rule.baseline is None else "given"
-        seen = interval(
-            "normal",
-            mean=min(max(alarm.change_mean, 0.0), 1.0),
-            n=alarm.change_n,
-            confidence=OBSERVED_CONFIDENCE,
-            variance=alarm.change_variance,
-        )
-        return Alert(
-            alert_id=alert_id,
-            status="firing",
-            rule=rule.name,
-            kind=rule.kind,
-            pipeline=key.pipeline,
-            segment=key.segment,
-            run=key.run,
-            metric=key.metric,
-            profile=key.profile,
-            labeler=key.labeler,
-            labeler_version=key.labeler_version,
-            direction=self._movement,
-            fired_at=event.occurred_at,
-            began_at=from_milliseconds(alarm.change_tag),
-            baseline=self._unscaled(self._baseline),
-            baseline_source=source,
-            observed=self._unscaled(alarm.change_mean),
-            observed_n=alarm.change_n,
-            observed_lower=self._unscaled(seen.lower),
-            observed_upper=self._unscaled(seen.upper),
-            log_evidence=alarm.log_evidence,
-            run_length=rule.run_length,
-            n=n,
-            worst_interaction_ids=tuple(interaction_id for _, interaction_id in self._worst),
-            message=self._message(alarm, source),
-        )
+            self._phase, self._fired = "learning", None
+        return alert
 
-    def _subject(self) -> str:
-        segment = f", {self._key.segment}" if self._key.segment else ""
-        return f"{self._key.metric} of {self._key.pipeline}{segment}"
+    def peer_update(self, value: float, event: MetricEvent, time_ms: int) -> Alert | None:
+        """Give a scaled value to the peer, and return the alert that fires or resolves, if one does.
 
-    def _message(self, alarm: Alarm, source: str) -> str:
-        limit = {
-            "target": "the target is",
-            "given": "the baseline is",
-            "learned": f"the baseline, learned from {self._reference.n} interactions on the lenient side, is",
-        }[source]
-        definition = METRICS.get(self._key.metric)
-        began = from_milliseconds(alarm.change_tag)
-        return (
-            f"{self._subject()} {'fell' if self._movement == 'fall' else 'rose'}: mean "
-            f"{self._unscaled(alarm.change_mean):.3f} over the last {alarm.change_n} interactions, since about "
-            f"{began:%Y-%m-%d %H:%M:%S} UTC; {limit} {self._unscaled(self._baseline):.3f}. "
-            f"Without a change such an alarm comes at most once in {self._rule.run_length:,.0f} interactions, "
-            "on average." + (f" Meaning: {definition.meaning}" if definition else "")
+        It fires when the mean after the change lies on the bad side of the mean before, and resolves when a later
+        change leads to the other side.
+        """
+        peer = self.peer
+        assert peer is not None  # noqa: S101 - for the type checker: the caller asked
+        before = peer.values.copy()
+        if not peer.update(value):
+            return None
+        after_n = peer.window_n()
+        recent = [*before, value][-after_n:]
+        old = before[: max(len(before) + 1 - after_n, 1)]
+        mean, old_mean = sum(recent) / len(recent), sum(old) / len(old)
+        movement: Movement = "fall" if mean < old_mean else "rise"
+        firing = self._fired is not None
+        variance = sum((one - mean) ** 2 for one in recent) / (len(recent) - 1) if len(recent) > 1 else 0.0
+        decision = Decision(
+            rule=self.rule,
+            key=self.key,
+            quantity=self.legs[0].quantity,
+            movement=movement,
+            reference=old_mean,
+            learned_n=len(old),
+            n=len(recent),
+            mean=mean,
+            variance=variance,
+            began_ms=time_ms,
+            log_evidence=None,
+            run_length=None,
+            worst=[],
         )
+        peer.restart()
+        if (movement in self.rule.movements) == firing:
+            return None
+        return self._resolve(decision, event) if firing else self._fire(decision, event)
 
-    def to_bytes(self) -> bytes:
-        """Return the state as JSON; floats survive exactly."""
+    def to_bytes(self, number: int) -> bytes:
+        """Return the state as JSON; floats survive exactly.
+
+        Args:
+            number: which value of the key was the last.
+        """
+        longest = max((self._detectors.longest(leg.row) for leg in self.legs if leg.active), default=0)
+        self._worst.forget_before(number - longest + 1)
         state: dict[str, Any] = {
             "phase": self._phase,
-            "baseline": self._baseline,
-            "reference": asdict(self._reference),
-            "worst": self._worst,
+            "baseline": self._baseline.dump(),
+            "learner": self._learner.dump() if self.learns else None,
+            "worst": self._worst.dump(),
             "times_fired": self._times_fired,
             "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
-            "detector": base64.b64encode(self._detectors.to_bytes(self.row)).decode(),
+            "legs": [
+                base64.b64encode(self._detectors.to_bytes(leg.row)).decode() if leg.active else None
+                for leg in self.legs
+            ],
+            "peer": None if self.peer is None else base64.b64encode(self.peer.to_bytes()).decode(),
         }
-        return json.dumps(state, ensure_ascii=False).encode()
+        return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
 
     def load(self, data: bytes) -> None:
         """Take on the state that `to_bytes` returned.
@@ -263,12 +332,19 @@ class Watch:
         Raises: ValueError if it was written by another version.
         """
         state = json.loads(data)
-        self._phase, self._baseline = state["phase"], state["baseline"]
-        self._reference = _Reference(**state["reference"])
-        self._worst = [(badness, interaction_id) for badness, interaction_id in state["worst"]]
+        self._phase, self._baseline = state["phase"], Baseline.read(state["baseline"])
+        if state["learner"] is not None:
+            self._learner.load(state["learner"])
+        self._worst.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
-        self._detectors.load(self.row, base64.b64decode(state["detector"]))
+        self.legs[:] = self._looking(self._baseline)
+        for leg, dumped in zip(self.legs, state["legs"], strict=True):
+            leg.active = dumped is not None
+            if dumped is not None:
+                self._detectors.load(leg.row, base64.b64decode(dumped))
+        if self.peer is not None:
+            self.peer.load(base64.b64decode(state["peer"]))
 
     @staticmethod
     def withdrawn(data: bytes) -> Sequence[Alert]:

@@ -4,7 +4,15 @@ import os
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -14,6 +22,7 @@ from pydantic_settings import (
 )
 
 from ragtide_schemas import AlertRule, describe
+from ragtide_schemas.alert import Duration
 
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
@@ -24,6 +33,20 @@ DEFAULT_RULES = (
     AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
 )
 """Rules of a deployment that states none: a fall of what users notice first, per pipeline, baseline learned."""
+
+
+WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
+
+
+class BudgetSettings(BaseModel):
+    """How many false alarms the whole deployment may have, shared by all rules that have no run length of their own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    false_alarms: Annotated[float, Field(gt=0)] | None = None
+    """At most so many false alarms per period, on average; None gives every rule on every key its own run length."""
+    period: Duration = "7d"
+    """The period, such as `1d` or `7d`."""
 
 
 def _expanded(path: Path) -> Path:
@@ -93,6 +116,14 @@ class Settings(BaseSettings):
     """About how many entries the stream of estimates keeps."""
     segments: bool = True
     """Whether every segment value gets estimates of its own."""
+    windows: tuple[WindowName, ...] = ("1h", "24h/1h")
+    """Windows in event time that get estimates of their own: `1h` is tumbling, `24h/1h` a day that moves every hour."""
+    lateness_s: Annotated[float, Field(ge=0)] = 3600.0
+    """Seconds after the end of a window's pane for which interactions that come late still count in it."""
+    quantiles: bool = True
+    """Whether quantiles of scores, labeling time and cost are kept for whole pipelines."""
+    budget: BudgetSettings = BudgetSettings()
+    """How many false alarms the whole deployment may have: the table `[budget]`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"

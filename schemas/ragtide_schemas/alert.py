@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from .base import Name, UtcTime, VersionedModel, WireModel
 from .metrics import METRICS, Direction, MetricName, value_range
@@ -10,55 +10,97 @@ from .metrics import METRICS, Direction, MetricName, value_range
 Movement = Literal["fall", "rise"]
 
 
+RuleDirection = Literal["fall", "rise", "both"]
+Detector = Literal["e_detector", "adwin", "page_hinkley"]
+
+Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
+"""A length of time such as `30m`, `6h` or `7d`."""
+
+
 class AlertRule(WireModel):
     """What to watch, and with which false-alarm budget.
 
-    `threshold` watches for a mean beyond `target`; `drift` for a mean that left its `baseline`, given or learned from
-    the first `learn_n` values. Both fire on evidence from an e-detector whose mean run between false alarms is at
-    least `run_length` values (docs/statistics.md, "Drift").
+    - `threshold` watches for a mean beyond `target`.
+    - `drift` watches for a mean that left its baseline.
+    - `rmse` watches for an error against gold scores beyond `target`, or beyond its baseline.
+    - `distribution` watches for a mean or a spread that left its baseline, in either direction.
+
+    A baseline is given, learned from the first `learn_n` values, or that of the `baseline_window` before the present
+    one. They fire on evidence from an e-detector whose mean run between false alarms is at least `run_length` values,
+    or as the budget of the deployment allows (docs/statistics.md, "Drift").
     """
 
     name: Name
     """Unique name of the rule."""
-    kind: Literal["threshold", "drift"]
+    kind: Literal["threshold", "drift", "rmse", "distribution"]
     """What is compared with what."""
     metric: MetricName
-    """Qualified metric name."""
-    direction: Movement | None = None
-    """Which movement is bad; by default against the metric's own direction."""
+    """Qualified metric name; for `rmse` that of the scores that have gold scores."""
+    direction: RuleDirection | None = None
+    """Which movement is bad; by default against the metric's own direction, and both for `distribution`."""
     pipeline: str = "*"
     """Shell-style pattern of the pipelines it applies to."""
     segment: Name | None = None
     """Name of a segment each value of which is watched by itself; None watches whole pipelines."""
     target: float | None = None
-    """For `threshold`: the limit of the mean."""
+    """For `threshold` and `rmse`: the limit."""
     baseline: float | None = None
-    """For `drift`: the mean that is normal; None learns it."""
+    """The mean, or error, that is normal; None learns it."""
+    baseline_spread: Annotated[float, Field(gt=0)] | None = None
+    """For `distribution` with a baseline: the standard deviation that is normal."""
+    baseline_window: Duration | None = None
+    """Take the baseline from the whole stretch of this length before the present one, such as `1d`."""
     learn_n: Annotated[int, Field(ge=20)] = 200
-    """For `drift` without a baseline: number of first values it is learned from."""
+    """Number of first values a baseline is learned from, or least number in its window."""
     min_effect: Annotated[float, Field(ge=0)] = 0.02
     """Movement that is too small to alert on, in the metric's unit."""
     hysteresis: Annotated[float, Field(ge=0)] = 0.0
     """How far back beyond the alarm line the mean must be for the alert to resolve, in the metric's unit."""
-    run_length: Annotated[float, Field(ge=10)] = 10_000
-    """Mean number of values between false alarms is at least this, per pipeline or segment value."""
+    run_length: Annotated[float, Field(ge=10)] | None = None
+    """Mean number of values between false alarms is at least this, per pipeline or segment value; None takes a share of
+    the deployment's budget, or 10,000 where there is none."""
     resolve_run_length: Annotated[float, Field(ge=10)] = 100
     """The same for falsely resolving: lower resolves sooner."""
+    detector: Detector = "e_detector"
+    """`adwin` and `page_hinkley` are those of the library river, for comparison: without a stated false-alarm rate."""
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
-        if self.kind == "threshold" and self.target is None:
-            raise ValueError("a threshold rule needs target: the limit of the mean")
-        if self.kind == "threshold" and self.baseline is not None:
-            raise ValueError("baseline belongs to a drift rule: use target in a threshold rule")
-        if self.kind == "drift" and self.target is not None:
-            raise ValueError("target belongs to a threshold rule: use baseline in a drift rule")
+        self._check_reference()
+        if self.detector != "e_detector" and (self.kind != "drift" or self._referred()):
+            raise ValueError(f"{self.detector} finds changes by itself: use it in a drift rule without a baseline")
         definition = METRICS.get(self.metric)
-        if self.direction is None and definition is not None and definition.direction is Direction.NEITHER:
-            raise ValueError(f"{self.metric} has no better or worse: state direction, fall or rise")
+        if (
+            self.kind in ("threshold", "drift")
+            and self.direction is None
+            and definition is not None
+            and definition.direction is Direction.NEITHER
+        ):
+            raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
         if definition is not None:
             self.check_reachable()
         return self
+
+    def _check_reference(self) -> None:
+        if self.kind == "threshold" and self.target is None:
+            raise ValueError("a threshold rule needs target: the limit of the mean")
+        if self.kind == "threshold" and (self.baseline is not None or self.baseline_window is not None):
+            raise ValueError("baseline belongs to a drift rule: use target in a threshold rule")
+        if self.kind in ("drift", "distribution") and self.target is not None:
+            raise ValueError(f"target belongs to a threshold rule: use baseline in a {self.kind} rule")
+        if len(self._referred()) > 1:
+            raise ValueError(f"{' and '.join(self._referred())} exclude each other: keep one")
+        if self.kind == "threshold" and self.direction == "both":
+            raise ValueError("a threshold is on one side: state direction, fall or rise")
+        if self.kind == "rmse" and self.direction not in (None, "rise"):
+            raise ValueError("an rmse rule watches for an error that rises: leave direction out")
+        if self.kind == "distribution" and self.direction not in (None, "both"):
+            raise ValueError("a distribution rule watches both directions: leave direction out")
+        if (self.baseline_spread is not None) != (self.kind == "distribution" and self.baseline is not None):
+            raise ValueError("baseline_spread goes with baseline in a distribution rule: give both or neither")
+
+    def _referred(self) -> list[str]:
+        return [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
 
     def check_reachable(self) -> None:
         """Check that the rule can fire; for a metric of the user's own once it is registered.
@@ -66,27 +108,46 @@ class AlertRule(WireModel):
         Raises:
             ValueError: no mean in the metric's range is beyond the alarm line.
         """
-        lower, upper = value_range(self.metric)
-        given = self.target if self.kind == "threshold" else self.baseline
-        line = None if given is None else alarm_line(given, self.movement, self.min_effect)
-        if line is not None and not lower < line < upper:
+        lower, upper = (0.0, self._width()) if self.kind == "rmse" else value_range(self.metric)
+        given = self.baseline if self.target is None else self.target
+        if given is None:
+            return
+        lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements]
+        if not any(lower < line < upper for line in lines):
             raise ValueError(
-                f"the rule could never fire: its alarm line {line:g} is not inside the metric's range "
+                f"the rule could never fire: its alarm line {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
 
+    def _width(self) -> float:
+        lower, upper = value_range(self.metric)
+        return upper - lower
+
     @property
-    def movement(self) -> Movement:
-        """Which movement is bad."""
+    def movements(self) -> tuple[Movement, ...]:
+        """Which movements are bad."""
+        if self.kind == "rmse":
+            return ("rise",)
+        if self.kind == "distribution" or self.direction == "both":
+            return ("fall", "rise")
         if self.direction is not None:
-            return self.direction
+            return (self.direction,)
         definition = METRICS.get(self.metric)
-        return "rise" if definition is not None and definition.direction is Direction.LOWER else "fall"
+        return ("rise",) if definition is not None and definition.direction is Direction.LOWER else ("fall",)
 
 
 def alarm_line(reference: float, movement: Movement, min_effect: float) -> float:
     """Return the mean beyond which a movement away from the reference is worth an alert."""
     return reference - min_effect if movement == "fall" else reference + min_effect
+
+
+def duration_ms(text: str) -> int:
+    """Return the milliseconds of a duration.
+
+    >>> duration_ms("6h")
+    21600000
+    """
+    return int(text[:-1]) * {"m": 60_000, "h": 3_600_000, "d": 86_400_000}[text[-1]]
 
 
 class Alert(VersionedModel):
@@ -98,7 +159,7 @@ class Alert(VersionedModel):
     """What happened."""
     rule: Name
     """Name of the rule."""
-    kind: Literal["threshold", "drift", "budget"]
+    kind: Literal["threshold", "drift", "rmse", "distribution", "budget"]
     """Kind of the rule; `budget` is a spend limit that was reached, without statistics."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
@@ -123,11 +184,15 @@ class Alert(VersionedModel):
     began_at: UtcTime | None = None
     """When the change probably began: time of the first interaction since the estimated change point."""
     baseline: float | None = None
-    """The mean that was normal: given, learned, or the rule's target."""
-    baseline_source: Literal["given", "learned", "target"] | None = None
-    """Where the baseline comes from; a learned one is the confidence bound on the lenient side."""
+    """What was normal, of the mean, spread or RMSE: given, learned, of a past window, or the rule's target."""
+    baseline_source: Literal["given", "learned", "window", "target"] | None = None
+    """Where it comes from; a learned one or one of a window is the confidence bound on the lenient side."""
+    quantity: Literal["mean", "spread", "rmse"] = "mean"
+    """What moved; the spread is the standard deviation about the baseline's mean."""
+    detector: Detector = "e_detector"
+    """Which detector decided."""
     observed: float | None = None
-    """Mean of the values since the estimated change point."""
+    """Mean, spread or RMSE of the values since the estimated change point."""
     observed_n: Annotated[int, Field(ge=1)] | None = None
     """Number of those values."""
     observed_lower: float | None = None
@@ -137,7 +202,8 @@ class Alert(VersionedModel):
     log_evidence: float | None = None
     """Natural logarithm of the e-detector at the decision."""
     run_length: float | None = None
-    """Guarantee: the mean number of values between false alarms of this rule on this key is at least this."""
+    """Guarantee: the mean number of values between false alarms of this rule on this key is at least this; with a
+    budget, what its share of it came to at the decision."""
     n: Annotated[int, Field(ge=1)] | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
@@ -151,7 +217,7 @@ class Alert(VersionedModel):
     def _statistics_are_told(self) -> Self:
         if self.kind != "budget":
             for name in _STATISTICS:
-                if getattr(self, name) is None:
+                if getattr(self, name) is None and not (self.detector != "e_detector" and name in _OF_E_DETECTORS):
                     raise ValueError(f"{name} is missing: an alert of kind {self.kind} states its statistics")
         return self
 
@@ -171,3 +237,6 @@ _STATISTICS = (
     "n",
 )
 """Fields that every alert about a metric has."""
+
+_OF_E_DETECTORS = ("log_evidence", "run_length")
+"""Of these, fields that an alert of another detector has not."""

@@ -1,11 +1,24 @@
 """One running estimate: a mean with its interval, for one scope and metric."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Name, UtcTime, VersionedModel
+from .base import Name, UtcTime, VersionedModel, WireModel
 from .metrics import MetricName
+
+
+class Share(WireModel):
+    """How many of a metric's values are at or below an edge, as a share of all."""
+
+    upto: float
+    """The edge."""
+    share: Annotated[float, Field(ge=0, le=1)]
+    """Share of the values."""
+    lower: Annotated[float, Field(ge=0, le=1)]
+    """Lower end of its interval."""
+    upper: Annotated[float, Field(ge=0, le=1)]
+    """Upper end of its interval."""
 
 
 class Estimate(VersionedModel):
@@ -26,23 +39,38 @@ class Estimate(VersionedModel):
     labeler_version: Name
     """Version of the labeler."""
     window: str = "all"
-    """Which interactions are counted; `all` since the first."""
+    """Which interactions are counted; `all` since the first, `1h` those of this hour, `24h/1h` a sliding day."""
+    window_start: UtcTime | None = None
+    """Start of the window, in event time."""
+    window_end: UtcTime | None = None
+    """End of the window; it is not in it."""
+    estimator: Literal["mean", "weighted", "prediction_powered"] = "mean"
+    """`mean` of the values; `weighted` with the inverse of the probability of being chosen; `prediction_powered` joins
+    a cheap labeler's scores of everything with true ones of a sample."""
     n: Annotated[int, Field(ge=0)]
     """Number of values in the estimate."""
     n_absent: Annotated[int, Field(ge=0)] = 0
     """Number of interactions for which the metric was absent."""
+    n_late: Annotated[int, Field(ge=0)] = 0
+    """Number of values that came too late for their windows; all-time estimates have them."""
+    n_out_of_order: Annotated[int, Field(ge=0)] = 0
+    """Number of values whose interaction was older than another one before them."""
+    n_processed: Annotated[int, Field(ge=0)] | None = None
+    """For a window: number of values that were scored during it, whenever the interaction was."""
+    n_effective: Annotated[float, Field(ge=0)] | None = None
+    """For `weighted` and `prediction_powered`: how many true scores alone, drawn at one rate, would be as precise."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """n / (n + n_absent)."""
     population_size: Annotated[int, Field(ge=1)] | None = None
     """Size of the finite run, where known."""
     estimate: float | None = None
     """The estimate."""
-    lower: float
-    """Lower end of the interval; the metric's lowest value while nothing is known."""
-    upper: float
-    """Upper end of the interval; the metric's highest value while nothing is known."""
+    lower: float | None = None
+    """Lower end of the interval; the metric's lowest value while nothing is known; None for values without a range."""
+    upper: float | None = None
+    """Upper end of the interval; the metric's highest value while nothing is known; None for values without a range."""
     strategy: Name
-    """How the interval was made: `running`, `normal`, `wilson`, `hoeffding`."""
+    """How the interval was made: `running`, `normal`, `wilson`, `hoeffding`, `asymptotic`; `none` without one."""
     anytime_valid: bool
     """True if the interval may be looked at as often as one likes."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
@@ -57,6 +85,14 @@ class Estimate(VersionedModel):
     """Exponentially weighted mean of about the last 64 values."""
     baseline: float | None = None
     """For an RMSE: what always predicting the mean gold score would score; a labeler above it adds nothing."""
+    quantiles: dict[str, float] | None = None
+    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; of whole pipelines."""
+    distribution: tuple[Share, ...] = ()
+    """For metrics with edges: the share of interactions at or below each."""
+    previous: float | None = None
+    """For a window: the estimate of the window of the same length before it."""
+    trend: Literal["rising", "falling", "steady"] | None = None
+    """For a window: whether it lies, for certain, above or below the one before: their intervals do not meet."""
     band: str | None = None
     """Quality band of the estimate, for metrics that have bands."""
     updated_at: UtcTime | None = None

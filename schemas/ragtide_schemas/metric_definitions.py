@@ -84,6 +84,8 @@ TRACE: Final = (
         f"{_CAPSTONE}; on real data it does not point to unsupported responses",
         "sqrt(mean((score - mean of the four)²))",
         _ALL_FOUR,
+        # The bands of the two source documents, which contradict each other: 0.10/0.20/0.30 and 0.15/0.30.
+        edges=(0.10, 0.15, 0.20, 0.30),
     ),
 )
 """R relevant, U utilized document sentences, of T."""

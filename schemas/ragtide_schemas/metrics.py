@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from math import isfinite
 from types import MappingProxyType
 from typing import Annotated
@@ -44,7 +45,7 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """One metric: its qualified name, range, direction, kind, meaning, source, formula, needs and bands."""
+    """One metric: its qualified name, range, direction, kind, meaning, source, formula, needs, bands and edges."""
 
     name: str
     lower: float
@@ -58,6 +59,8 @@ class MetricDefinition:
     needs: tuple[str, ...] = ()
     """What an interaction or its labels must have for the metric to be defined."""
     bands: Bands | None = None
+    edges: tuple[float, ...] = ()
+    """Values at which its distribution is shown: the share of interactions at or below each, rising."""
 
     @property
     def family(self) -> str:
@@ -89,7 +92,8 @@ def register_metric(definition: MetricDefinition) -> None:
     """Make a metric known to this process; registering the same definition again changes nothing.
 
     Raises:
-        ValueError: its name has no family, its range is empty or infinite, or another metric has its name.
+        ValueError: its name has no family, its range is empty or infinite, its edges do not rise inside it,
+            or another metric has its name.
     """
     name = definition.name
     if not _NAME.fullmatch(name):
@@ -99,6 +103,8 @@ def register_metric(definition: MetricDefinition) -> None:
             f"the range of {name} is {definition.lower:g} to {definition.upper:g}: "
             "give two finite numbers, the smaller first"
         )
+    if not all(a < b for a, b in pairwise((definition.lower, *definition.edges, definition.upper))):
+        raise ValueError(f"the edges of {name} are {definition.edges}: give rising numbers inside its range")
     if _registered.setdefault(name, definition) != definition:
         raise ValueError(f"there is another metric named {name}: rename this one")
 

@@ -46,7 +46,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _metric_table(metrics: Iterable[MetricDefinition]) -> str:
-    header = ("metric", "definition", "meaning", "needs", "range", "better", "kind", "bands", "source")
+    header = ("metric", "definition", "meaning", "needs", "range", "better", "kind", "bands", "edges", "source")
     return _table(header, (_row(metric) for metric in metrics))
 
 
@@ -61,6 +61,7 @@ def _row(metric: MetricDefinition) -> Sequence[str]:
         _BETTER[metric.direction],
         metric.kind.value,
         "" if bands is None else f"{bands.minimum:g}, {bands.good:g}, {bands.excellent:g}",
+        ", ".join(f"{edge:g}" for edge in metric.edges),
         metric.source,
     )
 

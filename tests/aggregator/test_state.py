@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.aggregator.events import START, adherence, beta, event
 
-from ragtide import Alert, AlertRule, InvalidEntryError
+from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_schemas import JudgedScores, MetricEvent
@@ -110,7 +110,13 @@ def test_nothing_changed_is_nothing_to_commit() -> None:
     state = AggregatorState(StateOptions())
     for one in FALL[:5]:
         state.apply(one)
-    assert len(state.take_changes().rows) == 1
+    assert [name.partition(":")[0] for name in state.take_changes().rows] == [
+        "estimate",
+        "quantiles",
+        "estimate",
+        "quantiles",
+        "clock",
+    ]
     assert state.take_changes().rows == {}
 
 
@@ -145,11 +151,16 @@ def test_rules_watch_the_pipelines_and_segments_they_name() -> None:
     assert (alert.pipeline, alert.segment) == ("shop-a", "lang=de")
 
 
+def means(state: AggregatorState, **how: Any) -> list[Estimate]:
+    """Return the estimates that are plain means: not of what labeling took, nor from a sample."""
+    return [e for e in estimates(state, **how) if e.estimator == "mean" and not e.metric.startswith("labeling.")]
+
+
 def found(events: list[MetricEvent], **how: Any) -> dict[tuple[str | None, str], Any]:
     state = AggregatorState(StateOptions())
     for one in events:
         state.apply(one)
-    return {(e.segment, e.metric): e for e in estimates(state, **how)}
+    return {(e.segment, e.metric): e for e in means(state, **how)}
 
 
 def test_every_scope_has_its_own_estimate() -> None:
@@ -169,7 +180,7 @@ def test_different_instruments_are_never_mixed(change: dict[str, str]) -> None:
     state = AggregatorState(StateOptions())
     state.apply(event(0, {"trace.adherence": 1.0}))
     state.apply(event(1, {"trace.adherence": 0.0}, **change))
-    assert sorted(e.estimate for e in estimates(state) if e.estimate is not None) == [0.0, 1.0]
+    assert sorted(e.estimate for e in means(state) if e.estimate is not None) == [0.0, 1.0]
 
 
 def test_absent_metrics_are_counted_not_scored() -> None:
@@ -251,7 +262,7 @@ def test_a_judges_scores_have_estimates_of_their_own_from_the_uniform_part_of_th
         if number % 4 == 0:
             one = one.model_copy(update={"judged": judged(0.75, uniform=number % 8 == 0)})
         state.apply(one)
-    found = {(e.labeler, e.metric): e for e in estimates(state)}
+    found = {(e.labeler, e.metric): e for e in means(state)}
     assert found["test", "trace.adherence"].n == 40
     assert found["judge", "trace.adherence"].n == 5
     assert found["judge", "trace.adherence"].estimate == pytest.approx(0.75)

@@ -38,7 +38,7 @@ def test_rules_may_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_rules_the_usual_ones_watch_for_drift() -> None:
-    assert {(rule.kind, rule.movement) for rule in load_settings().alerts} == {("drift", "fall")}
+    assert {(rule.kind, rule.movements) for rule in load_settings().alerts} == {("drift", ("fall",))}
 
 
 def test_the_data_directory_follows_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

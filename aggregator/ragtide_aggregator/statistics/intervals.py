@@ -1,15 +1,19 @@
 """Intervals for one look at an n that was fixed beforehand. For looking again and again use `running`.
 
-Every function here works on the mean of values in [0, 1]; `interval` scales other ranges and projects totals.
-Formulas: docs/statistics.md, "Fixed n".
+Every function here works on means of values in [0, 1], one or many at once; `interval` scales other ranges and projects
+totals. Formulas: docs/statistics.md, "Fixed n".
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite, log, sqrt
+from math import isfinite
 from typing import Final
 
+import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
+
+from .batches import Floats
 
 _ROUNDING: Final = 1e-9
 """How far, in widths of the range, a mean may lie outside by rounding: three times 0.1 is 0.30000000000000004."""
@@ -24,32 +28,40 @@ class Interval:
     upper: float
 
 
-def finite_population_correction(n: int, population: int | None) -> float:
-    """Return sqrt((N - n) / (N - 1)): 1 without a population, 0 when all of it was seen.
+def finite_population_correction(n: ArrayLike, population: ArrayLike | None) -> Floats:
+    """Return sqrt((N - n) / (N - 1)): 1 without a population (None or nan), 0 when all of it was seen.
 
     Source: Cochran (1977), Sampling Techniques, section 2.6.
     """
+    ns = np.asarray(n, dtype=np.float64)
     if population is None:
-        return 1.0
-    return 0.0 if n >= population else sqrt((population - n) / (population - 1))
+        return np.ones_like(ns)
+    size = np.asarray(population, dtype=np.float64)
+    left = np.maximum(size - ns, 0.0) / np.maximum(size - 1, 1.0)
+    return np.where(np.isnan(size), 1.0, np.sqrt(left))
 
 
-def normal_half_width(variance: float, n: int, *, confidence: float, population: int | None = None) -> float:
+def normal_half_width(
+    variance: ArrayLike, n: ArrayLike, *, confidence: float, population: ArrayLike | None = None
+) -> Floats:
     """Return z sqrt(variance / n) FPC.
 
     Args:
-        variance: sample variance, or p(1 - p) for a proportion.
-        n: number of values.
+        variance: sample variances, or p(1 - p) for a proportion.
+        n: numbers of values.
         confidence: level in (0, 1).
-        population: size of the finite population, if there is one.
+        population: sizes of the finite populations; None or nan where there is none.
 
     Assumes: values independent, or drawn without replacement; n large enough for the central limit theorem.
     """
-    return _z(confidence) * sqrt(variance / n) * finite_population_correction(n, population)
+    spread = np.sqrt(np.asarray(variance, dtype=np.float64) / np.asarray(n))
+    return np.asarray(_z(confidence) * spread * finite_population_correction(n, population))
 
 
-def wilson(mean: float, n: int, *, confidence: float, population: int | None = None) -> tuple[float, float]:
-    """Return the ends of Wilson's score interval for a proportion, within [0, 1].
+def wilson(
+    mean: ArrayLike, n: ArrayLike, *, confidence: float, population: ArrayLike | None = None
+) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's score interval for proportions, within [0, 1].
 
     For other values in [0, 1] it is conservative: p(1 - p) is the most their variance can be. The finite population
     enters as the effective number of values n / FPC^2.
@@ -57,24 +69,45 @@ def wilson(mean: float, n: int, *, confidence: float, population: int | None = N
     Assumes: values independent, or drawn without replacement.
     Source: Wilson (1927), JASA 22: 209-212.
     """
+    means, z = np.asarray(mean, dtype=np.float64), _z(confidence)
     correction = finite_population_correction(n, population)
-    if correction == 0.0:
-        return mean, mean
-    z, effective = _z(confidence), n / correction**2
+    all_seen = correction == 0.0
+    effective = np.asarray(n) / np.where(all_seen, 1.0, correction) ** 2
     shrink = 1 + z**2 / effective
-    center = (mean + z**2 / (2 * effective)) / shrink
-    margin = z * sqrt(mean * (1 - mean) / effective + z**2 / (4 * effective**2)) / shrink
-    return max(center - margin, 0.0), min(center + margin, 1.0)
+    center = (means + z**2 / (2 * effective)) / shrink
+    margin = z * np.sqrt(means * (1 - means) / effective + z**2 / (4 * effective**2)) / shrink
+    lower, upper = np.maximum(center - margin, 0.0), np.minimum(center + margin, 1.0)
+    return np.where(all_seen, means, lower), np.where(all_seen, means, upper)
 
 
-def hoeffding_half_width(n: int, *, confidence: float, population: int | None = None) -> float:
+def hoeffding_half_width(n: ArrayLike, *, confidence: float, population: ArrayLike | None = None) -> Floats:
     """Return sqrt(ln(2 / alpha) / 2n) FPC.
 
     Assumes: values independent (or drawn without replacement), each in [0, 1]; nothing about their distribution.
     The finite-population factor is the usual correction, not part of Hoeffding's theorem.
     Source: Hoeffding (1963), JASA 58: 13-30, Theorem 2.
     """
-    return sqrt(log(2 / (1 - confidence)) / (2 * n)) * finite_population_correction(n, population)
+    ns = np.asarray(n, dtype=np.float64)
+    return np.asarray(np.sqrt(np.log(2 / (1 - confidence)) / (2 * ns)) * finite_population_correction(ns, population))
+
+
+def fixed_interval(
+    strategy: str,
+    mean: ArrayLike,
+    n: ArrayLike,
+    *,
+    confidence: float,
+    population: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+) -> tuple[Floats, Floats]:
+    """Return the ends for the means of values in [0, 1] by `normal`, `wilson` or `hoeffding`, within [0, 1].
+
+    Arguments as in `interval`, but arrays: one element a key; nothing is checked.
+    """
+    means, ns = np.asarray(mean, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    lower, upper = _STRATEGIES[strategy](means, ns, confidence, population, variance)
+    # Rounding must not put the estimate outside of its own interval.
+    return np.minimum(np.maximum(lower, 0.0), means), np.maximum(np.minimum(upper, 1.0), means)
 
 
 def interval(
@@ -137,49 +170,55 @@ def interval(
     scaled_mean = min(max(scaled_mean, 0.0), 1.0)
     mean = min(max(mean, lowest), highest)
     scaled_variance = None if variance is None else variance / width**2
-    lower, upper = _STRATEGIES[strategy](scaled_mean, n, confidence, population, scaled_variance)
+    lower, upper = fixed_interval(
+        strategy, scaled_mean, n, confidence=confidence, population=population, variance=scaled_variance
+    )
     factor = 1 if total is None else population or 1
-    # Rounding must not put the estimate outside of its own interval.
     return Interval(
         estimate=factor * mean,
-        lower=factor * min(lowest + width * max(lower, 0.0), mean),
-        upper=factor * max(lowest + width * min(upper, 1.0), mean),
+        lower=factor * min(lowest + width * float(lower), mean),
+        upper=factor * max(lowest + width * float(upper), mean),
     )
 
 
 def _normal(
-    mean: float, n: int, confidence: float, population: int | None, variance: float | None
-) -> tuple[float, float]:
-    exhausted = population is not None and n >= population
-    if variance is not None and n == 1 and not exhausted:
-        return 0.0, 1.0
-    spread = mean * (1 - mean) if variance is None else variance
-    if spread == 0 and not exhausted:
-        return wilson(mean, n, confidence=confidence, population=population)
-    half_width = normal_half_width(spread, n, confidence=confidence, population=population)
-    return mean - half_width, mean + half_width
+    mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
+) -> tuple[Floats, Floats]:
+    unseen = finite_population_correction(n, population) > 0
+    spread = mean * (1 - mean) if variance is None else np.asarray(variance, dtype=np.float64)
+    unknown = np.zeros(np.shape(mean), dtype=bool) if variance is None else (n <= 1) & unseen
+    half_width = normal_half_width(np.where(unknown, 0.0, spread), n, confidence=confidence, population=population)
+    lower, upper = wilson(mean, n, confidence=confidence, population=population)
+    flat = (spread == 0) & unseen
+    lower, upper = np.where(flat, lower, mean - half_width), np.where(flat, upper, mean + half_width)
+    return np.where(unknown, 0.0, lower), np.where(unknown, 1.0, upper)
 
 
 def _wilson(
-    mean: float, n: int, confidence: float, population: int | None, variance: float | None
-) -> tuple[float, float]:
+    mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
+) -> tuple[Floats, Floats]:
     del variance  # a proportion's follows from its mean
     return wilson(mean, n, confidence=confidence, population=population)
 
 
 def _hoeffding(
-    mean: float, n: int, confidence: float, population: int | None, variance: float | None
-) -> tuple[float, float]:
+    mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
+) -> tuple[Floats, Floats]:
     del variance  # only the range counts
     half_width = hoeffding_half_width(n, confidence=confidence, population=population)
     return mean - half_width, mean + half_width
 
 
-_STRATEGIES: Final[dict[str, Callable[[float, int, float, int | None, float | None], tuple[float, float]]]] = {
+_STRATEGIES: Final[
+    dict[str, Callable[[Floats, Floats, float, ArrayLike | None, ArrayLike | None], tuple[Floats, Floats]]]
+] = {
     "normal": _normal,
     "wilson": _wilson,
     "hoeffding": _hoeffding,
 }
+
+FIXED: Final = tuple(_STRATEGIES)
+"""Names of the strategies for one look at an n that was fixed beforehand."""
 
 
 def _z(confidence: float) -> float:

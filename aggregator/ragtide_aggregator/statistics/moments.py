@@ -1,128 +1,217 @@
 """Running moments of many keys at once: one row of arrays per key."""
 
 import struct
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .rounds import Rows, rounds
-from .running import FIRST_GUESS, Floats
+from . import sums
+from .batches import Floats, Rows, grouped
+from .running import FIRST_GUESS
+from .tables import checked, doubled
 
 RECENT_N: Final = 64
 """About how many values the recent mean looks back on."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the bytes of one row."""
 
-_ROW = struct.Struct("<Bq6d")
+_ROW = struct.Struct("<B10q3d")
 _CAPACITY = 64
+_SUM, _M2, _V = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What values in [0, 1] add up to; arrays with one element a row."""
+
+    n: NDArray[np.int64]
+    """Number of values."""
+    mean: Floats
+    """Their mean, correctly rounded; 0 while there are none."""
+    m2: Floats
+    """Sum of squared deviations from the mean."""
+    v: Floats
+    """Intrinsic time of `running_interval`: sum of squared deviations from the mean of the values before."""
+    recent: Floats
+    """Exponentially weighted mean of about the last 64 values; the plain mean of the first 32."""
+    minimum: Floats
+    """Smallest value; infinite while there are none."""
+    maximum: Floats
+    """Largest value; minus infinite while there are none."""
+
+    @property
+    def variance(self) -> Floats:
+        """Sample variance (n - 1), in [0, 1/2]; nan below two values."""
+        return np.where(self.n > 1, self.m2 / np.maximum(self.n - 1, 1), np.nan)
 
 
 class MomentTable:
     """Count, mean, spread, intrinsic time, recent mean and extremes of values in [0, 1], one row per key.
 
-    Updates are sequential within a row (Welford's recurrence), so the result does not depend on how the values were
-    cut into batches, to the bit. Arrays have one element per row.
+    The result does not depend on how the values were cut into batches, to the bit; count, mean and extremes do not
+    depend on their order either. Merging adds counts, sums, squared deviations and intrinsic times. That is exact but
+    for the intrinsic time, which then is that of predicting each value within its own part: as valid, not the same.
 
-    Attributes:
-        n: number of values.
-        mean: their mean; 0 while there are none.
-        m2: sum of squared deviations from the mean.
-        v: intrinsic time of `running_interval`: sum of squared deviations from the mean of the values before.
-        recent: exponentially weighted mean of about the last 64 values; the plain mean of the first 32.
-        minimum: smallest value; infinite while there are none.
-        maximum: largest value; minus infinite while there are none.
+    Args:
+        bounded: whether values above 1 are refused; those below 0 always are.
 
-    Source: Welford (1962), Technometrics 4: 419-420.
+    Source: Welford (1962), Technometrics 4: 419-420; Chan, Golub, LeVeque (1983), American Statistician 37: 242-247.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, bounded: bool = True) -> None:
+        self._highest = 1.0 if bounded else np.inf
         self._used = 0
         self._counts = np.zeros(_CAPACITY, dtype=np.int64)
-        # One row per quantity, so that a column of all keys is contiguous.
-        self._values = self._empty(_CAPACITY)
+        # Sum, sum of squared deviations and intrinsic time, each exact.
+        self._sums = np.zeros((3, 3, _CAPACITY), dtype=np.int64)
+        self._recent = np.zeros(_CAPACITY)
+        self._minimum = np.full(_CAPACITY, np.inf)
+        self._maximum = np.full(_CAPACITY, -np.inf)
 
     def __len__(self) -> int:
         return self._used
 
-    @staticmethod
-    def _empty(rows: int) -> Floats:
-        values = np.zeros((6, rows))
-        values[4], values[5] = np.inf, -np.inf
-        return values
-
-    @property
-    def n(self) -> NDArray[np.int64]:  # noqa: D102 - described in the class
-        return self._counts[: self._used]
-
-    @property
-    def mean(self) -> Floats:  # noqa: D102
-        return self._values[0, : self._used]
-
-    @property
-    def m2(self) -> Floats:  # noqa: D102
-        return self._values[1, : self._used]
-
-    @property
-    def v(self) -> Floats:  # noqa: D102
-        return self._values[2, : self._used]
-
-    @property
-    def recent(self) -> Floats:  # noqa: D102
-        return self._values[3, : self._used]
-
-    @property
-    def minimum(self) -> Floats:  # noqa: D102
-        return self._values[4, : self._used]
-
-    @property
-    def maximum(self) -> Floats:  # noqa: D102
-        return self._values[5, : self._used]
-
-    def variance(self, row: int) -> float:
-        """Return the sample variance (n - 1) of a row, in [0, 1/2]; nan below two values."""
-        n = int(self._counts[row])
-        return max(float(self._values[1, row]), 0.0) / (n - 1) if n > 1 else float("nan")
-
     def add_row(self) -> int:
         """Add a row without values and return its index."""
         if self._used == self._counts.size:
-            grown = self._empty(2 * self._used)
-            grown[:, : self._used] = self._values
-            self._values = grown
-            self._counts = np.concatenate([self._counts, np.zeros(self._used, dtype=np.int64)])
+            self._counts, self._sums = doubled(self._counts), doubled(self._sums, axis=-1)
+            self._recent = doubled(self._recent)
+            self._minimum, self._maximum = doubled(self._minimum, np.inf), doubled(self._maximum, -np.inf)
         self._used += 1
         return self._used - 1
 
-    def update(self, rows: Rows, values: Floats) -> None:
-        """Add values to rows, in order; a row may occur more than once.
+    def clear(self, row: int) -> None:
+        """Take all values from a row."""
+        self._counts[row], self._sums[:, :, row], self._recent[row] = 0, 0, 0.0
+        self._minimum[row], self._maximum[row] = np.inf, -np.inf
 
-        Raises: ValueError if a value is not in [0, 1]; nothing is added then.
-        """
-        if not np.all((values >= 0) & (values <= 1)):
-            raise ValueError("values holds one that is not in [0, 1]: scale by the metric's range first")
-        for positions in rounds(rows):
-            self._update(rows[positions], values[positions])
+    def n(self, row: int) -> int:
+        """Return the number of values of a row."""
+        return int(self._counts[row])
 
-    def _update(self, rows: Rows, x: Floats) -> None:
-        n = self._counts[rows] + 1
-        mean, m2, v, recent, minimum, maximum = self._values[:, rows]
-        before = np.where(n == 1, FIRST_GUESS, mean)
-        new_mean = mean + (x - mean) / n
-        self._counts[rows] = n
-        self._values[:, rows] = (
-            new_mean,
-            m2 + (x - mean) * (x - new_mean),
-            v + (x - before) ** 2,
-            recent + (x - recent) * np.maximum(1 / n, 2 / RECENT_N),
-            np.minimum(minimum, x),
-            np.maximum(maximum, x),
+    def counts(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the numbers of values of rows."""
+        return self._counts[rows]
+
+    def recent(self, row: int) -> float:
+        """Return the recent mean of a row."""
+        return float(self._recent[row])
+
+    def read(self, rows: Rows | list[int]) -> Moments:
+        """Return the moments of rows."""
+        index = np.asarray(rows, dtype=np.intp)
+        n = self._counts[index]
+        return Moments(
+            n=n,
+            mean=sums.totals(self._sums[_SUM], index) / np.maximum(n, 1),
+            m2=sums.totals(self._sums[_M2], index),
+            v=sums.totals(self._sums[_V], index),
+            recent=self._recent[index],
+            minimum=self._minimum[index],
+            maximum=self._maximum[index],
         )
+
+    def pooled(self, rows: Rows, starts: Rows) -> Moments:
+        """Return the moments of rows taken together, group by group.
+
+        Args:
+            rows: rows of all groups, the rows of one group side by side.
+            starts: where each group starts in `rows`, rising; every group has at least one row.
+
+        Their recent mean is the mean of the rows' recent means, weighted with their counts.
+        """
+        parts = self.read(rows)
+        counts = np.add.reduceat(parts.n, starts)
+        sizes = np.diff(np.append(starts, rows.size))
+        total, m2, v = (
+            sums.as_floats(sums.carried(np.add.reduceat(part[:, rows], starts, axis=1))) for part in self._sums
+        )
+        mean = total / np.maximum(counts, 1)
+        apart = parts.n * (parts.mean - np.repeat(mean, sizes)) ** 2
+        return Moments(
+            n=counts,
+            mean=mean,
+            m2=m2 + np.add.reduceat(apart, starts),
+            v=v,
+            recent=np.add.reduceat(parts.n * parts.recent, starts) / np.maximum(counts, 1),
+            minimum=np.minimum.reduceat(parts.minimum, starts),
+            maximum=np.maximum.reduceat(parts.maximum, starts),
+        )
+
+    def merge(self, row: int, other: "MomentTable", other_row: int) -> None:
+        """Add the values of a row of another table, or of this one, to a row."""
+        a, b = self.read([row]), other.read([other_row])
+        n = a.n + b.n
+        if not b.n[0]:
+            return
+        apart = sums.limbs((b.mean - a.mean) ** 2 * (a.n * (b.n / n)))
+        gained = other._sums[:, :, other_row].copy()
+        gained[_M2] += apart[:, 0]
+        for number in (_SUM, _M2, _V):
+            self._sums[number, :, row] = sums.carried(self._sums[number, :, row] + gained[number])
+        self._counts[row] = n[0]
+        self._recent[row] = ((a.n * a.recent + b.n * b.recent) / n)[0]
+        self._minimum[row] = min(a.minimum[0], b.minimum[0])
+        self._maximum[row] = max(a.maximum[0], b.maximum[0])
+
+    def update(self, rows: Rows, values: Floats, guesses: Floats | None = None) -> Floats:
+        """Add values to rows, in order, and return the mean of each value's row before it; a row may occur repeatedly.
+
+        Args:
+            rows: row of each value, shape (n,).
+            values: in [0, 1], or of 0 or more, same shape.
+            guesses: what a row's first value is predicted to be, for its intrinsic time, same shape; 1/2 unless given.
+                It is returned as the mean before the first.
+
+        Raises: ValueError if a value is out of range or not finite; nothing is added then.
+        """
+        checked(values, self._highest)
+        guesses = np.full(values.shape, FIRST_GUESS) if guesses is None else guesses
+        before = np.empty(values.shape)
+        if not values.size:
+            return before
+        for start in range(0, values.size, sums.MOST_VALUES):
+            part = slice(start, start + sums.MOST_VALUES)
+            before[part] = self._update(rows[part], values[part], guesses[part])
+        return before
+
+    def _update(self, rows: Rows, values: Floats, guesses: Floats) -> Floats:
+        batch = grouped(rows)
+        x = values[batch.order]
+        as_limbs = sums.limbs(x)
+        n = batch.spread(self._counts[batch.rows]) + batch.occurrence
+        total = sums.before(self._sums[_SUM], batch, as_limbs)
+        before = np.where(n > 0, total / np.maximum(n, 1), guesses[batch.order])
+        off = (x - before) ** 2
+        sums.add(self._sums[_SUM], batch, as_limbs)
+        sums.add(self._sums[_M2], batch, sums.limbs(off * (n / (n + 1))))
+        sums.add(self._sums[_V], batch, sums.limbs(off))
+        self._counts[batch.rows] += batch.counts
+        self._minimum[batch.rows] = np.minimum(self._minimum[batch.rows], np.minimum.reduceat(x, batch.starts))
+        self._maximum[batch.rows] = np.maximum(self._maximum[batch.rows], np.maximum.reduceat(x, batch.starts))
+        share = np.maximum(1 / (n + 1), 2 / RECENT_N)[batch.rounds.order]
+        in_rounds, recent = x[batch.rounds.order], self._recent[batch.rows]
+        for here in batch.rounds.slices():
+            last = recent[: here.stop - here.start]
+            last += (in_rounds[here] - last) * share[here]
+        self._recent[batch.rows] = recent
+        in_order = np.empty_like(before)
+        in_order[batch.order] = before
+        return in_order
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        return _ROW.pack(VERSION, int(self._counts[row]), *self._values[:, row].tolist())
+        return _ROW.pack(
+            VERSION,
+            int(self._counts[row]),
+            *self._sums[:, :, row].ravel().tolist(),
+            float(self._recent[row]),
+            float(self._minimum[row]),
+            float(self._maximum[row]),
+        )
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
@@ -131,6 +220,7 @@ class MomentTable:
         """
         if len(data) != _ROW.size or data[0] != VERSION:
             raise ValueError(f"a row of moments has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, count, *values = _ROW.unpack(data)
+        _, count, *parts = _ROW.unpack(data)
         self._counts[row] = count
-        self._values[:, row] = values
+        self._sums[:, :, row] = np.array(parts[:9], dtype=np.int64).reshape(3, 3)
+        self._recent[row], self._minimum[row], self._maximum[row] = parts[9:]

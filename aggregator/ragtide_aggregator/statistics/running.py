@@ -9,10 +9,10 @@ from math import isfinite, log, log1p
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaln
 
-Floats = NDArray[np.float64]
+from .batches import Floats
 
 V_OPT: Final = 25.0
 """Intrinsic time V at which the boundary is tightest, about 25 / variance values."""

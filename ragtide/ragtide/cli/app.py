@@ -13,9 +13,7 @@ from redis.asyncio import Redis
 from rich.table import Table
 from rich.text import Text
 
-from ragtide.offline.summary import diagnoses
 from ragtide.version import __version__
-from ragtide_aggregator.estimates import STRATEGIES
 from ragtide_consumers.subscriber import AlertSubscriber
 from ragtide_producers import FileOptions, InteractionProducer
 from ragtide_runtime.errors import RagtideError
@@ -27,12 +25,13 @@ from . import demo as demonstration
 from .agree import agree
 from .common import Given, JsonOption, PipelineOption, err, given, out, print_json, with_redis
 from .doctor import Finding, examine, examine_role
+from .estimates import compare, estimates
 from .feedback import feedback
 from .publish import publish_file
-from .reading import read_alerts, read_dead_letters, read_estimates, retry_dead_letters
+from .reading import read_alerts, read_dead_letters, retry_dead_letters
 from .roles import aggregate, cancelled_by_signal, until_signal, work
 from .score import score
-from .tables import alert_panel, alerts_view, dead_letters_table, estimates_table
+from .tables import alert_panel, alerts_view, dead_letters_table
 from .watch import Screen
 from .watch import watch as watch_screen
 
@@ -149,46 +148,8 @@ def publish(
 cli.command()(score)
 cli.command()(agree)
 cli.command()(feedback)
-
-
-@cli.command()
-def estimates(
-    context: typer.Context,
-    pipeline: PipelineOption = None,
-    run: Annotated[str | None, typer.Option(help="Only this offline run.")] = None,
-    segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
-    strategy: Annotated[
-        str, typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Only running may be looked at again and again.")
-    ] = "running",
-    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show every running estimate with its interval."""
-    if strategy not in STRATEGIES:
-        raise typer.BadParameter(
-            f"{strategy!r} is unknown: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
-        )
-    settings = given(context).settings()
-    found = [
-        estimate
-        for estimate in with_redis(
-            settings,
-            lambda redis, _: read_estimates(redis, settings, strategy=strategy, confidence=confidence),
-        )
-        if pipeline in (None, estimate.pipeline)
-        and run in (None, estimate.run)
-        and segment in (None, estimate.segment)
-        and metric in (None, estimate.metric)
-    ]
-    if as_json:
-        print_json([estimate.model_dump(mode="json") for estimate in found])
-    elif found:
-        out.print(estimates_table(found, out.width))
-        for where, diagnosis in diagnoses(found):
-            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
-    else:
-        err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
+cli.command()(estimates)
+cli.command()(compare)
 
 
 @cli.command()

@@ -13,6 +13,8 @@ from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import Entry, read_range
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Alert, DeadLetter, Estimate, RagInteraction, Streams
 
+from .kept import panes_of
+
 READ_AT_ONCE = 1000
 """Entries read in one round trip."""
 
@@ -59,9 +61,9 @@ async def read_estimates(
     redis: Redis, settings: Settings, *, strategy: str = "running", confidence: float | None = None
 ) -> list[Estimate]:
     """Return every estimate, computed from the checkpoints: complete, and as fresh as the last commit."""
-    checkpoints = await asyncio.gather(
-        *(load_checkpoint(redis, streams, StateOptions()) for streams in partitions(settings))
-    )
+    # Without rules: their alerts are not read from here.
+    options = StateOptions(panes=panes_of(settings), segments=settings.segments)
+    checkpoints = await asyncio.gather(*(load_checkpoint(redis, streams, options) for streams in partitions(settings)))
     level = settings.confidence if confidence is None else confidence
     return [
         estimate

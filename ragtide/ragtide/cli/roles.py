@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
-from ragtide_aggregator.state import StateOptions
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.plugins import custom_metrics
@@ -20,10 +19,7 @@ from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Streams
 
-
-def state_options(settings: Settings) -> StateOptions:
-    """Return what the aggregator keeps, by the settings."""
-    return StateOptions(rules=settings.alerts, segments=settings.segments)
+from .kept import state_options
 
 
 async def work(settings: Settings, url: str, stop: asyncio.Event) -> None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ragtide_schemas import METRICS, Alert, Direction, Estimate, value_range
 
+from .comparison import Compared
 from .reading import StoredLetter
 
 BAR_WIDTH = 28
@@ -38,6 +39,15 @@ def metric_range(metric: str) -> tuple[float, float]:
     return value_range(metric.removeprefix("rmse.")) if metric.startswith("rmse.") else value_range(metric)
 
 
+def ends_of(estimate: Estimate) -> tuple[float, float]:
+    """Return the ends of an interval; those of the range where there is none."""
+    lowest, highest = metric_range(estimate.metric)
+    return (
+        lowest if estimate.lower is None else estimate.lower,
+        highest if estimate.upper is None else estimate.upper,
+    )
+
+
 def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
     """Return the interval drawn on the metric's whole range, the estimate as a dot."""
     lowest, highest = metric_range(estimate.metric)
@@ -47,7 +57,7 @@ def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
         return min(max(round(share * (width - 1)), 0), width - 1)
 
     text = Text()
-    first, last = cell(estimate.lower), cell(estimate.upper)
+    first, last = (cell(end) for end in ends_of(estimate))
     middle = None if estimate.estimate is None else cell(estimate.estimate)
     for position in range(width):
         if position == middle:
@@ -70,9 +80,10 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
     """Return an arrow for where the last 64 or so values lie against the interval, and a line of recent means."""
     if estimate.recent is None or estimate.estimate is None:
         return Text("·", style="bright_black")
-    if estimate.recent > estimate.upper:
+    lower, upper = ends_of(estimate)
+    if estimate.recent > upper:
         arrow, style = "▲", _better_style(estimate.metric, rising=True)
-    elif estimate.recent < estimate.lower:
+    elif estimate.recent < lower:
         arrow, style = "▼", _better_style(estimate.metric, rising=False)
     else:
         arrow, style = "→", "bright_black"
@@ -132,7 +143,8 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
             table.add_section()
         named = () if narrow else tuple(Text(part, style="bold") for part in (scope if before != scope else ("", "")))
         before = scope
-        drawn = Text.assemble(f"{estimate.lower:.3f} ", bar(estimate, bar_width), f" {estimate.upper:.3f}")
+        lower, upper = ends_of(estimate)
+        drawn = Text.assemble(f"{lower:.3f} ", bar(estimate, bar_width), f" {upper:.3f}")
         band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
             *named,
@@ -142,6 +154,43 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
             f"{estimate.n:,}",
             trend(estimate, () if narrow else (trends or {}).get(estimate_key(estimate), ())),
             *(() if narrow else (band,)),
+        )
+    return table
+
+
+def labeling_table(estimates: Sequence[Estimate]) -> Table:
+    """Return what labeling took and cost, one row each: mean and quantiles."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("pipeline", "labeler", "quantity"):
+        table.add_column(name, no_wrap=True)
+    for name in ("n", "mean", "p5", "p50", "p95", "p99", "most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for e in estimates:
+        quantiles = e.quantiles or {}
+        numbers = [e.estimate, *(quantiles.get(name) for name in ("p5", "p50", "p95", "p99")), e.maximum]
+        cells = ["—" if number is None else f"{number:.4g}" for number in numbers]
+        table.add_row(e.pipeline, e.labeler, e.metric.removeprefix("labeling."), f"{e.n:,}", *cells)
+    return table
+
+
+def comparison_table(found: Sequence[Compared], first: str, second: str) -> Table:
+    """Return the differences of two pipelines, one row a metric."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for name in (first, second, f"{first} - {second}"):
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for one in found:
+        name = one.metric if one.segment is None else f"{one.metric} · {one.segment}"
+        gap = one.difference
+        table.add_row(
+            Text(name),
+            f"{one.means[0]:.3f} (n {one.n[0]:,})",
+            f"{one.means[1]:.3f} (n {one.n[1]:,})",
+            f"{gap.estimate:+.3f}",
+            f"{gap.lower:+.3f} to {gap.upper:+.3f}",
+            Text(gap.verdict, style="bright_black" if gap.verdict == "undecided" else "bold"),
         )
     return table
 

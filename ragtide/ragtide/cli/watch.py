@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from ragtide_aggregator.estimates import chosen
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Alert, Estimate
 
@@ -39,7 +40,8 @@ class Screen:
 
     async def refresh(self) -> None:
         """Read everything anew."""
-        self.estimates = [e for e in await read_estimates(self._redis, self._settings) if self._keep(e)]
+        everything = await read_estimates(self._redis, self._settings)
+        self.estimates = [e for e in chosen(everything) if self._keep(e)]
         self.alerts = await read_alerts(self._redis, self._settings)
         for estimate in self.estimates:
             if estimate.recent is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.estimates import chosen, estimates
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent
 from ragtide_schemas.diagnosis import Diagnosis, Score, diagnose
@@ -23,14 +23,14 @@ class Summary:
 
 def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:
     """Return the estimates of events, by the same code as live ones."""
-    state = AggregatorState(StateOptions(segments=False))
+    state = AggregatorState(StateOptions(segments=False, quantiles=False))
     problems: list[str] = []
     for event in events:
         try:
             state.apply(event)
         except InvalidEntryError as error:
             problems.append(f"{event.interaction_id}: {error.detail}")
-    found = estimates(state, strategy=strategy, confidence=confidence)
+    found = chosen(estimates(state, strategy=strategy, confidence=confidence))
     return Summary(found, diagnoses(found), problems)
 
 
@@ -38,7 +38,7 @@ def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
     """Return what the means of each scope suggest, with the scope's name."""
     scopes: dict[tuple[object, ...], dict[str, Score]] = {}
     for e in found:
-        if e.estimate is not None:
+        if e.estimate is not None and e.lower is not None and e.upper is not None:
             scope = (e.pipeline, e.run, e.segment, e.labeler, e.labeler_version, e.profile)
             scopes.setdefault(scope, {})[e.metric] = Score(e.estimate, e.lower, e.upper, e.n)
     return [

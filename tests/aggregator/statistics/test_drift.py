@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 from typing import Any
 
@@ -17,18 +18,15 @@ def first_alarms(values: np.ndarray[Any, Any], *, line: float, run_length: float
     for row in rows:
         table.configure(int(row), line=line, direction="fall", run_length=run_length)
     found: list[Alarm | None] = [None] * len(values)
-    for position, column in enumerate(values.T):
-        for alarm in table.update(rows, column, np.full(len(rows), position)):
+    batch, length = values.shape
+    for start in range(0, length, 500):
+        part = values[:, start : start + 500]
+        where = np.repeat(rows, part.shape[1])
+        positions = np.tile(np.arange(start, start + part.shape[1]), batch)
+        alarms, _ = table.update(where, part.ravel(), positions)
+        for alarm in alarms:
             if found[alarm.row] is None:
-                found[alarm.row] = Alarm(
-                    position,
-                    alarm.row,
-                    alarm.log_evidence,
-                    alarm.change_n,
-                    alarm.change_mean,
-                    alarm.change_variance,
-                    alarm.change_tag,
-                )
+                found[alarm.row] = dataclasses.replace(alarm, position=int(positions[alarm.position]))
         if all(found):
             break
     return found
@@ -117,8 +115,13 @@ def test_cutting_into_batches_and_storing_in_between_changes_no_bit(
     def add(table: DetectorTable, piece: list[tuple[int, float]], start: int) -> list[tuple[int, Alarm]]:
         rows = np.array([row for row, _ in piece], dtype=np.intp)
         values = np.array([value for _, value in piece], dtype=float)
-        alarms = table.update(rows, values, np.arange(start, start + len(piece)))
-        return [(start + alarm.position, alarm) for alarm in alarms]
+        tags = np.arange(start, start + len(piece))
+        found, left = [], np.arange(len(piece))
+        while left.size:
+            alarms, again = table.update(rows[left], values[left], tags[left])
+            found += [(start + int(left[alarm.position]), alarm) for alarm in alarms]
+            left = left[again]
+        return sorted(found, key=lambda pair: pair[0])
 
     whole = fresh()
     expected = add(whole, batch, 0)
@@ -143,6 +146,40 @@ def test_growing_keeps_what_is_there() -> None:
         table.configure(row, line=0.5, direction="fall", run_length=1e6)
         table.update(np.array([row]), np.array([0.2]), np.array([row]))
     assert len({table.to_bytes(row)[: -12 * 8] for row in range(100)}) == 1
+
+
+def test_values_after_an_alarm_in_a_batch_are_given_back() -> None:
+    table = DetectorTable()
+    for _ in range(2):
+        table.configure(table.add_row(), line=0.9, direction="fall", run_length=20)
+    rows = np.array([0, 1] * 30)
+    values = np.where(rows == 0, 0.0, 1.0)
+    alarms, left = table.update(rows, values, np.arange(60))
+    (alarm,) = alarms
+    assert rows[alarm.position] == 0
+    assert left.tolist() == list(range(alarm.position + 2, 60, 2))
+    assert table.log_evidence(0) == -np.inf
+
+
+def test_both_directions_share_the_run_length() -> None:
+    rng = np.random.default_rng(7)
+    detector = DriftDetector(baseline=0.5, direction="both", run_length=1000)
+    assert detector.update(bernoulli(rng, 0.2, 1, 200)[0]) is not None
+    assert detector.update(bernoulli(rng, 0.8, 1, 200)[0]) is not None
+    one_sided = DriftDetector(baseline=0.5, direction="fall", run_length=2000)
+    values = bernoulli(rng, 0.3, 1, 400)[0]
+    assert DriftDetector(baseline=0.5, direction="both", run_length=1000).update(values) == one_sided.update(values)
+
+
+def test_moving_the_line_keeps_the_evidence() -> None:
+    table = DetectorTable()
+    table.configure(table.add_row(), line=0.5, direction="fall", run_length=1e6)
+    table.update(np.zeros(5, dtype=np.intp), np.full(5, 0.2), np.arange(5))
+    before = table.log_evidence(0)
+    table.move_line(0, 0.3)
+    assert table.log_evidence(0) == before
+    with pytest.raises(ValueError, match=r"line is 1\.5"):
+        table.move_line(0, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def test_the_state_gives_the_interval_of_the_sequence_at_every_prefix(values: np
     moments = []
     for value in values:
         table.update(row, np.array([value]))
-        moments.append((table.mean[0], table.n[0], table.v[0]))
+        seen = table.read([0])
+        moments.append((seen.mean[0], seen.n[0], seen.v[0]))
     ends = running_interval(*np.transpose(moments), confidence=0.95)
     np.testing.assert_allclose(np.transpose(ends), sequence, rtol=0, atol=1e-9)
 

@@ -1,0 +1,144 @@
+"""What one metric event brings: numbers by metric, scaled to [0, 1], checked before any of them counts. No state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from ragtide_schemas import METRICS, InvalidEntryError, MetricEvent, Reason, value_range
+
+from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, segment_values, share_name
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What events with the same names of scores have in common."""
+
+    ranges: tuple[tuple[str, float, float], ...]
+    """Metric, lowest and highest value, in the order of the event's scores."""
+    edges: tuple[tuple[str, int, float], ...]
+    """Name of a share, place of its metric among the scores, scaled edge."""
+    names: tuple[str, ...]
+    """Names of the observations that come from scores alone."""
+
+
+@lru_cache(maxsize=10_000)
+def _known_layout(metrics: tuple[str, ...], registered: int) -> Layout:
+    del registered  # a metric may be registered after its first event
+    ranges = []
+    edges = []
+    for place, metric in enumerate(metrics):
+        lower, upper = value_range(metric)
+        ranges.append((metric, lower, upper))
+        definition = METRICS.get(metric)
+        edges += [
+            (share_name(metric, edge), place, (edge - lower) / (upper - lower))
+            for edge in (definition.edges if definition else ())
+        ]
+    return Layout(tuple(ranges), tuple(edges), (*metrics, *(name for name, _, _ in edges)))
+
+
+def _layout(scores: Mapping[str, float]) -> Layout:
+    return _known_layout(tuple(scores), len(METRICS))
+
+
+class Pair(NamedTuple):
+    """A true and a cheap score of one metric, scaled to [0, 1]."""
+
+    metric: str
+    labeler: str
+    labeler_version: str
+    profile: str
+    true: float
+    cheap: float
+    probability: float
+
+
+class Observations(NamedTuple):
+    """What an event brings to its scopes."""
+
+    names: tuple[str, ...]
+    values: list[float]
+    pairs: list[Pair]
+
+
+def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
+    """Return the segment values an event counts in, None for the whole pipeline first."""
+    return (None, *segment_values(event)) if segments and event.segments else (None,)
+
+
+def estimate_key(event: MetricEvent, segment: str | None, metric: str) -> EstimateKey:
+    """Return the key of a metric of an event in a scope."""
+    return EstimateKey(event.pipeline, event.run, segment, metric, event.profile, event.labeler, event.labeler_version)
+
+
+def pair_key(event: MetricEvent, segment: str | None, pair: Pair) -> PairKey:
+    """Return the key of a pair of scores of an event in a scope."""
+    return PairKey(estimate_key(event, segment, pair.metric), pair.labeler, pair.labeler_version, pair.profile)
+
+
+def observations(event: MetricEvent) -> Observations:
+    """Return what an event brings.
+
+    Raises:
+        InvalidEntryError: a score is outside its metric's range.
+    """
+    layout = _layout(event.scores)
+    values = [
+        _scaled("scores", score, *where) for score, where in zip(event.scores.values(), layout.ranges, strict=True)
+    ]
+    for _, place, edge in layout.edges:
+        # A hair above the edge by rounding is at the edge.
+        values.append(1.0 if values[place] <= edge + 1e-12 else 0.0)
+    names = layout.names
+    pairs: list[Pair] = []
+    if event.gold_scores:
+        gold = gold_observations(event, event.gold_scores)
+        names, values, pairs = (*names, *gold.names), values + gold.values, gold.pairs
+    judged = event.judged
+    if judged is not None:
+        scaled = _by_metric("judged.scores", judged.scores)
+        pairs += [
+            Pair(
+                metric, judged.labeler, judged.labeler_version, judged.profile, score,
+                values[list(event.scores).index(metric)], judged.inclusion_probability,
+            )
+            for metric, score in scaled.items()
+            if metric in event.scores
+        ]  # fmt: skip
+    return Observations(names, values, pairs)
+
+
+def gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> Observations:
+    """Return what gold scores of an event bring, of the metrics that it has.
+
+    Raises:
+        InvalidEntryError: a gold score is outside its metric's range.
+    """
+    known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores}
+    gold = _by_metric("gold_scores", known)
+    scores = _by_metric("scores", {metric: event.scores[metric] for metric in known})
+    names: list[str] = []
+    values: list[float] = []
+    pairs: list[Pair] = []
+    for metric, true in gold.items():
+        names += [SQUARED_ERROR + metric, GOLD + metric]
+        values += [(scores[metric] - true) ** 2, true]
+        pairs.append(Pair(metric, GOLD_LABELER, "1", event.profile, true, scores[metric], 1.0))
+    return Observations(tuple(names), values, pairs)
+
+
+def _by_metric(field: str, scores: dict[str, float]) -> dict[str, float]:
+    layout = _layout(scores)
+    return {
+        where[0]: _scaled(field, score, *where) for score, where in zip(scores.values(), layout.ranges, strict=True)
+    }
+
+
+def _scaled(field: str, score: float, metric: str, lower: float, upper: float) -> float:
+    if not lower <= score <= upper:
+        raise InvalidEntryError(
+            Reason.INVALID,
+            f"{field}.{metric} is {score:g}; its range is {lower:g} to {upper:g}: scale it into the range",
+        )
+    return min((score - lower) / (upper - lower), 1.0)

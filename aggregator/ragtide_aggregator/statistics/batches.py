@@ -1,0 +1,118 @@
+"""Putting a batch of values in an order in which arrays of state can be updated together.
+
+Sums need the values of one row side by side (`Grouped`). Recurrences need them in rounds (`Rounds`): the first value of
+every row, then the second of each, and so on. Either does to each row what working through the batch value by value
+would, to the bit, however the values were cut into batches.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A batch sorted by row, the rows with the most values first: n values of k rows."""
+
+    order: Rows
+    """Positions in the batch, values of one row together and in the order in which they came; shape (n,)."""
+    rows: Rows
+    """The distinct rows; shape (k,)."""
+    counts: Rows
+    """Number of values of each row, not rising; shape (k,)."""
+    starts: Rows
+    """Where each row's values start in `order`; shape (k,)."""
+
+    @cached_property
+    def occurrence(self) -> Rows:
+        """For each value, how many values of its row came before it in the batch; shape (n,)."""
+        return np.arange(self.order.size) - np.repeat(self.starts, self.counts)
+
+    def spread(self, per_row: NDArray[Number]) -> NDArray[Number]:
+        """Return one element a value from one a row (on the last axis)."""
+        return np.repeat(per_row, self.counts, axis=-1)
+
+    def before(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for each value the sum of its row's values before it in the batch; whole numbers only, exact."""
+        running = np.cumsum(values)
+        return np.asarray(running - values - self.spread(running[self.starts] - values[self.starts]))
+
+    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of each row's values; whole numbers only, exact."""
+        return np.add.reduceat(values, self.starts) if values.size else values
+
+    @cached_property
+    def rounds(self) -> "Rounds":
+        """The same values in rounds."""
+        by_round = np.argsort(_small(self.occurrence), kind="stable")
+        widths = np.bincount(self.occurrence) if self.order.size else np.zeros(0, dtype=np.intp)
+        return Rounds(
+            by_round,
+            np.concatenate([[0], np.cumsum(widths)]),
+            np.repeat(np.arange(self.rows.size), self.counts)[by_round],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Values in rounds. The rows of a round are the first of the rows of the round before it."""
+
+    order: Rows
+    """Positions in `Grouped.order`; shape (n,)."""
+    edges: Rows
+    """Where each round starts, and the end of the last; shape (rounds + 1,)."""
+    ranks: Rows
+    """For each value, the place of its row in `Grouped.rows`; shape (n,)."""
+
+    @property
+    def place(self) -> Rows:
+        """For each value of `Grouped.order`, its place in rounds; shape (n,)."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(self.order.size)
+        return place
+
+    def slices(self) -> Iterator[slice]:
+        """Yield each round's slice of arrays in the order of rounds."""
+        for start, end in pairwise(self.edges.tolist()):
+            yield slice(start, end)
+
+    def chained(self) -> Iterator[tuple[slice, slice]]:
+        """Yield each round's slice and that of the same rows one round earlier, in arrays that begin with the state.
+
+        Such an array has the state of the k rows first, then the n values in the order of rounds.
+        """
+        state = int(self.edges[1]) if self.edges.size > 1 else 0
+        before = 0
+        for start, end in pairwise((self.edges + state).tolist()):
+            yield slice(start, end), slice(before, before + end - start)
+            before = start
+
+
+def grouped(rows: Rows) -> Grouped:
+    """Return a batch sorted by row, the rows with the most values first.
+
+    >>> batch = grouped(np.array([3, 7, 7, 3, 7]))
+    >>> batch.rows.tolist(), batch.counts.tolist(), batch.order.tolist()
+    ([7, 3], [3, 2], [1, 2, 4, 0, 3])
+    """
+    distinct, number, counts = np.unique(rows, return_inverse=True, return_counts=True)
+    by_count = np.argsort(-counts, kind="stable")
+    rank = np.empty_like(by_count)
+    rank[by_count] = np.arange(by_count.size)
+    order = np.argsort(_small(rank[number]), kind="stable")
+    counts = counts[by_count]
+    return Grouped(order, distinct[by_count], counts, np.cumsum(counts) - counts)
+
+
+def _small(numbers: Rows) -> NDArray[np.unsignedinteger]:
+    """Return the numbers in the smallest type: 16 bits are sorted several times faster."""
+    return numbers.astype(np.uint16 if numbers.size == 0 or numbers.max() < 2**16 else np.uint32)

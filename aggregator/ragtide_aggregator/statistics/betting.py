@@ -1,0 +1,144 @@
+"""The `betting` confidence sequence: every mean on a grid that no bettor has grown rich against.
+
+For each possible mean m two bettors, one on higher and one on lower values, multiply their capital by
+1 + l (x - m) and 1 - l (x - m). The interval holds every m at which half of the richer one's capital is below
+1 / alpha. Of a finite population drawn without replacement the mean that is left is known to be
+(N m - sum so far) / (N - number so far), so bets are against that, and the interval closes when all is seen.
+
+Source: Waudby-Smith, Ramdas (2024), "Estimating means of bounded random variables by betting", JRSS B 86(1): Theorem 3
+(hedged capital), section 4.2, and section 5 (without replacement).
+"""
+
+import struct
+from math import log
+from typing import Final
+
+import numpy as np
+
+from .batches import Floats, Rows, grouped
+from .bernstein import PlugInBets
+from .tables import checked, doubled
+
+STEPS: Final = 1000
+"""Steps of the grid of means; an end is exact to one step."""
+
+LARGEST_SHARE: Final = 0.5
+"""Most of its capital that a bettor may lose on one value."""
+
+VERSION: Final = 1
+"""Version of the bytes of one row."""
+
+_HEAD = struct.Struct("<B4dI")
+_CAPACITY = 4
+
+
+class BettingTable:
+    """Betting confidence sequences, one row each: the tightest at small n, at 16 KB a row for 1,000 steps.
+
+    The bets depend on the confidence level and on the order of the values, so the level is fixed at the start and two
+    rows cannot be merged.
+
+    Args:
+        confidence: level in (0, 1).
+        steps: steps of the grid of means.
+    """
+
+    name: Final = "betting"
+    anytime_valid: Final = True
+    mergeable: Final = False
+
+    def __init__(self, confidence: float, *, steps: int = STEPS) -> None:
+        self._log_level = log(2 / (1 - confidence))
+        self._used = 0
+        self._means = np.arange(steps + 1) / steps
+        self._bets = PlugInBets(self._log_level)
+        self._population = np.full(self._bets.state.shape[1], np.nan)
+        # Logarithms of the capital of those who bet on higher and on lower values.
+        self._capital = np.zeros((2, _CAPACITY, steps + 1))
+
+    def __len__(self) -> int:
+        return self._used
+
+    def add_row(self, population: int | None = None) -> int:
+        """Add a row, of which at most `population` values will come, and return its index."""
+        if self._used == self._capital.shape[1]:
+            self._capital = doubled(self._capital, axis=1)
+        if self._used == self._population.size:
+            self._population = doubled(self._population, np.nan)
+            self._bets.grow()
+        self._population[self._used] = np.nan if population is None else population
+        self._used += 1
+        return self._used - 1
+
+    def update(self, rows: Rows, values: Floats) -> None:
+        """Add values in [0, 1] to rows, in order; a row may occur more than once.
+
+        Raises: ValueError if a value is not in [0, 1], or a row would hold more than its population; nothing is added.
+        """
+        checked(values)
+        batch = grouped(rows)
+        if np.any(self._bets.state[0, batch.rows] + batch.counts > self._population[batch.rows]):
+            raise ValueError("there are more values than the population holds: give the number of all values")
+        x = values[batch.order][batch.rounds.order]
+        for here in batch.rounds.slices():
+            self._add(batch.rows[: here.stop - here.start], x[here])
+
+    def _add(self, rows: Rows, x: Floats) -> None:
+        bet = self._bets.next(rows)[:, None]
+        m = self._left(rows)
+        possible = (m >= 0) & (m <= 1)
+        m = np.clip(m, 0.0, 1.0)
+        off = x[:, None] - m
+        with np.errstate(divide="ignore"):
+            higher = np.log1p(np.minimum(bet, LARGEST_SHARE / m) * off)
+            lower = np.log1p(-np.minimum(bet, LARGEST_SHARE / (1 - m)) * off)
+        self._capital[0, rows] += np.where(possible, higher, np.inf)
+        self._capital[1, rows] += np.where(possible, lower, np.inf)
+        self._bets.add(rows, x)
+
+    def _left(self, rows: Rows) -> Floats:
+        """Return for each row and mean of all what the mean of the values still to come must be."""
+        n, total, _ = self._bets.state[:, rows]
+        population = self._population[rows]
+        finite = np.isfinite(population)[:, None]
+        left = population[:, None] * self._means - total[:, None]
+        return np.where(finite, left / (population - n)[:, None], self._means)
+
+    def estimate(self, rows: Rows) -> Floats:
+        """Return the means; nan without values."""
+        n, total, _ = self._bets.state[:, rows]
+        return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+    def interval(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return lower and upper ends, within [0, 1] and what the values not yet seen can still do."""
+        n, total, _ = self._bets.state[:, rows]
+        population = self._population[rows]
+        kept = np.maximum(self._capital[0, rows], self._capital[1, rows]) <= self._log_level
+        some = np.any(kept, axis=1)
+        # A step further out: the end lies between the last mean that is kept and the next.
+        step = self._means[1]
+        lower = np.where(some, self._means[np.argmax(kept, axis=1)] - step, 0.0)
+        upper = np.where(some, self._means[::-1][np.argmax(kept[:, ::-1], axis=1)] + step, 1.0)
+        finite = np.isfinite(population)
+        least = np.where(finite, total / population, 0.0)
+        most = np.where(finite, (total + population - n) / population, 1.0)
+        # Between two steps of the grid there may be no step left.
+        return np.clip(lower, least, most), np.clip(upper, least, most)
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        capital = self._capital[:, row]
+        head = _HEAD.pack(VERSION, self._population[row], *self._bets.state[:, row].tolist(), capital.shape[1])
+        return head + capital.astype("<f8").tobytes()
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version, or for a grid of another size.
+        """
+        size = self._means.size
+        if len(data) != _HEAD.size + 16 * size or data[0] != VERSION:
+            raise ValueError(f"a betting row has version {data[:1].hex() or 'none'} and {len(data)} bytes")
+        _, self._population[row], *state, _ = _HEAD.unpack_from(data)
+        self._bets.state[:, row] = state
+        self._capital[:, row] = np.frombuffer(data, "<f8", 2 * size, _HEAD.size).reshape(2, size)

@@ -1,0 +1,75 @@
+"""A budget of false alarms for a whole deployment, given out value by value.
+
+An e-detector in whose place M_t = (M_{t-1} + c_t) L_t alarms at 1 has, in any stretch of time, at most the sum of the
+c_t as its expected number of false alarms, if each c_t is set before its value is seen: M_t - sum c + (alarms so far)
+falls on average, also across restarts. So it is enough that the costs of all values of all detectors in a period add up
+to no more than the budget. How many values a period will have is not known. Half of the budget is for as many as the
+last period had, a quarter for twice as many more, an eighth for four times as many more, and so on: never more than the
+budget in all, whatever the traffic does.
+
+Source: Shin, Ramdas, Rinaldo (2024), "E-detectors", section 2, with costs in place of the constant 1.
+"""
+
+import struct
+from typing import Final
+
+import numpy as np
+
+from .batches import Floats
+
+FORECAST: Final = 10_000
+"""Values that the first period is thought to have, and the least that any is."""
+
+_STATE = struct.Struct("<Bqqq")
+VERSION: Final = 1
+"""Version of the bytes."""
+
+
+class Budget:
+    """At most so many false alarms in a period, on average.
+
+    Args:
+        false_alarms: k, positive.
+        period_ms: length of a period.
+    """
+
+    def __init__(self, false_alarms: float, period_ms: int) -> None:
+        if not (0 < false_alarms < np.inf and period_ms > 0):
+            raise ValueError(f"false_alarms is {false_alarms}, period_ms {period_ms}: both are to be positive")
+        self._k = false_alarms
+        self._period_ms = period_ms
+        self._period: int | None = None
+        self._forecast = FORECAST
+        self._spent = 0
+
+    def begins(self, time_ms: int) -> bool:
+        """Return whether a time is in a later period than the present one, so that `begin` is to be called."""
+        return self._period is None or time_ms // self._period_ms > self._period
+
+    def begin(self, time_ms: int) -> None:
+        """Begin the period that holds a time; what is not spent of the one before lapses."""
+        if self._period is not None:
+            self._forecast = max(self._spent, FORECAST)
+        self._period, self._spent = time_ms // self._period_ms, 0
+
+    def spend(self, count: int) -> Floats:
+        """Return what each of the next values may cost, in order; shape (count,)."""
+        number = self._spent + np.arange(count)
+        self._spent += count
+        # Which share: the first `forecast` values have the first, twice as many the second, and so on.
+        share = np.floor(np.log2(number / self._forecast + 1))
+        return np.asarray(self._k / self._forecast * np.exp2(-2 * share - 1))
+
+    def to_bytes(self) -> bytes:
+        """Return the state as bytes, exactly."""
+        return _STATE.pack(VERSION, -1 if self._period is None else self._period, self._forecast, self._spent)
+
+    def load(self, data: bytes) -> None:
+        """Take on the state that `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if len(data) != _STATE.size or data[0] != VERSION:
+            raise ValueError(f"a budget has version {data[:1].hex() or 'none'} and {len(data)} bytes")
+        _, period, self._forecast, self._spent = _STATE.unpack(data)
+        self._period = None if period < 0 else period

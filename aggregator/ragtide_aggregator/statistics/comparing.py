@@ -1,0 +1,182 @@
+"""Comparing: the difference of two streams, paired differences of the same items, and which of many is the best.
+
+Two streams that share no items, such as two live pipelines, are compared by the difference of their running intervals,
+each at half of alpha. Answers to the same items are compared item by item: what the items have in common cancels, so
+far fewer are needed. Either holds at every look at once.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .batches import Floats
+from .moments import Moments
+from .running import running_interval
+from .strategies import Table, table_of
+
+PAIRED: Final = ("betting", "empirical_bernstein", "running")
+"""Strategies for paired differences; `betting` makes use of the number of all items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference a - b with its interval, in the metric's unit."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+    @property
+    def verdict(self) -> Literal["higher", "lower", "undecided"]:
+        """Whether a is, for certain, above or below b."""
+        if self.lower > 0:
+            return "higher"
+        return "lower" if self.upper < 0 else "undecided"
+
+
+def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0) -> Difference:
+    """Return the difference of the means of two streams that share no items.
+
+    Args:
+        a: moments of one key, values scaled to [0, 1].
+        b: moments of the other.
+        confidence: level in (0, 1); each mean is taken at (1 + confidence) / 2, so both hold at once.
+        width: width of the metric's range.
+
+    Assumes: nothing about the values; each mean is the average of what its stream's mean has been.
+    Raises: ValueError if one of them has no value.
+    """
+    if not (a.n[0] and b.n[0]):
+        raise ValueError("one of the two has no values yet: a difference needs both")
+    level = (1 + confidence) / 2
+    (a_low, a_high), (b_low, b_high) = (running_interval(m.mean, m.n, m.v, confidence=level) for m in (a, b))
+    return Difference(
+        float(width * (a.mean[0] - b.mean[0])),
+        float(width * (a_low[0] - b_high[0])),
+        float(width * (a_high[0] - b_low[0])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One of several that are compared."""
+
+    place: int
+    """Which one."""
+    mean: float
+    """Its mean so far, in the metric's unit; nan without items."""
+    behind: Difference | None
+    """The best one's mean minus its own; None for the best one itself."""
+    may_be_best: bool
+    """Whether no other is, for certain, better than it by more than the margin."""
+
+
+class PairedComparison:
+    """Which of several is the best, each scored on the same items, looked at after every item.
+
+    Every pair's differences have a confidence sequence at alpha / (number of pairs), so with probability `confidence`
+    all of them hold at every look. The best one is then never ruled out.
+
+    Args:
+        count: how many are compared, at least 2.
+        confidence: level in (0, 1).
+        population: number of all items, if they are drawn without replacement from a finite set.
+        value_range: lowest and highest possible score.
+        margin: difference that does not matter, 0 or more, in the scores' unit.
+        higher_is_better: whether the best is the one with the highest mean.
+        strategy: one of `PAIRED`.
+
+    Raises: ValueError for an argument out of its range.
+    Source: as the strategies; Bonferroni over pairs.
+
+    >>> race = PairedComparison(2, population=100)
+    >>> race.update([[1.0, 0.0]] * 40)
+    >>> [one.may_be_best for one in race.standings()]
+    [True, False]
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        confidence: float = 0.95,
+        population: int | None = None,
+        value_range: tuple[float, float] = (0.0, 1.0),
+        margin: float = 0.0,
+        higher_is_better: bool = True,
+        strategy: str = "betting",
+    ) -> None:
+        self._lowest, self._highest = value_range
+        if count < 2:
+            raise ValueError(f"count is {count}: give at least two to compare")
+        if not (isfinite(self._lowest) and isfinite(self._highest) and self._lowest < self._highest):
+            raise ValueError(f"value_range is {value_range}: give a finite lowest and a higher highest value")
+        if not (isfinite(margin) and margin >= 0):
+            raise ValueError(f"margin is {margin}: give 0 or more, in the scores' unit")
+        if strategy not in PAIRED:
+            raise ValueError(f"strategy {strategy!r} does not apply to paired differences: use {', '.join(PAIRED)}")
+        self._count, self._margin = count, margin
+        self._sign = 1.0 if higher_is_better else -1.0
+        self._pairs = list(combinations(range(count), 2))
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+        self._table: Table = table_of(strategy, confidence=1 - (1 - confidence) / len(self._pairs))
+        for _ in self._pairs:
+            self._table.add_row(population)
+        self._n = 0
+        self._sums = np.zeros(count)
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return self._n
+
+    def update(self, scores: ArrayLike) -> None:
+        """Add items, in order.
+
+        Args:
+            scores: shape (items, count).
+
+        Raises: ValueError for a score that is not finite or outside the range, or another shape; nothing is added.
+        """
+        array = np.asarray(scores, dtype=np.float64)
+        if array.ndim != 2 or array.shape[1] != self._count:
+            raise ValueError(f"scores has shape {array.shape}: give one row an item, with {self._count} scores")
+        if not np.all((array >= self._lowest) & (array <= self._highest)):
+            raise ValueError(f"scores holds one outside {self._lowest} to {self._highest}: give the right value_range")
+        scaled = (array - self._lowest) / (self._highest - self._lowest)
+        first, second = (np.array(side) for side in zip(*self._pairs, strict=True))
+        # Differences lie in [-1, 1]; tables take [0, 1].
+        rows = np.tile(np.arange(len(self._pairs)), len(array))
+        self._table.update(rows, ((scaled[:, first] - scaled[:, second] + 1) / 2).ravel())
+        self._n += len(array)
+        self._sums += array.sum(axis=0)
+
+    def differences(self) -> NDArray[np.float64]:
+        """Return for every pair (i, j) the ends of the interval of mean i - mean j; shape (count, count, 2)."""
+        lower, upper = self._table.interval(np.arange(len(self._pairs)))
+        width = self._highest - self._lowest
+        ends = np.zeros((self._count, self._count, 2))
+        for (i, j), low, high in zip(self._pairs, lower.tolist(), upper.tolist(), strict=True):
+            ends[i, j] = width * (2 * low - 1), width * (2 * high - 1)
+            ends[j, i] = -ends[i, j, 1], -ends[i, j, 0]
+        return ends
+
+    def standings(self) -> list[Standing]:
+        """Return how each stands against the best so far."""
+        means: Floats = self._sums / self._n if self._n else np.full(self._count, np.nan)
+        ends = self.differences()
+        best = int(np.argmax(self._sign * self._sums))
+        # How much better j is than i, at least.
+        at_least = np.where(self._sign > 0, ends[:, :, 0], -ends[:, :, 1])
+        result = []
+        for place in range(self._count):
+            ahead = [float(at_least[other, place]) for other in range(self._count) if other != place]
+            low, high = ends[best, place]
+            behind = None if place == best else Difference(float(means[best] - means[place]), float(low), float(high))
+            result.append(Standing(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin))
+        return result

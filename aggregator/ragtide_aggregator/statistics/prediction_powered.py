@@ -1,0 +1,149 @@
+"""Estimates from a sample with true scores and cheap scores of everything: prediction-powered, with weights.
+
+Let f be the cheap score, known of all N items, and y the true one (a judge's or a person's), known of n of them, each
+chosen with a known probability 1 / w. For any k the estimate
+
+    theta = k mean_all(f) + sum w (y - k f) / sum w
+
+is right whatever the cheap labeler is worth: k = 0 is the plain weighted mean of y, and the better f predicts y, the
+more of the sampling error k = cov(y, f) / var(f) takes away. The n items are among the N, so
+
+    var(theta) = sum w^2 (r - mean r)^2 / (sum w)^2 + (k^2 var(f) + 2 k cov(f, r)) / N,   r = y - k f.
+
+Source: Angelopoulos, Duchi, Zrnic (2023), "PPI++: Efficient prediction-powered inference", arXiv:2311.01453, section 6.
+There the N items do not hold the n; with N + n for their N, its k / (1 + n / N) is the k here.
+Weighted: Hajek's ratio estimate, Sarndal, Swensson, Wretman (1992), Model Assisted Survey Sampling, sections 5.7, 6.4.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from .asymptotic import asymptotic_half_width, enough
+from .batches import Floats, Rows
+from .moments import Moments
+from .tables import checked, doubled
+
+VERSION: Final = 1
+"""Version of the bytes of one row."""
+
+_ROW = struct.Struct("<B13d")
+_CAPACITY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Powered:
+    """Estimates of mean true scores in [0, 1], one element a row; nan and the whole range while nothing is known."""
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+    n: Floats
+    """Number of true scores."""
+    n_effective: Floats
+    """Number of true scores that an estimate from them alone, drawn at one rate, would need to be as precise."""
+    k: Floats
+    """How much of the cheap score is used."""
+
+
+class PairTable:
+    """Weighted sums of pairs of a true and a cheap score, one row per key; rows may be merged by adding them up."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        # Number of pairs, sums of w and w^2; with w and with w^2: sums of y, f, y^2, f^2, y f.
+        self._sums = np.zeros((13, _CAPACITY))
+
+    def __len__(self) -> int:
+        return self._used
+
+    def add_row(self) -> int:
+        """Add a row without pairs and return its index."""
+        if self._used == self._sums.shape[1]:
+            self._sums = doubled(self._sums, axis=1)
+        self._used += 1
+        return self._used - 1
+
+    def update(self, rows: Rows, true: Floats, cheap: Floats, probability: Floats) -> None:
+        """Add pairs to rows, in order; a row may occur more than once.
+
+        Args:
+            rows: row of each pair, shape (n,).
+            true: true scores in [0, 1], same shape.
+            cheap: cheap scores in [0, 1], same shape.
+            probability: with which each item was chosen to be given a true score, in (0, 1], same shape.
+
+        Raises: ValueError for a score or a probability out of its range; nothing is added then.
+        """
+        checked(true)
+        checked(cheap)
+        if not np.all((probability > 0) & (probability <= 1)):
+            raise ValueError("probability holds one that is not in (0, 1]: each item's chance of being chosen")
+        w = 1 / probability
+        products = np.stack([true, cheap, true**2, cheap**2, true * cheap])
+        terms = np.concatenate([np.stack([np.ones_like(w), w, w**2]), w * products, w**2 * products])
+        # In order within a row, so that the sums do not depend on how the pairs were cut into batches.
+        for quantity, added in zip(self._sums, terms, strict=True):
+            np.add.at(quantity, rows, added)
+
+    def merge(self, row: int, other: "PairTable", other_row: int) -> None:
+        """Add the pairs of a row of another table to a row."""
+        self._sums[:, row] += other._sums[:, other_row]
+
+    def n(self, row: int) -> int:
+        """Return the number of pairs of a row."""
+        return int(self._sums[0, row])
+
+    def read(self, rows: Rows, everything: Moments | None, *, confidence: float) -> Powered:
+        """Return the estimates of rows.
+
+        Args:
+            rows: which.
+            everything: moments of the cheap scores of all items, one element a row; None for the plain weighted mean.
+            confidence: level in (0, 1) of intervals that hold at every n at once, from `enough` pairs on.
+        """
+        n, w, w2, *sums = self._sums[:, rows]
+        some = np.maximum(w, 1.0)
+        y, f, yy, ff, yf = (part / some for part in sums[:5])
+        variance_y, variance_f = np.maximum(yy - y * y, 0.0), np.maximum(ff - f * f, 0.0)
+        covariance = yf - y * f
+        if everything is None:
+            k, drawn_in, size = np.zeros_like(y), np.zeros_like(y), np.ones_like(y)
+        else:
+            k = np.where(variance_f > 0, covariance / np.where(variance_f > 0, variance_f, 1.0), 0.0)
+            drawn_in, size = everything.mean - f, np.maximum(everything.n, 1)
+        estimate = np.clip(y + k * drawn_in, 0.0, 1.0)
+        # Sum of w^2 (r - mean r)^2 for r = y - k f, written out.
+        y2, f2, yy2, ff2, yf2 = sums[5:]
+        r = y - k * f
+        squares = yy2 - 2 * k * yf2 + k * k * ff2 - 2 * r * (y2 - k * f2) + r * r * w2
+        variance = np.maximum(squares, 0.0) / some**2
+        variance += np.maximum(k * k * variance_f + 2 * k * (covariance - k * variance_f), 0.0) / size
+        known = enough(y, np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0))
+        # Of one value's influence on the estimate, with the one value that its mean cost.
+        influence = variance * np.maximum(n, 1.0) ** 2 / np.maximum(n - 1, 1.0)
+        half_width = asymptotic_half_width(influence, np.maximum(n, 1.0), confidence=confidence)
+        precise = (variance > 0) & (n > 1)
+        return Powered(
+            estimate=np.where(n > 0, estimate, np.nan),
+            lower=np.where(known, np.maximum(estimate - half_width, 0.0), 0.0),
+            upper=np.where(known, np.minimum(estimate + half_width, 1.0), 1.0),
+            n=n,
+            n_effective=np.where(precise, variance_y / np.where(precise, variance, 1.0), n),
+            k=k,
+        )
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        return _ROW.pack(VERSION, *self._sums[:, row].tolist())
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if len(data) != _ROW.size or data[0] != VERSION:
+            raise ValueError(f"a row of pairs has version {data[:1].hex() or 'none'} and {len(data)} bytes")
+        self._sums[:, row] = _ROW.unpack(data)[1:]

@@ -1,0 +1,240 @@
+"""Interval strategies by name, with one interface: rows of state, update of many rows at once, intervals."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .asymptotic import asymptotic_interval
+from .batches import Floats, Rows
+from .bernstein import BernsteinTable
+from .betting import BettingTable
+from .intervals import FIXED, fixed_interval
+from .moments import Moments, MomentTable
+from .running import V_OPT, running_interval
+from .tables import doubled
+
+OF_MOMENTS: Final = ("running", *FIXED, "asymptotic")
+"""Strategies whose state is moments: mergeable, and shown at any level of confidence."""
+
+STRATEGIES: Final = (*OF_MOMENTS, "empirical_bernstein", "betting")
+"""Names of all strategies."""
+
+ANYTIME_VALID: Final = frozenset({"running", "empirical_bernstein", "betting", "asymptotic"})
+"""Strategies that may be looked at as often as one likes; `asymptotic` once there is enough of everything."""
+
+Kind = Literal["algebraic", "distributive"]
+
+
+def moments_interval(
+    strategy: str, moments: Moments, *, confidence: float, population: ArrayLike | None = None, v_opt: float = V_OPT
+) -> tuple[Floats, Floats]:
+    """Return the ends that a strategy of moments gives for means in [0, 1]; without a value the whole range.
+
+    Args:
+        strategy: one of `OF_MOMENTS`.
+        moments: one element a key.
+        confidence: level in (0, 1).
+        population: sizes of the finite populations, nan where there is none; only the strategies for a fixed n and the
+            limits of what is not yet seen make use of it.
+        v_opt: intrinsic time at which `running` is tightest.
+    """
+    n = np.maximum(moments.n, 1)
+    if strategy == "running":
+        lower, upper = running_interval(moments.mean, n, moments.v, confidence=confidence, v_opt=v_opt)
+    elif strategy == "asymptotic":
+        lower, upper = asymptotic_interval(moments.mean, n, moments.variance, confidence=confidence)
+    else:
+        lower, upper = fixed_interval(
+            strategy, moments.mean, n, confidence=confidence, population=population, variance=moments.variance
+        )
+    none = moments.n == 0
+    return np.where(none, 0.0, lower), np.where(none, 1.0, upper)
+
+
+class Table(Protocol):
+    """What every strategy keeps: rows of state on values in [0, 1]."""
+
+    def add_row(self, population: int | None = None) -> int:
+        """Add a row, of which at most `population` values will come, and return its index."""
+
+    def update(self, rows: Rows, values: Floats) -> None:
+        """Add values to rows, in order."""
+
+    def estimate(self, rows: Rows) -> Floats:
+        """Return the means of rows; nan without values."""
+
+    def interval(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return lower and upper ends of rows."""
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned."""
+
+
+class MomentIntervals:
+    """The strategies whose state is moments, as a table."""
+
+    def __init__(self, strategy: str, confidence: float, *, v_opt: float = V_OPT) -> None:
+        self._strategy, self._confidence, self._v_opt = strategy, confidence, v_opt
+        self.moments = MomentTable()
+        self._population = np.full(16, np.nan)
+
+    def add_row(self, population: int | None = None) -> int:
+        """Add a row, of which at most `population` values will come, and return its index."""
+        row = self.moments.add_row()
+        if row == self._population.size:
+            self._population = doubled(self._population, np.nan)
+        self._population[row] = np.nan if population is None else population
+        return row
+
+    def update(self, rows: Rows, values: Floats) -> None:
+        """Add values to rows, in order."""
+        self.moments.update(rows, values)
+
+    def estimate(self, rows: Rows) -> Floats:
+        """Return the means of rows; nan without values."""
+        moments = self.moments.read(rows)
+        return np.where(moments.n > 0, moments.mean, np.nan)
+
+    def interval(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Return lower and upper ends of rows."""
+        return moments_interval(
+            self._strategy,
+            self.moments.read(rows),
+            confidence=self._confidence,
+            population=self._population[rows],
+            v_opt=self._v_opt,
+        )
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        return np.float64(self._population[row]).tobytes() + self.moments.to_bytes(row)
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned."""
+        self.moments.load(row, data[8:])
+        self._population[row] = np.frombuffer(data[:8])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Estimates with the ends of their intervals, in the metric's unit, one element a key; nan is unknown."""
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+
+
+class RunningIntervals:
+    """Running intervals of many keys by one strategy, in the metric's own unit: the same interface for all of them.
+
+    Args:
+        strategy: one of `STRATEGIES`.
+        keys: number of keys.
+        confidence: level in (0, 1).
+        value_range: lowest and highest possible value.
+        kind: `algebraic` for means, `distributive` for totals: N times the mean, projected onto the population.
+        population: number of all values of each key, one number for all, or None without an end.
+
+    Raises: ValueError for an argument out of its range, or a strategy that does not apply; the message says why.
+
+    >>> seen = RunningIntervals("betting", keys=2, population=50)
+    >>> seen.update([0, 0, 1], [1.0, 0.5, 0.0])
+    >>> seen.intervals().estimate.tolist()
+    [0.75, 0.0]
+    """
+
+    def __init__(
+        self,
+        strategy: str,
+        *,
+        keys: int,
+        confidence: float = 0.95,
+        value_range: tuple[float, float] = (0.0, 1.0),
+        kind: Kind = "algebraic",
+        population: int | ArrayLike | None = None,
+    ) -> None:
+        self._lowest, self._highest = value_range
+        if not (isfinite(self._lowest) and isfinite(self._highest) and self._lowest < self._highest):
+            raise ValueError(f"value_range is {value_range}: give a finite lowest and a higher highest value")
+        if kind == "distributive" and population is None:
+            raise ValueError("population is missing: a total is projected onto all N values, so say how many there are")
+        # A sum is no proportion.
+        strategy = "normal" if strategy == "wilson" and kind == "distributive" else strategy
+        self._kind = kind
+        self._table = table_of(strategy, confidence=confidence)
+        sizes = [None] * keys if population is None else np.broadcast_to(np.asarray(population), keys).tolist()
+        for size in sizes:
+            if size is not None and not (size >= 1 and float(size).is_integer()):
+                raise ValueError(f"population is {size}: give the whole number of all values, at least 1")
+            self._table.add_row(None if size is None else int(size))
+        self._sizes = np.array([1 if size is None else size for size in sizes], dtype=np.float64)
+        self._rows = np.arange(keys)
+
+    def update(self, keys: ArrayLike, values: ArrayLike) -> None:
+        """Add values to keys, in order; a key may occur more than once.
+
+        Raises: ValueError for a value that is not finite or outside the range; nothing is added then.
+        """
+        rows, array = np.asarray(keys, dtype=np.intp), np.asarray(values, dtype=np.float64)
+        wrong = np.flatnonzero(~((array >= self._lowest) & (array <= self._highest)))
+        if wrong.size:
+            raise ValueError(
+                f"values[{wrong[0]}] is {array[wrong[0]]}, outside {self._lowest} to {self._highest}: "
+                "leave unknown values out and give the right value_range"
+            )
+        self._table.update(rows, (array - self._lowest) / (self._highest - self._lowest))
+
+    def intervals(self) -> Intervals:
+        """Return the estimates of all keys with their intervals."""
+        lower, upper = self._table.interval(self._rows)
+        return Intervals(*(self._unscaled(part) for part in (self._table.estimate(self._rows), lower, upper)))
+
+    def _unscaled(self, part: Floats) -> Floats:
+        factor = self._sizes if self._kind == "distributive" else 1.0
+        return np.asarray(factor * (self._lowest + (self._highest - self._lowest) * part))
+
+    def merge(self, key: int, other: "RunningIntervals", other_key: int) -> None:
+        """Add the values of a key of another one to a key.
+
+        Raises: ValueError if the strategy's state depends on the order of the values, so that two cannot be merged.
+        """
+        mine, theirs = self._table, other._table
+        if not (isinstance(mine, MomentIntervals) and isinstance(theirs, MomentIntervals)):
+            raise ValueError(  # noqa: TRY004 - it is the strategy that is wrong
+                "bets depend on the order of the values, so two states cannot be merged: use one of "
+                + ", ".join(OF_MOMENTS)
+            )
+        mine.moments.merge(key, theirs.moments, other_key)
+
+    def to_bytes(self, key: int) -> bytes:
+        """Return the state of a key as bytes, exactly."""
+        return self._table.to_bytes(key)
+
+    def load(self, key: int, data: bytes) -> None:
+        """Set the state of a key to what `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version or strategy.
+        """
+        self._table.load(key, data)
+
+
+def table_of(strategy: str, *, confidence: float, v_opt: float = V_OPT) -> Table:
+    """Return a table of rows for a strategy.
+
+    Raises: ValueError for an unknown strategy or a level outside (0, 1).
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy {strategy!r} is unknown: use one of {', '.join(STRATEGIES)}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    if strategy == "empirical_bernstein":
+        return BernsteinTable(confidence)
+    if strategy == "betting":
+        return BettingTable(confidence)
+    return MomentIntervals(strategy, confidence, v_opt=v_opt)

@@ -1,0 +1,61 @@
+"""Exact sums of many keys at once: the same whatever the order of the values, and without rounding after a billion.
+
+A sum is three whole numbers: units, 2^-40, and 2^-80. Values are cut at 2^-80, which loses nothing of a value of 2^-27
+or more; whole numbers then add up exactly, so sums may be merged, split and reordered without changing a bit.
+Related: Neal (2015), "Fast exact summation using small and large superaccumulators", arXiv:1505.05571.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batches import Floats, Grouped, Rows
+
+Limbs = NDArray[np.int64]
+"""Sums: units, 2^-40 and 2^-80 on the first axis, shape (3, ...)."""
+
+_BITS: Final = 40
+_SCALE: Final = float(2**_BITS)
+_MASK: Final = 2**_BITS - 1
+
+MOST_VALUES: Final = 2**22
+"""Most values that may be added at once: more could overflow."""
+
+
+def limbs(values: Floats) -> Limbs:
+    """Return values of 0 or more as sums of one."""
+    units = np.floor(values)
+    first = (values - units) * _SCALE
+    high = np.floor(first)
+    return np.stack([units, high, (first - high) * _SCALE]).astype(np.int64)
+
+
+def carried(sums: Limbs) -> Limbs:
+    """Return sums with what overflowed a part carried into the one above."""
+    units, high, low = sums
+    high = high + (low >> _BITS)
+    return np.stack([units + (high >> _BITS), high & _MASK, low & _MASK])
+
+
+def as_floats(sums: Limbs) -> Floats:
+    """Return carried sums as floats."""
+    units, high, low = sums
+    return np.asarray(units + (high + low / _SCALE) / _SCALE)
+
+
+def add(state: Limbs, batch: Grouped, values: Limbs) -> None:
+    """Add values, in the batch's order, to the rows of a state."""
+    gained = np.stack([batch.sums(part) for part in values])
+    state[:, batch.rows] = carried(state[:, batch.rows] + gained)
+
+
+def before(state: Limbs, batch: Grouped, values: Limbs) -> Floats:
+    """Return the sum of each value's row before that value."""
+    earlier = np.stack([batch.before(part) for part in values])
+    return as_floats(carried(batch.spread(state[:, batch.rows]) + earlier))
+
+
+def totals(state: Limbs, rows: Rows) -> Floats:
+    """Return the sums of rows."""
+    return as_floats(state[:, rows])

@@ -1,0 +1,278 @@
+"""All watches of a state: which values go to which detector, what each may cost, and what the alarms become."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ragtide_schemas import Alert, AlertRule, MetricEvent
+from ragtide_schemas.alert import duration_ms
+
+from .keys import EstimateKey
+from .statistics.batches import Floats, Rows
+from .statistics.budget import Budget
+from .statistics.drift import Alarm, DetectorTable
+from .statistics.tables import doubled
+from .watch import Watch, matches
+from .worst import Bad
+
+_CAPACITY: Final = 16
+
+MOST_AT_ONCE: Final = 0.1
+"""Most of a false alarm that one value may cost: a run length of at least 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Values of many keys, in the order in which they came; arrays have shape (n,)."""
+
+    rows: Rows
+    """Row of each value's key."""
+    values: Floats
+    """The values, scaled to [0, 1]."""
+    times_ms: Rows
+    """Time of each value's interaction."""
+    numbers: Rows
+    """Which value of its key each one is, from 1."""
+    event_of: Rows
+    """Place of each value's event in `events`."""
+    events: Sequence[MetricEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An alert, and the value that decided it."""
+
+    position: int
+    row: int
+    alert: Alert
+
+
+class Watching:
+    """The watches of every row, with their detectors in one table."""
+
+    def __init__(self, rules: tuple[AlertRule, ...], budget: Budget | None) -> None:
+        self._rules = rules
+        self.budget = budget
+        self._detectors = DetectorTable()
+        self._watches: list[list[Watch]] = []
+        # Per row of the state: its first leg and how many it has. Per leg: watch, detector, whether it takes values.
+        self._first = np.zeros(_CAPACITY, dtype=np.intp)
+        self._count = np.zeros(_CAPACITY, dtype=np.intp)
+        self._legs: list[tuple[Watch, int]] = []
+        self._detector = np.zeros(_CAPACITY, dtype=np.intp)
+        self._active = np.zeros(_CAPACITY, dtype=bool)
+        # Whether it looks at a spread; by how many the cost of a value is shared, 0 for a rule with a run length or one
+        # that looks for the end of a change.
+        self._spread = np.zeros(_CAPACITY, dtype=bool)
+        self._share = np.zeros(_CAPACITY)
+        # Per row: whether a watch of it takes values one by one, and beyond which values they are remembered.
+        self._slow = np.zeros(_CAPACITY, dtype=bool)
+        self._low = np.full(_CAPACITY, -1.0)
+        self._high = np.full(_CAPACITY, 2.0)
+        self._budgeted = np.zeros(_CAPACITY, dtype=np.intp)
+        self._windows: dict[int, int] = {}
+
+    def add_row(self, key: EstimateKey) -> None:
+        """Add the watches of the next row of the state."""
+        row = len(self._watches)
+        if row == self._first.size:
+            for name in ("_first", "_count", "_slow", "_budgeted"):
+                setattr(self, name, doubled(getattr(self, name)))
+            self._low, self._high = doubled(self._low, -1.0), doubled(self._high, 2.0)
+        watches = [Watch(rule, key, self._detectors) for rule in self._rules if matches(rule, key)]
+        self._watches.append(watches)
+        self._first[row] = len(self._legs)
+        for watch in watches:
+            for place, leg in enumerate(watch.legs):
+                if len(self._legs) == self._detector.size:
+                    for name in ("_detector", "_active", "_spread", "_share"):
+                        setattr(self, name, doubled(getattr(self, name)))
+                self._detector[len(self._legs)] = leg.row
+                self._spread[len(self._legs)] = leg.quantity.name == "spread"
+                self._legs.append((watch, place))
+        self._count[row] = len(self._legs) - self._first[row]
+        self._budgeted[row] = sum(watch.rule.run_length is None and watch.peer is None for watch in watches)
+        self.refresh(row)
+
+    def of(self, row: int) -> list[Watch]:
+        """Return the watches of a row."""
+        return self._watches[row]
+
+    def refresh(self, row: int) -> None:
+        """Take over what changed in the watches of a row."""
+        watches = self._watches[row]
+        self._slow[row] = any(watch.learns or watch.peer is not None for watch in watches)
+        lines = [watch.lines() for watch in watches if watch.watching]
+        self._low[row] = max((low for low, _ in lines), default=-1.0)
+        self._high[row] = min((high for _, high in lines), default=2.0)
+        for index in range(self._first[row], self._first[row] + self._count[row]):
+            watch, place = self._legs[index]
+            self._active[index] = watch.legs[place].active
+            self._share[index] = watch.share if watch.rule.run_length is None and watch.watching else 0
+
+    def interrupts(self, time_ms: int) -> bool:
+        """Return whether a period or a window begins with a time: all values before it are to be taken first."""
+        if self.budget is not None and self.budget.begins(time_ms):
+            return True
+        return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes())
+
+    def begin(self, time_ms: int) -> list[int]:
+        """Begin the periods and windows that begin with a time; return the rows whose watches changed."""
+        if self.budget is not None and self.budget.begins(time_ms):
+            self.budget.begin(time_ms)
+        begun = {size for size in self._sizes() if time_ms // size > self._windows.get(size, -1)}
+        changed = []
+        for size in begun:
+            ended, self._windows[size] = self._windows.get(size), time_ms // size
+            # After a gap the window before this one is empty.
+            followed = ended is not None and ended + 1 == time_ms // size
+            changed += [row for row in range(len(self._watches)) if self._next_window(row, size, followed=followed)]
+        return changed
+
+    def _sizes(self) -> set[int]:
+        return {duration_ms(rule.baseline_window) for rule in self._rules if rule.baseline_window is not None}
+
+    def _next_window(self, row: int, size: int, *, followed: bool) -> bool:
+        mine = [watch for watch in self._watches[row] if watch.window_ms == size]
+        for watch in mine:
+            watch.next_window(followed=followed)
+        if mine:
+            self.refresh(row)
+        return bool(mine)
+
+    def update(self, batch: Batch) -> list[Raised]:
+        """Give values to the watches, and return the alerts that they raise, in the order of the values."""
+        if not self._legs:
+            return []
+        costs = self._costs(batch)
+        raised: list[Raised] = []
+        # For each watch, the position after which it takes values.
+        after = self._slowly(batch, raised)
+        value_of, leg_of = self._expanded(batch.rows)
+        taken = self._active[leg_of]
+        if after:
+            begins = np.array([after.get(watch, -1) for watch, _ in self._legs])
+            taken &= value_of > begins[leg_of]
+        value_of, leg_of = value_of[taken], leg_of[taken]
+        everything = True
+        while value_of.size:
+            first = self._first_alarms(batch, value_of, leg_of, costs)
+            self._remember(batch, after, {watch: at for watch, (at, _, _) in first.items()}, everything=everything)
+            after, everything = {watch: at for watch, (at, _, _) in first.items()}, False
+            raised += [self._alarmed(batch, position, leg, alarm) for position, leg, alarm in first.values()]
+            value_of, leg_of = self._rest(batch, after)
+        return sorted(raised, key=lambda one: one.position)
+
+    def _costs(self, batch: Batch) -> Floats | None:
+        """Return what each value may cost a watch that has its share of the budget; it counts whatever they do."""
+        if self.budget is None:
+            return None
+        counts = self._budgeted[batch.rows]
+        ends = np.cumsum(counts)
+        spent = self.budget.spend(int(ends[-1]) if ends.size else 0)
+        costs = np.zeros(batch.rows.size)
+        # The watches of one key cost the same: what the last of them does, which is the least.
+        some = counts > 0
+        costs[some] = np.minimum(spent, MOST_AT_ONCE)[(ends - 1)[some]]
+        return costs
+
+    def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return each value with each leg of its row: places of the value, and of the leg."""
+        counts = self._count[rows]
+        value_of = np.repeat(np.arange(rows.size), counts)
+        within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        return value_of, self._first[rows][value_of] + within
+
+    def _slowly(self, batch: Batch, raised: list[Raised]) -> dict[Watch, int]:
+        """Give values one by one to watches that learn and to peers; return where those that learned enough begin."""
+        begins: dict[Watch, int] = {}
+        for position in np.flatnonzero(self._slow[batch.rows]).tolist():
+            row, value = int(batch.rows[position]), float(batch.values[position])
+            for watch in self._watches[row]:
+                if watch.peer is not None:
+                    event = batch.events[batch.event_of[position]]
+                    alert = watch.peer_update(value, event, int(batch.times_ms[position]))
+                    if alert is not None:
+                        raised.append(Raised(position, row, alert))
+                elif watch.learns and watch.learn(value):
+                    begins[watch] = position
+                    self.refresh(row)
+        return begins
+
+    def _first_alarms(
+        self, batch: Batch, value_of: Rows, leg_of: Rows, costs: Floats | None
+    ) -> dict[Watch, tuple[int, int, Alarm]]:
+        """Let the detectors take values, and return for each watch that is alarmed the first: value, leg, and alarm."""
+        detectors = self._detector[leg_of]
+        values = batch.values[value_of]
+        for place in np.flatnonzero(self._spread[leg_of]).tolist():
+            watch, number = self._legs[leg_of[place]]
+            values[place] = watch.legs[number].quantity.taken(values[place])
+        each = self._detectors.costs(detectors)
+        if costs is not None:
+            share = self._share[leg_of]
+            each = np.where(share > 0, costs[value_of] / np.maximum(share, 1), each)
+        alarms, _ = self._detectors.update(detectors, values, batch.times_ms[value_of], costs=each)
+        first: dict[Watch, tuple[int, int, Alarm]] = {}
+        for alarm in alarms:
+            leg = int(leg_of[alarm.position])
+            first.setdefault(self._legs[leg][0], (int(value_of[alarm.position]), leg, alarm))
+        return first
+
+    def _remember(self, batch: Batch, after: dict[Watch, int], until: dict[Watch, int], *, everything: bool) -> None:
+        """Remember interactions beyond the lines, of each watch after and up to the values given for it."""
+        beyond = (batch.values < self._low[batch.rows]) | (batch.values > self._high[batch.rows])
+        places = np.flatnonzero(beyond)
+        last = batch.rows.size
+        start = -1 if everything else last
+        lines = {watch: watch.lines() for row in set(batch.rows[places].tolist()) for watch in self._watches[row]}
+        columns = (places, batch.rows[places], batch.values[places], batch.numbers[places], batch.event_of[places])
+        for position, row, value, number, event in zip(*(column.tolist() for column in columns), strict=True):
+            for watch in self._watches[row]:
+                low, high = lines[watch]
+                if low <= value <= high or not watch.watching:
+                    continue
+                if after.get(watch, start) < position <= until.get(watch, last):
+                    badness = low - value if value < low else value - high
+                    watch.observed(Bad(number, badness, batch.events[event].interaction_id))
+
+    def _alarmed(self, batch: Batch, position: int, leg: int, alarm: Alarm) -> Raised:
+        watch, number = self._legs[leg]
+        row = int(batch.rows[position])
+        event = batch.events[batch.event_of[position]]
+        alert = watch.alarmed(watch.legs[number], alarm, int(batch.numbers[position]), event)
+        self.refresh(row)
+        return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
+
+    def _rest(self, batch: Batch, after: dict[Watch, int]) -> tuple[Rows, Rows]:
+        """Return the values after their alarms with the legs of their watches as they are now."""
+        pairs: list[tuple[int, int]] = []
+        for watch, position in after.items():
+            row = int(batch.rows[position])
+            later = np.flatnonzero(batch.rows[position + 1 :] == row) + position + 1
+            legs = range(self._first[row], self._first[row] + self._count[row])
+            mine = [leg for leg in legs if self._active[leg] and self._legs[leg][0] is watch]
+            pairs += [(value, leg) for value in later.tolist() for leg in mine]
+        pairs.sort()
+        found = np.array(pairs, dtype=np.intp).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+    def dump(self, row: int, number: int) -> dict[str, bytes]:
+        """Return the watches of a row by the names of their fields; `number` is which value of its key was the last."""
+        return {watch.field: watch.to_bytes(number) for watch in self._watches[row]}
+
+    def dump_clock(self) -> bytes:
+        """Return the budget and the windows that have begun."""
+        windows = {str(size): number for size, number in sorted(self._windows.items())}
+        budget = None if self.budget is None else self.budget.to_bytes().hex()
+        return json.dumps({"windows": windows, "budget": budget}).encode()
+
+    def load_clock(self, data: bytes) -> None:
+        """Take on what `dump_clock` returned."""
+        state = json.loads(data)
+        self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes()}
+        if self.budget is not None and state["budget"] is not None:
+            self.budget.load(bytes.fromhex(state["budget"]))

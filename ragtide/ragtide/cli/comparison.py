@@ -1,0 +1,80 @@
+"""Two live pipelines beside each other, from the checkpoints."""
+
+from dataclasses import asdict, dataclass
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.checkpoint import load_checkpoint
+from ragtide_aggregator.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.statistics.comparing import Difference, difference
+from ragtide_aggregator.statistics.moments import Moments
+from ragtide_aggregator.view import views
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Streams, value_range
+from ragtide_schemas.streams import partition_of
+
+from .kept import panes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric of two pipelines."""
+
+    metric: str
+    labeler: str
+    profile: str
+    segment: str | None
+    n: tuple[int, int]
+    means: tuple[float, float]
+    difference: Difference
+    """The first one's mean minus the second one's."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as what JSON can hold."""
+        return {**asdict(self), "verdict": self.difference.verdict}
+
+
+async def read_comparison(
+    redis: Redis, settings: Settings, pipelines: tuple[str, str], *, window: str, confidence: float | None = None
+) -> list[Compared]:
+    """Return the differences of two pipelines, of every metric that the same instrument measured in both."""
+    level = settings.confidence if confidence is None else confidence
+    options = StateOptions(panes=panes_of(settings), segments=settings.segments)
+    found: list[dict[EstimateKey, tuple[Moments, float, float]]] = []
+    for pipeline in pipelines:
+        streams = Streams(settings.prefix, partition_of(pipeline, settings.partitions))
+        state = (await load_checkpoint(redis, streams, options)).state
+        found.append(_moments(state, pipeline, window))
+    first, second = found
+    return [
+        Compared(
+            metric=key.metric,
+            labeler=key.labeler,
+            profile=key.profile,
+            segment=key.segment,
+            n=(int(a.n[0]), int(b.n[0])),
+            means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
+            difference=difference(a, b, confidence=level, width=width),
+        )
+        for key, (a, lowest, width) in first.items()
+        if key in second and a.n[0] and (b := second[key][0]).n[0]
+    ]
+
+
+def _moments(state: AggregatorState, pipeline: str, window: str) -> dict[EstimateKey, tuple[Moments, float, float]]:
+    """Return moments, lowest value and width of the range of every live metric of a pipeline, whatever its name."""
+    rows = [
+        row
+        for row, key in enumerate(state.keys)
+        if key.pipeline == pipeline and key.run is None
+        if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED
+    ]
+    result = {}
+    for view, members in views(state, rows):
+        if view.name == window:
+            for row in members:
+                key = state.keys[row]
+                lowest, highest = value_range(key.metric)
+                result[key._replace(pipeline="")] = view.moments([row]), lowest, highest - lowest
+    return result

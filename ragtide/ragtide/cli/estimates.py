@@ -1,0 +1,90 @@
+"""`ragtide estimates` and `ragtide compare`: the running numbers, and the difference of two live pipelines."""
+
+from typing import Annotated
+
+import typer
+
+from ragtide.offline.summary import diagnoses
+from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
+from ragtide_aggregator.statistics.windows import ALL_TIME
+
+from .common import JsonOption, PipelineOption, err, given, out, print_json, with_redis
+from .comparison import read_comparison
+from .reading import read_estimates
+from .tables import comparison_table, estimates_table, labeling_table
+
+
+def estimates(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    run: Annotated[str | None, typer.Option(help="Only this offline run.")] = None,
+    segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
+    strategy: Annotated[
+        str, typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Only running may be looked at again and again.")
+    ] = "running",
+    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
+    estimator: Annotated[str, typer.Option(help=f"How: {', '.join(ESTIMATORS)}, or all of them.")] = "mean",
+    labeling: Annotated[bool, typer.Option("--labeling", help="What labeling took and cost, not scores.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every running estimate with its interval."""
+    settings = given(context).settings()
+    for value, known, hint in (
+        (strategy, STRATEGIES, "--strategy"),
+        (window, (ALL_TIME, *settings.windows), "--window"),
+        (estimator, (*ESTIMATORS, "all"), "--estimator"),
+    ):
+        if value not in known:
+            raise typer.BadParameter(f"{value!r} is unknown: use one of {', '.join(known)}", param_hint=hint)
+    everything = with_redis(
+        settings, lambda redis, _: read_estimates(redis, settings, strategy=strategy, confidence=confidence)
+    )
+    found = [
+        estimate
+        for estimate in chosen(everything, window=window, estimator=estimator, labeling=labeling)
+        if pipeline in (None, estimate.pipeline)
+        and run in (None, estimate.run)
+        and segment in (None, estimate.segment)
+        and metric in (None, estimate.metric)
+    ]
+    if as_json:
+        print_json([estimate.model_dump(mode="json") for estimate in found])
+    elif found and labeling:
+        out.print(labeling_table(found))
+    elif found:
+        out.print(estimates_table(found, out.width))
+        for where, diagnosis in diagnoses(found):
+            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
+    else:
+        err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
+
+
+def compare(
+    context: typer.Context,
+    first: Annotated[str, typer.Argument(help="A pipeline.")],
+    second: Annotated[str, typer.Argument(help="Another pipeline.")],
+    window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
+    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two live pipelines: the difference of every metric both have, valid at every look.
+
+    Metrics count together only if the same labeler measured them with the same profile.
+    """
+    settings = given(context).settings()
+    if window not in (ALL_TIME, *settings.windows):
+        raise typer.BadParameter(
+            f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
+        )
+    found = with_redis(
+        settings,
+        lambda redis, _: read_comparison(redis, settings, (first, second), window=window, confidence=confidence),
+    )
+    if as_json:
+        print_json([one.as_dict() for one in found])
+    elif found:
+        out.print(comparison_table(found, first, second))
+    else:
+        err.print(f"{first} and {second} have no metric in common yet: both need scores by the same labeler.")
