@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks
 
-.PHONY: help demo test check lint format types layers wheel schemas bench judge speed clean
+.PHONY: help demo test check lint format types layers wheel schemas bench judge speed stats simulations clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -47,6 +47,14 @@ judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the i
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
+
+stats: .venv/.dev ## measure the statistics core beside river, one value at a time
+	$(BIN)/python benchmarks/statistics_speed.py $(ARGS)
+
+simulations: .venv/.dev ## simulate coverage, drift delays and prediction-powered estimates; write docs/measured
+	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
+	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
+	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

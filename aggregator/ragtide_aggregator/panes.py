@@ -1,5 +1,6 @@
 """Moments of every key in panes of event time, from which windows are put together. No clock, no I/O."""
 
+import json
 import struct
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from .statistics.moments import Moments, MomentTable
 from .statistics.tables import doubled
 from .statistics.windows import Panes, Window
 
-_COUNTS: Final = struct.Struct("<2q")
+_COUNT: Final = struct.Struct("<q")
 
 
 class Covered(NamedTuple):
@@ -26,19 +27,21 @@ class Covered(NamedTuple):
 class PaneBook:
     """Which panes of which keys there are, and what they hold.
 
-    A pane of a key is a row of moments, with the number of times the metric was absent, and the number of values that
-    were scored during it. Rows of panes that no window needs any more are used again.
+    A pane of a key is a row of moments, with the number of times the metric was absent. Rows of panes that no window
+    needs any more are used again. Panes of processing time, in which values are only counted, are kept apart: they may
+    be far from the panes of event time when old interactions are scored.
     """
 
     def __init__(self, panes: Panes) -> None:
         self._panes = panes
         self._moments = MomentTable(bounded=False)
         self._n_absent = np.zeros(16, dtype=np.int64)
-        self._n_processed = np.zeros(16, dtype=np.int64)
+        self._processed: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._free: list[int] = []
         self._changed: set[tuple[int, int]] = set()
         self._gone: set[tuple[int, int]] = set()
+        self._processed_changed: set[int] = set()
 
     def add(self, rows: Rows, panes: Rows, values: Floats, guesses: Floats) -> None:
         """Add values, scaled to [0, 1], to panes of keys.
@@ -50,14 +53,23 @@ class PaneBook:
             guesses: mean of the key before each value, same shape: what the first value of a pane is predicted to be.
         """
         self._moments.update(self._places(rows, panes), values, guesses)
+        self._forget_old(rows)
 
     def absent(self, rows: Rows, panes: Rows) -> None:
         """Count that metrics were absent."""
         np.add.at(self._n_absent, self._places(rows, panes), 1)
+        self._forget_old(rows)
 
     def processed(self, rows: Rows, panes: Rows) -> None:
         """Count values by the pane in which they were scored."""
-        np.add.at(self._n_processed, self._places(rows, panes), 1)
+        pairs, counts = np.unique(np.stack([rows, panes]), axis=1, return_counts=True)
+        for row, pane, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
+            of = self._processed[row]
+            of[pane] = of.get(pane, 0) + count
+            oldest = max(of) - self._panes.kept
+            if min(of) <= oldest:
+                self._processed[row] = {one: number for one, number in of.items() if one > oldest}
+            self._processed_changed.add(row)
 
     def _places(self, rows: Rows, panes: Rows) -> Rows:
         pairs, inverse = np.unique(np.stack([rows, panes]), axis=1, return_inverse=True)
@@ -73,20 +85,27 @@ class PaneBook:
         place = self._free.pop() if self._free else self._new()
         of[pane] = place
         self._gone.discard((row, pane))
-        for old in [one for one in of if one <= max(of) - self._panes.kept]:
-            self._drop(row, old)
         return place
+
+    def _forget_old(self, rows: Rows) -> None:
+        # Only after the values of a batch are added: a pane may begin and be forgotten in one.
+        for row in set(rows.tolist()):
+            of = self._of[row]
+            oldest = max(of) - self._panes.kept
+            if min(of) <= oldest:
+                for pane in [one for one in of if one <= oldest]:
+                    self._drop(row, pane)
 
     def _new(self) -> int:
         place = self._moments.add_row()
         if place == self._n_absent.size:
-            self._n_absent, self._n_processed = doubled(self._n_absent), doubled(self._n_processed)
+            self._n_absent = doubled(self._n_absent)
         return place
 
     def _drop(self, row: int, pane: int) -> None:
         place = self._of[row].pop(pane)
         self._moments.clear(place)
-        self._n_absent[place] = self._n_processed[place] = 0
+        self._n_absent[place] = 0
         self._free.append(place)
         self._changed.discard((row, pane))
         self._gone.add((row, pane))
@@ -99,8 +118,10 @@ class PaneBook:
             self._free.append(nothing)
         places: list[int] = []
         starts = []
+        processed = []
         for row in rows:
             starts.append(len(places))
+            processed.append(sum(count for pane, count in self._processed[row].items() if first <= pane < last))
             found = [place for pane, place in sorted(self._of[row].items()) if first <= pane < last]
             places += found or [nothing]
         index, groups = np.array(places, dtype=np.intp), np.array(starts, dtype=np.intp)
@@ -109,7 +130,7 @@ class PaneBook:
         return Covered(
             self._moments.pooled(index, groups),
             np.add.reduceat(self._n_absent[index], groups),
-            np.add.reduceat(self._n_processed[index], groups),
+            np.array(processed, dtype=np.intp),
         )
 
     def windows(self) -> tuple[Window, ...]:
@@ -121,11 +142,15 @@ class PaneBook:
         written = {}
         for row, pane in sorted(self._changed):
             place = self._of[row][pane]
-            counts = _COUNTS.pack(int(self._n_absent[place]), int(self._n_processed[place]))
-            written[row, pane] = counts + self._moments.to_bytes(place)
+            written[row, pane] = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
         gone = sorted(self._gone)
         self._changed, self._gone = set(), set()
         return written, gone
+
+    def take_processed(self) -> dict[int, bytes]:
+        """Return what changed of the counts by processing time since the last call, by row."""
+        changed, self._processed_changed = self._processed_changed, set()
+        return {row: json.dumps(sorted(self._processed[row].items())).encode() for row in sorted(changed)}
 
     def load(self, row: int, pane: int, data: bytes) -> None:
         """Set a pane of a key to what `take_changes` wrote.
@@ -133,5 +158,9 @@ class PaneBook:
         Raises: ValueError if the bytes were written by another version.
         """
         place = self._place(row, pane)
-        self._n_absent[place], self._n_processed[place] = _COUNTS.unpack_from(data)
-        self._moments.load(place, data[_COUNTS.size :])
+        (self._n_absent[place],) = _COUNT.unpack_from(data)
+        self._moments.load(place, data[_COUNT.size :])
+
+    def load_processed(self, row: int, data: bytes) -> None:
+        """Set the counts by processing time of a key to what `take_processed` wrote."""
+        self._processed[row] = dict(json.loads(data))

@@ -39,6 +39,7 @@ AT_ONCE: Final = 20_000
 
 _ROW_FIELD = "estimate:"
 _PANE_FIELD = "pane:"
+_PROCESSED_FIELD = "processed:"
 _PAIR_FIELD = "pair:"
 _QUANTILES_FIELD = "quantiles:"
 _WATCH_FIELD = "watch:"
@@ -437,11 +438,15 @@ class AggregatorState:
             written, dropped = self.panes.take_changes()
             fields |= {self._pane_field(row, pane): data for (row, pane), data in written.items()}
             gone = gone + [self._pane_field(row, pane) for row, pane in dropped]
+            fields |= {self._processed_field(row): data for row, data in self.panes.take_processed().items()}
         if changed:
             fields[_CLOCK_FIELD] = self._watching.dump_clock()
         changes = Changes([self.keys[row] for row in changed], fields, gone, self._alerts)
         self._changed, self._changed_pairs, self._gone, self._alerts = set(), set(), [], []
         return changes
+
+    def _processed_field(self, row: int) -> str:
+        return f"{_PROCESSED_FIELD}{self._options.panes.pane_ms}:{self.keys[row].encode()}"
 
     def _pane_field(self, row: int, pane: int) -> str:
         return f"{_PANE_FIELD}{self._options.panes.pane_ms}:{pane}:{self.keys[row].encode()}"
@@ -471,6 +476,12 @@ class AggregatorState:
                 state._quantiles[row] = Quantiles.from_bytes(data)
         for rest, data in by_kind["pane"]:
             state._load_pane(rest, data)
+        for rest, data in by_kind["processed"]:
+            length, _, name = rest.partition(":")
+            if state.panes is None or int(length) != options.panes.pane_ms:
+                state._gone.append(_PROCESSED_FIELD + rest)
+            else:
+                state.panes.load_processed(state._row(EstimateKey.decode(name)), data)
         if state.panes is not None:
             state.panes.take_changes()
         for _, data in by_kind[_CLOCK_FIELD]:

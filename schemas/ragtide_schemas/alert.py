@@ -59,7 +59,7 @@ class AlertRule(WireModel):
     run_length: Annotated[float, Field(ge=10)] | None = None
     """Mean number of values between false alarms is at least this, per pipeline or segment value; None takes a share of
     the deployment's budget, or 10,000 where there is none."""
-    resolve_run_length: Annotated[float, Field(ge=10)] = 100
+    resolve_run_length: Annotated[float, Field(ge=10)] = 1_000
     """The same for falsely resolving: lower resolves sooner."""
     detector: Detector = "e_detector"
     """`adwin` and `page_hinkley` are those of the library river, for comparison: without a stated false-alarm rate."""

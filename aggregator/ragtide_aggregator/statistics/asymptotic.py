@@ -15,8 +15,13 @@ from .batches import Floats
 N_OPT: Final = 1000
 """Number of values at which the sequence is tightest."""
 
-LEAST_OF_A_KIND: Final = 10
-"""Least sum of the values, and of what they lack of 1, from which on the limit is trusted."""
+LEAST_OF_A_KIND: Final = 30
+"""Least sum of the values, and of what they lack of 1, from which on the limit is trusted. With 10 the 95% interval of
+a Bernoulli 0.9 missed in 5.7% of 1,000 runs of 10,000 (docs/measured/intervals.md has what it is with 30)."""
+
+
+NO_SPREAD: Final = 1e-12
+"""Variance of values in [0, 1] below which they are the same but for rounding."""
 
 
 def asymptotic_half_width(variance: ArrayLike, n: ArrayLike, *, confidence: float, n_opt: float = N_OPT) -> Floats:
@@ -46,9 +51,12 @@ def enough(mean: ArrayLike, n: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtyp
 def asymptotic_interval(
     mean: ArrayLike, n: ArrayLike, variance: ArrayLike, *, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return the ends for means of values in [0, 1]; the whole range while there are not enough of both kinds."""
+    """Return the ends for means of values in [0, 1]; the whole range while there are not enough of both kinds.
+
+    That values were all the same says little of the next, so without any spread it is the whole range as well.
+    """
     means, variances = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
-    trusted = enough(means, n)
+    trusted = enough(means, n) & (variances > NO_SPREAD)
     known = np.where(trusted, variances, sqrt(0.25))
     half_width = asymptotic_half_width(known, np.maximum(n, 1), confidence=confidence)
     lower, upper = np.clip(means - half_width, 0.0, 1.0), np.clip(means + half_width, 0.0, 1.0)

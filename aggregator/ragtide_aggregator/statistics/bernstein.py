@@ -145,4 +145,4 @@ def bernstein_path(x: Floats, confidence: float) -> Floats:
     weighted, bets = np.cumsum(bet * x), np.cumsum(bet)
     lower = (weighted - log_level - np.cumsum((x - before) ** 2 * price)) / bets
     upper = (weighted + log_level + np.cumsum((above - x) ** 2 * price)) / bets
-    return np.clip(np.stack([lower, upper], axis=1), 0.0, 1.0)
+    return np.asarray(np.clip(np.stack([lower, upper], axis=1), 0.0, 1.0))

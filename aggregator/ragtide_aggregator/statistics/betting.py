@@ -14,6 +14,7 @@ from math import log
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .batches import Floats, Rows, grouped
 from .bernstein import PlugInBets
@@ -41,20 +42,22 @@ class BettingTable:
     Args:
         confidence: level in (0, 1).
         steps: steps of the grid of means.
+        grid: means to look at instead, rising, such as the one of a hypothesis.
     """
 
     name: Final = "betting"
     anytime_valid: Final = True
     mergeable: Final = False
 
-    def __init__(self, confidence: float, *, steps: int = STEPS) -> None:
+    def __init__(self, confidence: float, *, steps: int = STEPS, grid: Floats | None = None) -> None:
         self._log_level = log(2 / (1 - confidence))
         self._used = 0
-        self._means = np.arange(steps + 1) / steps
+        self._means = np.arange(steps + 1) / steps if grid is None else grid
+        self._step = 1 / steps
         self._bets = PlugInBets(self._log_level)
         self._population = np.full(self._bets.state.shape[1], np.nan)
         # Logarithms of the capital of those who bet on higher and on lower values.
-        self._capital = np.zeros((2, _CAPACITY, steps + 1))
+        self._capital = np.zeros((2, _CAPACITY, self._means.size))
 
     def __len__(self) -> int:
         return self._used
@@ -109,16 +112,19 @@ class BettingTable:
         n, total, _ = self._bets.state[:, rows]
         return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
+    def kept(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return for each row and mean of the grid whether nobody has grown rich against it; shape (rows, means)."""
+        return np.asarray(np.maximum(self._capital[0, rows], self._capital[1, rows]) <= self._log_level)
+
     def interval(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return lower and upper ends, within [0, 1] and what the values not yet seen can still do."""
         n, total, _ = self._bets.state[:, rows]
         population = self._population[rows]
-        kept = np.maximum(self._capital[0, rows], self._capital[1, rows]) <= self._log_level
+        kept = self.kept(rows)
         some = np.any(kept, axis=1)
         # A step further out: the end lies between the last mean that is kept and the next.
-        step = self._means[1]
-        lower = np.where(some, self._means[np.argmax(kept, axis=1)] - step, 0.0)
-        upper = np.where(some, self._means[::-1][np.argmax(kept[:, ::-1], axis=1)] + step, 1.0)
+        lower = np.where(some, self._means[np.argmax(kept, axis=1)] - self._step, 0.0)
+        upper = np.where(some, self._means[::-1][np.argmax(kept[:, ::-1], axis=1)] + self._step, 1.0)
         finite = np.isfinite(population)
         least = np.where(finite, total / population, 0.0)
         most = np.where(finite, (total + population - n) / population, 1.0)

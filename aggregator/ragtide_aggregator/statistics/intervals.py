@@ -185,9 +185,10 @@ def _normal(
     mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
 ) -> tuple[Floats, Floats]:
     unseen = finite_population_correction(n, population) > 0
-    spread = mean * (1 - mean) if variance is None else np.asarray(variance, dtype=np.float64)
+    # One value has no sample variance; where it is all there is, none is needed.
+    spread = mean * (1 - mean) if variance is None else np.nan_to_num(np.asarray(variance, dtype=np.float64))
     unknown = np.zeros(np.shape(mean), dtype=bool) if variance is None else (n <= 1) & unseen
-    half_width = normal_half_width(np.where(unknown, 0.0, spread), n, confidence=confidence, population=population)
+    half_width = normal_half_width(spread, n, confidence=confidence, population=population)
     lower, upper = wilson(mean, n, confidence=confidence, population=population)
     flat = (spread == 0) & unseen
     lower, upper = np.where(flat, lower, mean - half_width), np.where(flat, upper, mean + half_width)

@@ -55,9 +55,15 @@ class Peer:
         return bool(self._detector.drift_detected)
 
     def window_n(self) -> int:
-        """Return how many of the last values belong to the present mean, as far as the detector says."""
+        """Return how many of the last values belong to the present mean.
+
+        ADWIN says so itself; for Page-Hinkley it is where the values before lie farthest above or below those after.
+        """
         width = getattr(self._detector, "width", None)
-        return len(self._values) if width is None else min(max(int(width), 1), len(self._values))
+        if width is None:
+            values = np.asarray(self._values)
+            width = values.size - 1 - int(np.argmax(np.abs(np.cumsum(values - values.mean()))))
+        return min(max(int(width), 1), len(self._values))
 
     def to_bytes(self) -> bytes:
         """Return the values since it began as bytes."""

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from .asymptotic import asymptotic_half_width, enough
+from .asymptotic import NO_SPREAD, asymptotic_half_width, enough
 from .batches import Floats, Rows
 from .moments import Moments
 from .tables import checked, doubled
@@ -42,6 +42,8 @@ class Powered:
     upper: Floats
     n: Floats
     """Number of true scores."""
+    standard_error: Floats
+    """Standard error of the estimates."""
     n_effective: Floats
     """Number of true scores that an estimate from them alone, drawn at one rate, would need to be as precise."""
     k: Floats
@@ -121,7 +123,7 @@ class PairTable:
         squares = yy2 - 2 * k * yf2 + k * k * ff2 - 2 * r * (y2 - k * f2) + r * r * w2
         variance = np.maximum(squares, 0.0) / some**2
         variance += np.maximum(k * k * variance_f + 2 * k * (covariance - k * variance_f), 0.0) / size
-        known = enough(y, np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0))
+        known = enough(y, np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0)) & (variance_y > NO_SPREAD)
         # Of one value's influence on the estimate, with the one value that its mean cost.
         influence = variance * np.maximum(n, 1.0) ** 2 / np.maximum(n - 1, 1.0)
         half_width = asymptotic_half_width(influence, np.maximum(n, 1.0), confidence=confidence)
@@ -131,6 +133,7 @@ class PairTable:
             lower=np.where(known, np.maximum(estimate - half_width, 0.0), 0.0),
             upper=np.where(known, np.minimum(estimate + half_width, 1.0), 1.0),
             n=n,
+            standard_error=np.sqrt(influence / np.maximum(n, 1.0)),
             n_effective=np.where(precise, variance_y / np.where(precise, variance, 1.0), n),
             k=k,
         )

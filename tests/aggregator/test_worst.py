@@ -1,0 +1,29 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtide_aggregator.worst import WORST_KEPT, Bad, Worst
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), max_size=80), st.integers(0, 80), st.integers(0, 80))
+def test_the_worst_since_any_time_are_those_of_the_whole_list(badness: list[float], since: int, stored: int) -> None:
+    worst = Worst()
+    bad = [Bad(number, one, f"i-{number}") for number, one in enumerate(badness)]
+    for one in bad:
+        worst.add(one)
+        if one.number == stored:
+            again = Worst()
+            again.load(worst.dump())
+            worst = again
+    expected = sorted((one.badness for one in bad if one.number >= since), reverse=True)[:WORST_KEPT]
+    found = worst.since(since)
+    assert [one.badness for one in found] == expected
+    assert all(one.number >= since for one in found)
+
+
+def test_the_list_stays_short() -> None:
+    worst = Worst()
+    for number in range(5000):
+        worst.add(Bad(number, (number * 7919 % 1000) / 1000, str(number)))
+    assert len(worst.dump()) < 60
+    worst.forget_before(4999)
+    assert [bad.number for bad in worst.since(0)] == [4999]
