@@ -55,6 +55,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays and prediction-powere
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
+	$(BIN)/python benchmarks/figures.py docs/measured
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

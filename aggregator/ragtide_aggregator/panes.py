@@ -57,7 +57,8 @@ class PaneBook:
 
     def absent(self, rows: Rows, panes: Rows) -> None:
         """Count that metrics were absent."""
-        np.add.at(self._n_absent, self._places(rows, panes), 1)
+        places = self._places(rows, panes)
+        np.add.at(self._n_absent, places, 1)
         self._forget_old(rows)
 
     def processed(self, rows: Rows, panes: Rows) -> None:

@@ -124,6 +124,20 @@ def test_absent_metrics_are_counted_by_window() -> None:
     assert (hour.n, hour.n_absent, hour.coverage) == (1, 1, 0.5)
 
 
+def test_there_is_room_for_many_keys_and_panes() -> None:
+    missing = {METRIC: "incomplete_labels"}
+    events = [
+        one
+        for number in range(150)
+        for one in (
+            event(number, {METRIC: 0.5}, pipeline=f"p-{number}"),
+            event(number, {}, absent=missing, pipeline=f"q-{number}"),
+        )
+    ]
+    hourly = chosen(estimates(state_of(events)), window="1h")
+    assert sorted((e.n, e.n_absent) for e in hourly) == [(0, 1)] * 150 + [(1, 0)] * 150
+
+
 def test_pipelines_and_runs_have_their_own_clocks() -> None:
     events = [at(100 * HOUR), at(10, run="replayed"), at(20, run="replayed"), at(30, pipeline="quiet")]
     state = state_of(events)

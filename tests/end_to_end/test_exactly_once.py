@@ -20,8 +20,9 @@ from tests.end_to_end.roles import (
 )
 
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
-from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_runtime.settings import DEFAULT_RULES
+from ragtide.cli.kept import state_options
+from ragtide_aggregator.state import AggregatorState
+from ragtide_runtime.settings import load_settings
 from ragtide_runtime.stream_reads import order
 from ragtide_schemas import DATA_FIELD, MetricEvent, Streams
 
@@ -147,10 +148,9 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
             assert aggregated(redis) < events[-1], "the aggregator had finished before it was killed"
         with running("aggregator", redis_url, tmp_path / "aggregator.log"):
             wait_for_aggregation(redis)
-    quiet = AggregatorState(StateOptions(rules=DEFAULT_RULES))
-    alerts = []
-    for _, fields in redis.xrange(STREAMS.metrics):
-        quiet.apply(MetricEvent.decode(fields[DATA_FIELD]))
+    quiet = AggregatorState(state_options(load_settings()))
+    for entry_id, fields in redis.xrange(STREAMS.metrics):
+        quiet.apply(MetricEvent.decode(fields[DATA_FIELD]), order(entry_id.decode())[0])
     changes = quiet.take_changes()
     stored = {name.decode(): data for name, data in redis.hgetall(STREAMS.checkpoint).items()}
     assert {

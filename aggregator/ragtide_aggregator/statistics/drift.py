@@ -246,14 +246,16 @@ class _Path:
         self.began = np.full((k, BETS), -1, dtype=np.intp)
         added = np.stack([np.ones_like(values), values, values**2], axis=1)
         costs = costs[:, None]
-        for number, (here, before) in enumerate(rounds.chained()):
-            value = slice(here.start - k, here.stop - k)
-            cusum = self.cusum[before]
-            self.began[: len(cusum)][cusum <= 1] = number
-            np.multiply(np.maximum(cusum, 1), pays[value], out=self.cusum[here])
-            np.multiply(self.m[before] + costs[value], pays[value], out=self.m[here])
-            np.add(self.totals[before], added[value], out=self.totals[here])
-        self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS
+        # A row goes on here after its alarm, up to infinity; what it makes of those values is not taken.
+        with np.errstate(over="ignore"):
+            for number, (here, before) in enumerate(rounds.chained()):
+                value = slice(here.start - k, here.stop - k)
+                cusum = self.cusum[before]
+                self.began[: len(cusum)][cusum <= 1] = number
+                np.multiply(np.maximum(cusum, 1), pays[value], out=self.cusum[here])
+                np.multiply(self.m[before] + costs[value], pays[value], out=self.m[here])
+                np.add(self.totals[before], added[value], out=self.totals[here])
+            self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS
 
     def store(self, table: DetectorTable, batch: Grouped, tags: NDArray[np.int64]) -> None:
         """Write the state after every row's last value into the table."""

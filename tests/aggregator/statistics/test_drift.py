@@ -161,6 +161,14 @@ def test_values_after_an_alarm_in_a_batch_are_given_back() -> None:
     assert table.log_evidence(0) == -np.inf
 
 
+def test_a_large_batch_far_beyond_the_line_alarms_at_its_beginning() -> None:
+    """What the evidence would have grown to after the alarm does not matter."""
+    values = np.zeros(20_000)
+    assert DriftDetector(baseline=0.9, run_length=1000).update(values) == DriftDetector(
+        baseline=0.9, run_length=1000
+    ).update(values[:100])
+
+
 def test_both_directions_share_the_run_length() -> None:
     rng = np.random.default_rng(7)
     detector = DriftDetector(baseline=0.5, direction="both", run_length=1000)
