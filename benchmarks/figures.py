@@ -45,7 +45,9 @@ def looking(folder: Path) -> None:
             break
     running = confidence_sequence("running", values)
     axes = _axes("One run, looked at after every item", "interactions", "mean")
-    axes.fill_between(n[::4], running[::4, 0], running[::4, 1], color=SAFE, alpha=0.2, label="running: holds at every look")
+    axes.fill_between(
+        n[::4], running[::4, 0], running[::4, 1], color=SAFE, alpha=0.2, label="running: holds at every look"
+    )
     axes.plot(n[::4], lower[::4], color=WRONG, linewidth=1, label="normal: holds at one look")
     axes.plot(n[::4], upper[::4], color=WRONG, linewidth=1)
     axes.plot(n[::4], mean[::4], color=INK, linewidth=1.2, label="mean so far")
@@ -61,7 +63,7 @@ def evidence(values: Floats, run_length: float) -> tuple[Floats, int]:
     table = DetectorTable()
     row = np.array([table.add_row()])
     table.configure(0, line=0.85, direction="fall", run_length=run_length)
-    found = []
+    found: list[float] = []
     for place, value in enumerate(values):
         alarms, _ = table.update(row, np.array([value]), np.zeros(1, dtype=np.int64))
         if alarms:

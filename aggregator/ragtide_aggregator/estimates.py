@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from ragtide_schemas import METRICS, Estimate, from_milliseconds, value_range
 from ragtide_schemas.estimate import Share
 
@@ -295,16 +293,16 @@ def _pooled(view: View, rows: list[int], shown: Shown) -> Scaled:
 
 def _of_pairs(state: AggregatorState, row: int, shown: Shown) -> list[Estimate]:
     """Return what the true scores of a sample say of all interactions of a row, weighted and prediction-powered."""
-    places = state.pairs_of(row)
+    places = state.pairs.of(row)
     if not places:
         return []
     window = _read(View(state), [row], Shown("asymptotic", shown.confidence))
     result = []
     for place in places:
-        key = state.pair_keys[place].true
+        key = state.pairs.keys[place].true
         lowest, highest = value_range(key.metric)
         for name, everything in (("weighted", None), ("prediction_powered", window.reading.moments)):
-            found = state.pairs.read(np.array([place]), everything, confidence=shown.confidence)
+            found = state.pairs.read(place, everything, confidence=shown.confidence)
             ends = [lowest + (highest - lowest) * float(end[0]) for end in (found.estimate, found.lower, found.upper)]
             result.append(
                 _estimate(

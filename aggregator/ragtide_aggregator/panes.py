@@ -3,11 +3,13 @@
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from .gathering import Gathered
+from .keys import EstimateKey
 from .statistics.batches import Floats, Rows
 from .statistics.moments import Moments, MomentTable
 from .statistics.tables import doubled
@@ -43,26 +45,31 @@ class PaneBook:
         self._gone: set[tuple[int, int]] = set()
         self._processed_changed: set[int] = set()
 
-    def add(self, rows: Rows, panes: Rows, values: Floats, guesses: Floats) -> None:
-        """Add values, scaled to [0, 1], to panes of keys.
+    def take(self, batch: Gathered, before: Floats) -> None:
+        """Add what was gathered to its panes; what came too late is in none.
 
         Args:
-            rows: row of each value's key, shape (n,).
-            panes: number of each value's pane, same shape.
-            values: in order, same shape.
-            guesses: mean of the key before each value, same shape: what the first value of a pane is predicted to be.
+            batch: events.
+            before: mean of the key before each value: what the first value of a pane is predicted to be.
         """
+        of, pane_ms = batch.part_of, self._panes.pane_ms
+        pane = (batch.times_ms // pane_ms).astype(np.intp)
+        in_time = ~batch.late[of]
+        self._add(batch.rows[in_time], pane[of][in_time], batch.values[in_time], before[in_time])
+        self._count_processed(batch.rows, (batch.processed_ms // pane_ms).astype(np.intp)[of])
+        absent_in_time = ~batch.late[batch.absent_of]
+        self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
+
+    def _add(self, rows: Rows, panes: Rows, values: Floats, guesses: Floats) -> None:
         self._moments.update(self._places(rows, panes), values, guesses)
         self._forget_old(rows)
 
-    def absent(self, rows: Rows, panes: Rows) -> None:
-        """Count that metrics were absent."""
+    def _count_absent(self, rows: Rows, panes: Rows) -> None:
         places = self._places(rows, panes)
         np.add.at(self._n_absent, places, 1)
         self._forget_old(rows)
 
-    def processed(self, rows: Rows, panes: Rows) -> None:
-        """Count values by the pane in which they were scored."""
+    def _count_processed(self, rows: Rows, panes: Rows) -> None:
         pairs, counts = np.unique(np.stack([rows, panes]), axis=1, return_counts=True)
         for row, pane, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
             of = self._processed[row]
@@ -138,20 +145,31 @@ class PaneBook:
         """Return the windows that are kept."""
         return self._panes.windows
 
-    def take_changes(self) -> tuple[dict[tuple[int, int], bytes], list[tuple[int, int]]]:
-        """Return panes to write, by row and number, and panes to remove, since the last call."""
+    def take_changes(self, keys: Sequence[EstimateKey]) -> tuple[dict[str, bytes], list[str]]:
+        """Return panes to write and names of panes to remove, since the last call.
+
+        Args:
+            keys: key of every row, of which a pane's name is made.
+        """
         written = {}
         for row, pane in sorted(self._changed):
             place = self._of[row][pane]
-            written[row, pane] = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
-        gone = sorted(self._gone)
+            data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
+            written[self._name(keys[row], pane)] = data
+        gone = [self._name(keys[row], pane) for row, pane in sorted(self._gone)]
         self._changed, self._gone = set(), set()
         return written, gone
 
-    def take_processed(self) -> dict[int, bytes]:
-        """Return what changed of the counts by processing time since the last call, by row."""
+    def _name(self, key: EstimateKey, pane: int) -> str:
+        return f"{self._panes.pane_ms}:{pane}:{key.encode()}"
+
+    def take_processed(self, keys: Sequence[EstimateKey]) -> dict[str, bytes]:
+        """Return what changed of the counts by processing time since the last call, by name."""
         changed, self._processed_changed = self._processed_changed, set()
-        return {row: json.dumps(sorted(self._processed[row].items())).encode() for row in sorted(changed)}
+        return {
+            f"{self._panes.pane_ms}:{keys[row].encode()}": json.dumps(sorted(self._processed[row].items())).encode()
+            for row in sorted(changed)
+        }
 
     def load(self, row: int, pane: int, data: bytes) -> None:
         """Set a pane of a key to what `take_changes` wrote.

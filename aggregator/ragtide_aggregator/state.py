@@ -1,18 +1,16 @@
 """The aggregator's state: what every metric event so far adds up to. No clock, no I/O."""
 
-import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, to_milliseconds, value_range
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
+from .gathering import Gathered, Kind, Part, Queue
 from .keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, PairKey
 from .observations import (
     Observations,
@@ -23,13 +21,14 @@ from .observations import (
     pair_key,
     scopes_of,
 )
+from .pairs import PairRows
 from .panes import PaneBook
+from .rows import SIZE as ROW_SIZE
+from .rows import KeyRows
 from .statistics.batches import Floats, Rows, grouped
 from .statistics.budget import Budget
 from .statistics.moments import MomentTable
-from .statistics.prediction_powered import PairTable
 from .statistics.quantiles import Quantiles
-from .statistics.tables import doubled
 from .statistics.windows import Panes
 from .watch import Watch
 from .watching import Batch, Raised, Watching
@@ -37,16 +36,8 @@ from .watching import Batch, Raised, Watching
 AT_ONCE: Final = 20_000
 """Values that are gathered before they are worked on."""
 
-_ROW_FIELD = "estimate:"
-_PANE_FIELD = "pane:"
-_PROCESSED_FIELD = "processed:"
-_PAIR_FIELD = "pair:"
-_QUANTILES_FIELD = "quantiles:"
-_WATCH_FIELD = "watch:"
-_CLOCK_FIELD = "clock"
-_COUNTS = struct.Struct("<3QqQ")
-_CAPACITY = 64
-
+_ROW, _WATCH, _PANE, _PROCESSED = "estimate:", "watch:", "pane:", "processed:"
+_PAIR, _QUANTILES, _CLOCK = "pair:", "quantiles:", "clock"
 
 NO_WINDOWS: Final = Panes((), 0)
 
@@ -91,49 +82,6 @@ class _Plan:
     """Whether what labeling cost is among them."""
 
 
-class Kind(Enum):
-    """What an event is to the state."""
-
-    SCORED = "scored"
-    JUDGED = "judged"
-    """The judge's part of it."""
-    GRADED = "graded"
-    """Gold scores that came later."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """An event, or a part of it, and when it was."""
-
-    event: MetricEvent
-    n_values: int
-    time_ms: int
-    processed_ms: int
-    late: bool
-    out_of_order: bool
-
-
-class _Queue:
-    """What was added and is not worked on yet."""
-
-    def __init__(self) -> None:
-        self.parts: list[_Part] = []
-        self.rows: list[int] = []
-        self.values: list[float] = []
-        self.absent: list[int] = []
-        self.absent_of: list[int] = []
-        self.pairs: list[tuple[int, Pair]] = []
-
-    def add(self, part: _Part, rows: list[int], values: list[float], absent: list[int]) -> None:
-        """Add what a part brings."""
-        if absent:
-            self.absent += absent
-            self.absent_of += [len(self.parts)] * len(absent)
-        self.parts.append(part)
-        self.rows += rows
-        self.values += values
-
-
 class AggregatorState:
     """Moments of every key in arrays, one row per key, and what else is kept of it.
 
@@ -144,36 +92,37 @@ class AggregatorState:
 
     def __init__(self, options: StateOptions) -> None:
         self._options = options
-        self._budget = None if options.budget is None else Budget(options.budget.false_alarms, options.budget.period_ms)
+        budget = None if options.budget is None else Budget(options.budget.false_alarms, options.budget.period_ms)
+        self._rows = KeyRows()
         # Values are checked when they are observed; what labeling took has no highest value.
         self._moments = MomentTable(bounded=False)
-        self._watching = Watching(options.rules, self._budget)
-        self.panes = PaneBook(options.panes) if options.panes.windows else None
-        self._pairs = PairTable()
+        self._watching = Watching(options.rules, budget)
+        self._panes = PaneBook(options.panes) if options.panes.windows else None
+        self._pairs = PairRows()
         self._quantiles: dict[int, Quantiles] = {}
-        self.keys: list[EstimateKey] = []
-        self.pair_keys: list[PairKey] = []
-        self._index: dict[EstimateKey, int] = {}
-        self._pair_index: dict[PairKey, int] = {}
-        self._pairs_of: defaultdict[int, list[int]] = defaultdict(list)
         self._plans: dict[tuple[object, ...], _Plan] = {}
-        # Per row: absent, late and out of order; newest event time; size of the finite population, 0 without one.
-        self._counts = np.zeros((3, _CAPACITY), dtype=np.int64)
-        self._updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
-        self._population = np.zeros(_CAPACITY, dtype=np.int64)
-        self._newest_ms: dict[tuple[str, str | None], int] = {}
         self._changed: set[int] = set()
-        self._changed_pairs: set[int] = set()
         self._alerts: list[Alert] = []
         self._gone: list[str] = []
-        self._queue = _Queue()
+        self._queue = Queue()
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self._rows)
+
+    @property
+    def keys(self) -> list[EstimateKey]:
+        """Key of every row."""
+        return self._rows.keys
 
     def index(self, key: EstimateKey) -> int | None:
         """Return the row of a key, None if no event has had it."""
-        return self._index.get(key)
+        return self._rows.find(key)
+
+    @property
+    def rows(self) -> KeyRows:
+        """What is counted of every row."""
+        self._work()
+        return self._rows
 
     @property
     def moments(self) -> MomentTable:
@@ -182,39 +131,25 @@ class AggregatorState:
         return self._moments
 
     @property
-    def pairs(self) -> PairTable:
-        """Pairs of true and cheap scores of every row of `pair_keys`."""
+    def panes(self) -> PaneBook | None:
+        """Panes of every row, None without windows."""
+        self._work()
+        return self._panes
+
+    @property
+    def pairs(self) -> PairRows:
+        """Pairs of true and cheap scores."""
         self._work()
         return self._pairs
 
-    def counts(self, rows: Rows) -> tuple[Rows, Rows, Rows]:
-        """Return how often the metric of rows was absent, came too late for its window, and out of order."""
-        self._work()
-        absent, late, out_of_order = self._counts[:, rows]
-        return absent, late, out_of_order
-
-    def updated_ms(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the times of the newest interactions of rows."""
-        self._work()
-        return self._updated_ms[rows]
-
-    def population_sizes(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the sizes of the finite runs that rows are of, 0 without one."""
-        self._work()
-        return self._population[rows]
-
     def newest_ms(self, key: EstimateKey) -> int:
         """Return the time of the newest interaction of a key's pipeline and run."""
-        return self._newest_ms.get((key.pipeline, key.run), 0)
+        return self._rows.newest_ms(key.pipeline, key.run) or 0
 
     def quantiles(self, row: int) -> Quantiles | None:
         """Return the quantiles of a row's values, None where they are not kept."""
         self._work()
         return self._quantiles.get(row)
-
-    def pairs_of(self, row: int) -> list[int]:
-        """Return the rows of the pairs whose cheap score is that of a row."""
-        return self._pairs_of.get(row, [])
 
     def apply(self, event: MetricEvent, processed_ms: int | None = None) -> None:
         """Add one metric event.
@@ -243,7 +178,7 @@ class AggregatorState:
             if found.names:
                 self._add(part, found, None, Kind.GRADED)
 
-    def _add(self, event: MetricEvent, found: Observations, processed_ms: int | None, kind: "Kind") -> None:
+    def _add(self, event: MetricEvent, found: Observations, processed_ms: int | None, kind: Kind) -> None:
         processed_ms = to_milliseconds(event.labeled_at) if processed_ms is None else processed_ms
         # A clock that runs ahead must not close the windows of everybody else.
         time_ms = min(to_milliseconds(event.occurred_at), processed_ms)
@@ -252,27 +187,21 @@ class AggregatorState:
             self._changed.update(self._watching.begin(time_ms))
         scopes = scopes_of(event, segments=self._options.segments)
         plan = self._plan(event, found, scopes, kind)
-        scope = (event.pipeline, event.run)
-        newest = self._newest_ms.get(scope, time_ms)
-        self._newest_ms[scope] = max(newest, time_ms)
-        panes = self._options.panes
-        late = self.panes is not None and panes.late(time_ms, newest)
+        newest = self._rows.advance(event.pipeline, event.run, time_ms)
+        late = self._panes is not None and self._options.panes.late(time_ms, newest)
         values = found.values * len(scopes)
         if kind is Kind.SCORED:
-            values.append(event.latency_s)
-            if plan.usage:
-                values.append(event.cost_usd)
-        part = _Part(event, len(plan.rows), time_ms, processed_ms, late=late, out_of_order=time_ms < newest)
+            values += [event.latency_s, event.cost_usd] if plan.usage else [event.latency_s]
+        part = Part(event, len(plan.rows), time_ms, processed_ms, late=late, out_of_order=time_ms < newest)
         self._queue.add(part, plan.rows, values, plan.absent)
         for pair in found.pairs:
-            for segment in scopes:
-                self._queue.pairs.append((self._pair(event, segment, pair), pair))
+            self._queue.pairs += [(self._pair(event, segment, pair), pair) for segment in scopes]
         if event.population_size is not None:
-            self._population[plan.rows + plan.absent] = event.population_size
-        if len(self._queue.values) >= AT_ONCE:
+            self._rows.population[plan.rows + plan.absent] = event.population_size
+        if self._queue.size >= AT_ONCE:
             self._work()
 
-    def _plan(self, event: MetricEvent, found: Observations, scopes: tuple[str | None, ...], kind: "Kind") -> _Plan:
+    def _plan(self, event: MetricEvent, found: Observations, scopes: tuple[str | None, ...], kind: Kind) -> _Plan:
         # Events of one pipeline and segment touch the same rows again and again.
         absent = tuple(event.absent) if kind is not Kind.GRADED else ()
         usage = bool(event.prompts) or event.judged is not None
@@ -290,111 +219,79 @@ class AggregatorState:
         return plan
 
     def _row(self, key: EstimateKey) -> int:
-        row = self._index.get(key)
+        row = self._rows.find(key)
         if row is not None:
             return row
-        row = self._moments.add_row()
-        if row == self._updated_ms.size:
-            self._counts = doubled(self._counts, axis=1)
-            self._updated_ms, self._population = doubled(self._updated_ms), doubled(self._population)
-        self.keys.append(key)
+        self._moments.add_row()
         self._watching.add_row(key)
-        self._index[key] = row
+        row = self._rows.add(key)
         if self._options.quantiles and key.segment is None and not key.metric.startswith(HIDDEN):
             self._quantiles[row] = Quantiles()
         return row
 
     def _pair(self, event: MetricEvent, segment: str | None, pair: Pair) -> int:
         key = pair_key(event, segment, pair)
-        index = self._pair_index.get(key)
-        if index is None:
-            index = self._pair_index[key] = self._pairs.add_row()
-            self.pair_keys.append(key)
-            self._pairs_of[self._row(key.cheap)].append(index)
-        return index
+        row = self._pairs.find(key)
+        return self._pairs.add_row(key, self._row(key.cheap)) if row is None else row
 
     def _work(self) -> None:
         """Work on what was gathered."""
-        queue, self._queue = self._queue, _Queue()
-        if not queue.parts:
+        if not self._queue.parts:
             return
-        parts = queue.parts
-        rows, values = np.array(queue.rows, dtype=np.intp), np.array(queue.values)
-        part_of = np.repeat(np.arange(len(parts)), [part.n_values for part in parts])
-        times = np.array([part.time_ms for part in parts], dtype=np.int64)
-        raised = self._watch(queue, rows, values, part_of, times)
-        before = self._learn(rows, values, part_of, raised)
-        absent, absent_of = np.array(queue.absent, dtype=np.intp), np.array(queue.absent_of, dtype=np.intp)
-        self._count(parts, rows, part_of, absent)
-        np.maximum.at(self._updated_ms, rows, times[part_of])
-        np.maximum.at(self._updated_ms, absent, times[absent_of])
-        if self.panes is not None:
-            self._add_panes(self.panes, parts, (rows, values, part_of, before), (absent, absent_of))
-        self._sketch(rows, values)
-        self._add_pairs(queue.pairs)
-        self._changed.update(rows.tolist(), absent.tolist())
+        pairs, batch = self._queue.pairs, self._queue.gathered()
+        self._queue = Queue()
+        raised = self._watch(batch)
+        before = self._learn(batch, raised)
+        of = batch.part_of
+        self._rows.count(batch.absent, batch.rows[batch.late[of]], batch.rows[batch.out_of_order[of]])
+        self._rows.touch(batch.rows, batch.times_ms[of])
+        self._rows.touch(batch.absent, batch.times_ms[batch.absent_of])
+        if self._panes is not None:
+            self._panes.take(batch, before)
+        self._sketch(batch.rows, batch.values)
+        self._pairs.add(pairs)
+        self._changed.update(batch.rows.tolist(), batch.absent.tolist())
 
-    def _watch(
-        self, queue: _Queue, rows: Rows, values: Floats, part_of: Rows, times: NDArray[np.int64]
-    ) -> list[Raised]:
+    def _watch(self, gathered: Gathered) -> list[Raised]:
+        rows = gathered.rows
         if not self._options.rules or not rows.size:
             return []
         batch = grouped(rows)
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self._moments.counts(rows)
-        events = [part.event for part in queue.parts]
-        return self._watching.update(Batch(rows, values, times[part_of], numbers, part_of, events))
+        events = [part.event for part in gathered.parts]
+        times = gathered.times_ms[gathered.part_of]
+        return self._watching.update(Batch(rows, gathered.values, times, numbers, gathered.part_of, events))
 
-    def _learn(self, rows: Rows, values: Floats, part_of: Rows, raised: list[Raised]) -> Floats:
-        """Add the values to the moments, and the alerts with what was known when they were raised."""
-        before = np.empty(values.shape)
+    def _learn(self, batch: Gathered, raised: list[Raised]) -> Floats:
+        """Add the values to the moments, and the alerts with what was known when they were raised.
+
+        Returns the mean of each value's key before it.
+        """
+        before = np.empty(batch.values.shape)
         start = 0
         for one in raised:
-            end = int(np.searchsorted(part_of, part_of[one.position], side="right"))
+            end = int(np.searchsorted(batch.part_of, batch.part_of[one.position], side="right"))
             if end > start:
-                before[start:end] = self._moments.update(rows[start:end], values[start:end])
+                before[start:end] = self._moments.update(batch.rows[start:end], batch.values[start:end])
                 start = end
             alert = one.alert
             if alert.status == "firing":
                 alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.keys[one.row])})
             self._alerts.append(alert)
-        before[start:] = self._moments.update(rows[start:], values[start:])
+        before[start:] = self._moments.update(batch.rows[start:], batch.values[start:])
         return before
 
     def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
         """Return what the recent scores of a scope suggest; the mean since the first would lag behind the alert."""
         recent = {}
         for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
-            row = self._index.get(key._replace(metric=metric))
+            row = self._rows.find(key._replace(metric=metric))
             if row is not None and self._moments.n(row):
                 lowest, highest = value_range(metric)
                 recent[metric] = Score(lowest + (highest - lowest) * self._moments.recent(row))
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
-
-    def _count(self, parts: list[_Part], rows: Rows, part_of: Rows, absent: Rows) -> None:
-        late = np.array([part.late for part in parts])[part_of]
-        out_of_order = np.array([part.out_of_order for part in parts])[part_of]
-        for counts, which in zip(self._counts, (absent, rows[late], rows[out_of_order]), strict=True):
-            np.add.at(counts, which, 1)
-
-    def _add_panes(
-        self,
-        panes: PaneBook,
-        parts: list[_Part],
-        observed: tuple[Rows, Floats, Rows, Floats],
-        absent: tuple[Rows, Rows],
-    ) -> None:
-        of = self._options.panes
-        pane = np.array([-1 if part.late else of.pane(part.time_ms) for part in parts], dtype=np.intp)
-        processed = np.array([of.pane(part.processed_ms) for part in parts], dtype=np.intp)
-        rows, values, part_of, before = observed
-        in_time = pane[part_of] >= 0
-        panes.add(rows[in_time], pane[part_of][in_time], values[in_time], before[in_time])
-        panes.processed(rows, processed[part_of])
-        missing, missing_of = absent
-        in_time = pane[missing_of] >= 0
-        panes.absent(missing[in_time], pane[missing_of][in_time])
 
     def _sketch(self, rows: Rows, values: Floats) -> None:
         if not self._quantiles:
@@ -406,17 +303,6 @@ class AggregatorState:
             if sketch is not None:
                 sketch.add(ordered[start : start + count])
 
-    def _add_pairs(self, gathered: list[tuple[int, Pair]]) -> None:
-        if not gathered:
-            return
-        index = np.array([place for place, _ in gathered], dtype=np.intp)
-        true, cheap, probability = (
-            np.array([getattr(pair, name) for _, pair in gathered]) for name in ("true", "cheap", "probability")
-        )
-        self._pairs.update(index, true, cheap, probability)
-        self._changed_pairs.update(index.tolist())
-        self._changed.update(self._index[self.pair_keys[place].cheap] for place in index.tolist())
-
     def take_changes(self) -> Changes:
         """Return what changed since the last call, for a commit, and forget it."""
         self._work()
@@ -424,32 +310,22 @@ class AggregatorState:
         fields: dict[str, bytes] = {}
         for row in changed:
             name = self.keys[row].encode()
-            counts = _COUNTS.pack(
-                *self._counts[:, row].tolist(), int(self._updated_ms[row]), int(self._population[row])
-            )
-            fields[_ROW_FIELD + name] = counts + self._moments.to_bytes(row)
-            fields |= {_WATCH_FIELD + at: data for at, data in self._watching.dump(row, self._moments.n(row)).items()}
+            fields[_ROW + name] = self._rows.to_bytes(row) + self._moments.to_bytes(row)
+            fields |= {_WATCH + at: data for at, data in self._watching.dump(row, self._moments.n(row)).items()}
             if row in self._quantiles:
-                fields[_QUANTILES_FIELD + name] = self._quantiles[row].to_bytes()
-        for place in sorted(self._changed_pairs):
-            fields[_PAIR_FIELD + self.pair_keys[place].encode()] = self._pairs.to_bytes(place)
+                fields[_QUANTILES + name] = self._quantiles[row].to_bytes()
+        fields |= {_PAIR + name: data for name, data in self._pairs.take_changes().items()}
         gone = self._gone
-        if self.panes is not None:
-            written, dropped = self.panes.take_changes()
-            fields |= {self._pane_field(row, pane): data for (row, pane), data in written.items()}
-            gone = gone + [self._pane_field(row, pane) for row, pane in dropped]
-            fields |= {self._processed_field(row): data for row, data in self.panes.take_processed().items()}
+        if self._panes is not None:
+            written, dropped = self._panes.take_changes(self.keys)
+            fields |= {_PANE + name: data for name, data in written.items()}
+            gone = gone + [_PANE + name for name in dropped]
+            fields |= {_PROCESSED + name: data for name, data in self._panes.take_processed(self.keys).items()}
         if changed:
-            fields[_CLOCK_FIELD] = self._watching.dump_clock()
+            fields[_CLOCK] = self._watching.dump_clock()
         changes = Changes([self.keys[row] for row in changed], fields, gone, self._alerts)
-        self._changed, self._changed_pairs, self._gone, self._alerts = set(), set(), [], []
+        self._changed, self._gone, self._alerts = set(), [], []
         return changes
-
-    def _processed_field(self, row: int) -> str:
-        return f"{_PROCESSED_FIELD}{self._options.panes.pane_ms}:{self.keys[row].encode()}"
-
-    def _pane_field(self, row: int, pane: int) -> str:
-        return f"{_PANE_FIELD}{self._options.panes.pane_ms}:{pane}:{self.keys[row].encode()}"
 
     @classmethod
     def from_fields(cls, options: StateOptions, fields: Mapping[str, bytes]) -> "AggregatorState":
@@ -464,51 +340,37 @@ class AggregatorState:
         state = cls(options)
         by_kind: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
         for name, data in fields.items():
-            kind, _, rest = name.partition(":")
-            by_kind[kind].append((rest, data))
-        for rest, data in by_kind["estimate"]:
-            state._load_row(EstimateKey.decode(rest), data)
-        for rest, data in by_kind["pair"]:
-            state._load_pair(PairKey.decode(rest), data)
-        for rest, data in by_kind["quantiles"]:
-            row = state._row(EstimateKey.decode(rest))
+            kind = name.partition(":")[0]
+            by_kind[kind + ":"].append((name.removeprefix(kind + ":"), data))
+        for name, data in by_kind[_ROW]:
+            row = state._row(EstimateKey.decode(name))
+            state._rows.load(row, data)
+            state._moments.load(row, data[ROW_SIZE:])
+        for name, data in by_kind[_PAIR]:
+            key = PairKey.decode(name)
+            state._pairs.load(state._pairs.add_row(key, state._row(key.cheap)), data)
+        for name, data in by_kind[_QUANTILES]:
+            row = state._row(EstimateKey.decode(name))
             if row in state._quantiles:
                 state._quantiles[row] = Quantiles.from_bytes(data)
-        for rest, data in by_kind["pane"]:
-            state._load_pane(rest, data)
-        for rest, data in by_kind["processed"]:
-            length, _, name = rest.partition(":")
-            if state.panes is None or int(length) != options.panes.pane_ms:
-                state._gone.append(_PROCESSED_FIELD + rest)
-            else:
-                state.panes.load_processed(state._row(EstimateKey.decode(name)), data)
-        if state.panes is not None:
-            state.panes.take_changes()
-        for _, data in by_kind[_CLOCK_FIELD]:
+        for kind in (_PANE, _PROCESSED):
+            state._gone += [kind + name for name, data in by_kind[kind] if not state._load_pane(kind, name, data)]
+        for _, data in by_kind[_CLOCK + ":"]:
             state._watching.load_clock(data)
-        state._load_watches(by_kind["watch"])
+        state._load_watches(by_kind[_WATCH])
         return state
 
-    def _load_row(self, key: EstimateKey, data: bytes) -> None:
-        row = self._row(key)
-        *counts, self._updated_ms[row], self._population[row] = _COUNTS.unpack_from(data)
-        self._counts[:, row] = counts
-        self._moments.load(row, data[_COUNTS.size :])
-        scope = (key.pipeline, key.run)
-        self._newest_ms[scope] = max(self._newest_ms.get(scope, 0), int(self._updated_ms[row]))
-
-    def _load_pair(self, key: PairKey, data: bytes) -> None:
-        index = self._pair_index[key] = self._pairs.add_row()
-        self.pair_keys.append(key)
-        self._pairs_of[self._row(key.cheap)].append(index)
-        self._pairs.load(index, data)
-
-    def _load_pane(self, rest: str, data: bytes) -> None:
-        length, pane, name = rest.split(":", 2)
-        if self.panes is None or int(length) != self._options.panes.pane_ms:
-            self._gone.append(_PANE_FIELD + rest)
-            return
-        self.panes.load(self._row(EstimateKey.decode(name)), int(pane), data)
+    def _load_pane(self, kind: str, name: str, data: bytes) -> bool:
+        """Take on a pane or counts by processing time; return False if panes have another length now."""
+        length, _, rest = name.partition(":")
+        if self._panes is None or int(length) != self._options.panes.pane_ms:
+            return False
+        if kind == _PROCESSED:
+            self._panes.load_processed(self._row(EstimateKey.decode(rest)), data)
+            return True
+        pane, _, key = rest.partition(":")
+        self._panes.load(self._row(EstimateKey.decode(key)), int(pane), data)
+        return True
 
     def _load_watches(self, stored: list[tuple[str, bytes]]) -> None:
         watches = {watch.field: (row, watch) for row in range(len(self)) for watch in self._watching.of(row)}
@@ -518,5 +380,5 @@ class AggregatorState:
                 watch.load(data)
                 self._watching.refresh(row)
             else:
-                self._gone.append(_WATCH_FIELD + name)
+                self._gone.append(_WATCH + name)
                 self._alerts += Watch.withdrawn(data)

@@ -81,7 +81,7 @@ class View:
     def _covered(self, rows: Sequence[int]) -> tuple[Moments, Rows, Rows | None]:
         index = np.asarray(rows, dtype=np.intp)
         if self.stretch is None:
-            return self.state.moments.read(index), self.state.counts(index)[0], None
+            return self.state.moments.read(index), self.state.rows.counts[0, index], None
         assert self.state.panes is not None  # noqa: S101 - for the type checker: there are windows
         return self.state.panes.covered(rows, self.stretch.start_ms, self.stretch.end_ms)
 
@@ -89,8 +89,9 @@ class View:
         """Return what is known of rows, all at once."""
         index = np.asarray(rows, dtype=np.intp)
         moments, absent, processed = self._covered(rows)
-        _, late, out_of_order = self.state.counts(index)
-        sizes = self.state.population_sizes(index)
+        known = self.state.rows
+        _, late, out_of_order = known.counts[:, index]
+        sizes = known.population[index]
         whole_run = self.stretch is None
         columns: list[list[Any]] = [
             moments.n.tolist(),
@@ -103,7 +104,7 @@ class View:
             [None] * index.size if processed is None else processed.tolist(),
             late.tolist(),
             out_of_order.tolist(),
-            self.state.updated_ms(index).tolist(),
+            known.updated_ms[index].tolist(),
             [(size or None) if whole_run else None for size in sizes.tolist()],
         ]
         found = [Row(*row) for row in zip(*columns, strict=True)]

@@ -92,7 +92,7 @@ class BettingTable:
         possible = (m >= 0) & (m <= 1)
         m = np.clip(m, 0.0, 1.0)
         off = x[:, None] - m
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             higher = np.log1p(np.minimum(bet, LARGEST_SHARE / m) * off)
             lower = np.log1p(-np.minimum(bet, LARGEST_SHARE / (1 - m)) * off)
         self._capital[0, rows] += np.where(possible, higher, np.inf)

@@ -1,0 +1,66 @@
+"""Pairs of true and cheap scores of every key that has them. No clock, no I/O."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from .keys import PairKey
+from .observations import Pair
+from .statistics.moments import Moments
+from .statistics.prediction_powered import PairTable, Powered
+
+
+class PairRows:
+    """A table of pairs with the keys of its rows, and what changed in it."""
+
+    def __init__(self) -> None:
+        self.keys: list[PairKey] = []
+        self._table = PairTable()
+        self._index: dict[PairKey, int] = {}
+        self._of: defaultdict[int, list[int]] = defaultdict(list)
+        self._changed: set[int] = set()
+
+    def find(self, key: PairKey) -> int | None:
+        """Return the row of a key, None if there is none."""
+        return self._index.get(key)
+
+    def add_row(self, key: PairKey, cheap_row: int) -> int:
+        """Add a row for a key that has none, with the row of its cheap score in the state, and return it."""
+        row = self._index[key] = self._table.add_row()
+        self.keys.append(key)
+        self._of[cheap_row].append(row)
+        return row
+
+    def of(self, cheap_row: int) -> list[int]:
+        """Return the rows whose cheap score is that of a row of the state."""
+        return self._of.get(cheap_row, [])
+
+    def add(self, gathered: Sequence[tuple[int, Pair]]) -> None:
+        """Add pairs to rows, in order."""
+        if not gathered:
+            return
+        index = np.array([row for row, _ in gathered], dtype=np.intp)
+        self._table.update(
+            index,
+            np.array([pair.true for _, pair in gathered]),
+            np.array([pair.cheap for _, pair in gathered]),
+            np.array([pair.probability for _, pair in gathered]),
+        )
+        self._changed.update(index.tolist())
+
+    def read(self, row: int, everything: Moments | None, *, confidence: float) -> Powered:
+        """Return the estimate of a row (`PairTable.read`)."""
+        return self._table.read(np.array([row]), everything, confidence=confidence)
+
+    def take_changes(self) -> dict[str, bytes]:
+        """Return the rows that changed since the last call, by the names of their keys."""
+        changed, self._changed = self._changed, set()
+        return {self.keys[row].encode(): self._table.to_bytes(row) for row in sorted(changed)}
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `take_changes` wrote.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        self._table.load(row, data)

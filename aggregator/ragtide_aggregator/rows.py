@@ -1,0 +1,81 @@
+"""The keys a state knows, one row each, with what is counted of them besides their values. No clock, no I/O."""
+
+import struct
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .keys import EstimateKey
+from .statistics.batches import Rows
+from .statistics.tables import doubled
+
+_ROW: Final = struct.Struct("<3QqQ")
+_CAPACITY: Final = 64
+
+SIZE: Final = _ROW.size
+"""Bytes of a row."""
+
+
+class KeyRows:
+    """Keys and their rows.
+
+    Attributes:
+        keys: key of every row.
+        counts: how often its metric was absent, came too late for a window, and out of order; shape (3, rows or more).
+        updated_ms: time of its newest interaction; shape (rows or more,).
+        population: size of the finite run it is of, 0 without one; same shape.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[EstimateKey] = []
+        self._index: dict[EstimateKey, int] = {}
+        self.counts = np.zeros((3, _CAPACITY), dtype=np.int64)
+        self.updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
+        self.population = np.zeros(_CAPACITY, dtype=np.int64)
+        self._newest_ms: dict[tuple[str, str | None], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def find(self, key: EstimateKey) -> int | None:
+        """Return the row of a key, None if there is none."""
+        return self._index.get(key)
+
+    def add(self, key: EstimateKey) -> int:
+        """Add a row for a key that has none, and return it."""
+        row = self._index[key] = len(self.keys)
+        if row == self.updated_ms.size:
+            self.counts = doubled(self.counts, axis=1)
+            self.updated_ms, self.population = doubled(self.updated_ms), doubled(self.population)
+        self.keys.append(key)
+        return row
+
+    def newest_ms(self, pipeline: str, run: str | None) -> int | None:
+        """Return the time of the newest interaction of a pipeline and run, None without one."""
+        return self._newest_ms.get((pipeline, run))
+
+    def advance(self, pipeline: str, run: str | None, time_ms: int) -> int:
+        """Take note of an interaction's time, and return that of the newest one before it; its own for the first."""
+        newest = self._newest_ms.get((pipeline, run), time_ms)
+        self._newest_ms[pipeline, run] = max(newest, time_ms)
+        return newest
+
+    def count(self, absent: Rows, late: Rows, out_of_order: Rows) -> None:
+        """Count rows, each as often as it occurs."""
+        for counts, which in zip(self.counts, (absent, late, out_of_order), strict=True):
+            np.add.at(counts, which, 1)
+
+    def touch(self, rows: Rows, times_ms: NDArray[np.int64]) -> None:
+        """Take note of when interactions of rows were."""
+        np.maximum.at(self.updated_ms, rows, times_ms)
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        return _ROW.pack(*self.counts[:, row].tolist(), int(self.updated_ms[row]), int(self.population[row]))
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned, at the beginning of the data."""
+        *counts, self.updated_ms[row], self.population[row] = _ROW.unpack_from(data)
+        self.counts[:, row] = counts
+        self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))
