@@ -1,7 +1,9 @@
 """Metric events in, estimates and alerts out: the statistics core, its state, and the service around it."""
 
-from .statistics.drift import DriftDetector
+from .statistics.comparing import PairedComparison
+from .statistics.detector import DriftDetector
 from .statistics.intervals import Interval, interval
 from .statistics.sequences import confidence_sequence
+from .statistics.strategies import RunningIntervals
 
-__all__ = ["DriftDetector", "Interval", "confidence_sequence", "interval"]
+__all__ = ["DriftDetector", "Interval", "PairedComparison", "RunningIntervals", "confidence_sequence", "interval"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import METRICS, Estimate, from_milliseconds, value_range
+from ragtide_schemas import METRICS, Estimate, Kind, MetricDefinition, from_milliseconds, value_range
 from ragtide_schemas.estimate import Share
 
 from .keys import GOLD, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey, share_name
@@ -14,7 +14,7 @@ from .state import AggregatorState
 from .statistics.rmse import aggregated_rmse, consistency_score
 from .statistics.strategies import ANYTIME_VALID, OF_MOMENTS
 from .statistics.windows import ALL_TIME
-from .view import Reading, Scaled, Shown, View, views
+from .view import Reading, Row, Scaled, Shown, View, views
 
 RMSE: Final = "rmse."
 """Family of the errors against gold: `rmse.trace.adherence` of one metric, `rmse.trace` aggregated over its family."""
@@ -189,8 +189,20 @@ def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimat
             if at.estimate is not None
         ),
         band=definition.band(value) if definition is not None and value is not None else None,
+        **_total(definition, found, Scaled(value, placed(scaled.lower), placed(scaled.upper)), window.shown),
         **window.trend_of(row, placed),
     )
+
+
+def _total(definition: MetricDefinition | None, found: Row, mean: Scaled, shown: Shown) -> dict[str, Any]:
+    """Return the total that a distributive metric of a run of known size is projected to: N times the mean."""
+    size = found.population_size
+    if definition is None or definition.kind is not Kind.DISTRIBUTIVE or mean.estimate is None or not size:
+        return {}
+    if found.n > size or shown.strategy == "wilson":
+        # More than was announced is no sample of it; and a sum is no proportion.
+        return {}
+    return {"total": size * mean.estimate, "total_lower": size * mean.lower, "total_upper": size * mean.upper}
 
 
 def _quantiles(view: View, row: int) -> dict[str, float]:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from .version import __version__
 
 if TYPE_CHECKING:
-    from ragtide_aggregator import DriftDetector, Interval, confidence_sequence, interval
+    from ragtide_aggregator import (
+        DriftDetector,
+        Interval,
+        PairedComparison,
+        RunningIntervals,
+        confidence_sequence,
+        interval,
+    )
     from ragtide_consumers import (
         AlertSubscriber,
         CustomMetric,
@@ -40,7 +47,14 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "ragtide_aggregator": ("DriftDetector", "Interval", "confidence_sequence", "interval"),
+    "ragtide_aggregator": (
+        "DriftDetector",
+        "Interval",
+        "PairedComparison",
+        "RunningIntervals",
+        "confidence_sequence",
+        "interval",
+    ),
     "ragtide_consumers": (
         "AlertSubscriber",
         "CustomMetric",
@@ -94,11 +108,13 @@ __all__ = [
     "MetricDefinition",
     "MetricEvent",
     "MetricScores",
+    "PairedComparison",
     "Publication",
     "RagInteraction",
     "RagtideError",
     "RedisUnavailable",
     "RetrievedDocument",
+    "RunningIntervals",
     "SentenceLabels",
     "__version__",
     "confidence_sequence",

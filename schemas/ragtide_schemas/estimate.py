@@ -69,6 +69,12 @@ class Estimate(VersionedModel):
     """Lower end of the interval; the metric's lowest value while nothing is known; None for values without a range."""
     upper: float | None = None
     """Upper end of the interval; the metric's highest value while nothing is known; None for values without a range."""
+    total: float | None = None
+    """For metrics that add up, in a run of known size: the total over all of the run, projected."""
+    total_lower: float | None = None
+    """Lower end of the total's interval."""
+    total_upper: float | None = None
+    """Upper end of the total's interval."""
     strategy: Name
     """How the interval was made: `running`, `normal`, `wilson`, `hoeffding`, `asymptotic`; `none` without one."""
     anytime_valid: bool

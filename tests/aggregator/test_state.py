@@ -290,3 +290,17 @@ def test_an_alert_carries_the_diagnosis_of_the_recent_scores_of_its_scope() -> N
     assert len(alert.diagnosis) == 1
     assert alert.diagnosis[0].startswith("The documents are relevant, and the answers go beyond them")
     assert "adherence 0." in alert.diagnosis[0]
+
+
+def test_what_adds_up_is_projected_onto_a_run_of_known_size() -> None:
+    metric = "sentences.unsupported"
+    counts = [3.0, 5.0, 4.0, 4.0] * 5
+    run: dict[str, Any] = {"run": "nightly", "population_size": 100}
+    events = [event(number, {metric: count, "trace.adherence": 1.0}, **run) for number, count in enumerate(counts)]
+    by = found(events, strategy="hoeffding")
+    total = by[None, metric]
+    assert total.total == pytest.approx(400)
+    assert total.total_lower < 400 < total.total_upper
+    assert total.total_lower == pytest.approx(100 * total.lower)
+    assert by[None, "trace.adherence"].total is None
+    assert found([event(0, {metric: 3.0})])[None, metric].total is None

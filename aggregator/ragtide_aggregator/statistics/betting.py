@@ -90,7 +90,8 @@ class BettingTable:
         bet = self._bets.next(rows)[:, None]
         m = self._left(rows)
         possible = (m >= 0) & (m <= 1)
-        m = np.clip(m, 0.0, 1.0)
+        # Plus 0: -0.0, which a sum of tiny values leaves, would bet minus infinity.
+        m = np.clip(m, 0.0, 1.0) + 0.0
         off = x[:, None] - m
         with np.errstate(divide="ignore", over="ignore"):
             higher = np.log1p(np.minimum(bet, LARGEST_SHARE / m) * off)

@@ -5,6 +5,7 @@ each at half of alpha. Answers to the same items are compared item by item: what
 far fewer are needed. Either holds at every look at once.
 """
 
+import struct
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -17,6 +18,9 @@ from .batches import Floats
 from .moments import Moments
 from .running import running_interval
 from .strategies import Table, table_of
+
+VERSION: Final = 1
+"""Version of the bytes of a comparison."""
 
 PAIRED: Final = ("betting", "empirical_bernstein", "running")
 """Strategies for paired differences; `betting` makes use of the number of all items."""
@@ -154,7 +158,30 @@ class PairedComparison:
         rows = np.tile(np.arange(len(self._pairs)), len(array))
         self._table.update(rows, ((scaled[:, first] - scaled[:, second] + 1) / 2).ravel())
         self._n += len(array)
-        self._sums += array.sum(axis=0)
+        # Item by item, so that it does not depend on how they came.
+        self._sums = np.add.accumulate(np.vstack([self._sums, array]))[-1]
+
+    def to_bytes(self) -> bytes:
+        """Return the state as bytes, exactly."""
+        rows = [self._table.to_bytes(row) for row in range(len(self._pairs))]
+        head = struct.pack("<BIQ", VERSION, self._count, self._n) + self._sums.astype("<f8").tobytes()
+        return head + b"".join(struct.pack("<I", len(row)) + row for row in rows)
+
+    def load(self, data: bytes) -> None:
+        """Take on the state that `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version, or for another number or strategy.
+        """
+        size = struct.calcsize("<BIQ")
+        if len(data) < size or data[0] != VERSION or struct.unpack_from("<BIQ", data)[1] != self._count:
+            raise ValueError(f"a comparison of {self._count} cannot read {len(data)} bytes of version {data[:1].hex()}")
+        at = size + 8 * self._count
+        for row in range(len(self._pairs)):
+            (length,) = struct.unpack_from("<I", data, at)
+            self._table.load(row, data[at + 4 : at + 4 + length])
+            at += 4 + length
+        self._n = struct.unpack_from("<BIQ", data)[2]
+        self._sums = np.frombuffer(data, "<f8", self._count, size).copy()
 
     def differences(self) -> NDArray[np.float64]:
         """Return for every pair (i, j) the ends of the interval of mean i - mean j; shape (count, count, 2)."""

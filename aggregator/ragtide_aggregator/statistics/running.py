@@ -84,9 +84,13 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
     log_tuned = -2 * log(2 * alpha_side)
     rho = v_opt / (log_tuned + log1p(log_tuned))
     s = np.sqrt(2 * (vs + rho) * log_level) + log_level  # Bernstein's boundary at one fixed time: the right size
+    shape = vs + rho
+    rest = _stirling_rest(shape)
+    leading = -_stirling_rest(np.asarray(rho)) - np.log(gammainc(rho, rho))
     going = np.ones(vs.shape, dtype=bool)
     for number in range(_ROUNDS):
-        log_mixture, slope = _log_mixture(s, vs, rho)
+        log_mixture, slope = _log_mixture(s, shape, rest)
+        log_mixture = log_mixture + leading
         step = np.where(going, (log_mixture - log_level) / slope, 0.0)
         s = s - step
         # From the second round on the steps go down; one that does not is rounding. Each value stops by itself, so
@@ -97,18 +101,21 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
     return np.asarray(s)
 
 
-def _log_mixture(s: Floats, v: Floats, rho: float) -> tuple[Floats, Floats]:
-    """Return the log of the gamma-exponential mixture (c = 1) at sum s and intrinsic time v, and its slope in s.
+def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats]:
+    """Return the log of the gamma-exponential mixture (c = 1) but for its constant, and its slope in the sum s.
 
-    Written with the difference of the two gamma arguments, so that it stays exact when v is in the billions.
+    Written with the difference of the two gamma arguments, so that it stays exact when the intrinsic time is in the
+    billions.
+
+    Args:
+        s: sums.
+        shape: intrinsic times plus rho.
+        rest: `_stirling_rest` of these.
     """
-    shape = v + rho
-    rest = _stirling_rest(shape)
     gained = shape * _minus_log1p(s / shape)
     below = gammainc(shape, shape + s)
-    leading = -_stirling_rest(np.asarray(rho)) - np.log(gammainc(rho, rho))
     density = np.exp(-rest - gained) / (shape + s)
-    return leading + rest + gained + np.log(below), s / (shape + s) + density / below
+    return rest + gained + np.log(below), s / (shape + s) + density / below
 
 
 def _minus_log1p(x: Floats) -> Floats:

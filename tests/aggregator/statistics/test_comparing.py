@@ -80,6 +80,20 @@ def test_when_all_items_are_seen_the_difference_is_known() -> None:
             np.testing.assert_allclose(race.differences()[i, j], means[i] - means[j], atol=1e-9)
 
 
+@pytest.mark.parametrize("strategy", ["betting", "empirical_bernstein", "running"])
+def test_a_comparison_goes_on_from_its_bytes_to_the_bit(strategy: str) -> None:
+    scores = np.random.default_rng(5).random((60, 3))
+    whole, first, second = (PairedComparison(3, population=80, strategy=strategy) for _ in range(3))
+    whole.update(scores)
+    first.update(scores[:25])
+    second.load(first.to_bytes())
+    second.update(scores[25:])
+    assert second.to_bytes() == whole.to_bytes()
+    np.testing.assert_array_equal(second.differences(), whole.differences())
+    with pytest.raises(ValueError, match="cannot read"):
+        PairedComparison(2, strategy=strategy).load(whole.to_bytes())
+
+
 def test_no_difference_is_seldom_taken_for_one() -> None:
     """At 80%, looked at after every item: of 100 races of three equals at most 20 may be decided."""
     rng = np.random.default_rng(20261121)

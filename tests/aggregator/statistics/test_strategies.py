@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -78,6 +78,7 @@ def test_equal_values_never_close_the_interval_before_all_are_seen(strategy: str
 
 
 @given(VALUES)
+@example(np.array([5e-324] * 3))
 def test_betting_closes_when_the_whole_population_is_seen(values: Array) -> None:
     estimate, lower, upper = seen("betting", values, population=values.size)
     assert lower == pytest.approx(estimate, abs=1e-9)
