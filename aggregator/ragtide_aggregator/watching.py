@@ -73,6 +73,8 @@ class Watching:
         self._low = np.full(_CAPACITY, -1.0)
         self._high = np.full(_CAPACITY, 2.0)
         self._budgeted = np.zeros(_CAPACITY, dtype=np.intp)
+        # Lengths of past windows that baselines are of, and the number of the present one of each.
+        self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
 
     def add_row(self, key: EstimateKey) -> None:
@@ -117,13 +119,13 @@ class Watching:
         """Return whether a period or a window begins with a time: all values before it are to be taken first."""
         if self.budget is not None and self.budget.begins(time_ms):
             return True
-        return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes())
+        return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes)
 
     def begin(self, time_ms: int) -> list[int]:
         """Begin the periods and windows that begin with a time; return the rows whose watches changed."""
         if self.budget is not None and self.budget.begins(time_ms):
             self.budget.begin(time_ms)
-        begun = {size for size in self._sizes() if time_ms // size > self._windows.get(size, -1)}
+        begun = {size for size in self._sizes if time_ms // size > self._windows.get(size, -1)}
         changed = []
         for size in begun:
             ended, self._windows[size] = self._windows.get(size), time_ms // size
@@ -131,9 +133,6 @@ class Watching:
             followed = ended is not None and ended + 1 == time_ms // size
             changed += [row for row in range(len(self._watches)) if self._next_window(row, size, followed=followed)]
         return changed
-
-    def _sizes(self) -> set[int]:
-        return {duration_ms(rule.baseline_window) for rule in self._rules if rule.baseline_window is not None}
 
     def _next_window(self, row: int, size: int, *, followed: bool) -> bool:
         mine = [watch for watch in self._watches[row] if watch.window_ms == size]
@@ -273,6 +272,6 @@ class Watching:
     def load_clock(self, data: bytes) -> None:
         """Take on what `dump_clock` returned."""
         state = json.loads(data)
-        self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes()}
+        self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
         if self.budget is not None and state["budget"] is not None:
             self.budget.load(bytes.fromhex(state["budget"]))

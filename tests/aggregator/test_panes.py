@@ -71,6 +71,7 @@ def test_a_window_is_compared_with_the_one_before() -> None:
     assert steady.trend == "steady"
     assert (first.trend, first.previous) == (None, None)
     assert found(hours(0.5, 0.9), "1h").trend == "rising"
+    assert found(hours(0.86, 0.89), "1h").trend == "steady"
     assert found(hours(0.9, 0.5), "all").trend is None
 
 

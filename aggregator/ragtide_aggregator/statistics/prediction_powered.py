@@ -8,7 +8,9 @@ chosen with a known probability 1 / w. For any k the estimate
 is right whatever the cheap labeler is worth: k = 0 is the plain weighted mean of y, and the better f predicts y, the
 more of the sampling error k = cov(y, f) / var(f) takes away. The n items are among the N, so
 
-    var(theta) = sum w^2 (r - mean r)^2 / (sum w)^2 + (k^2 var(f) + 2 k cov(f, r)) / N,   r = y - k f.
+    var(theta) = sum w^2 (r - mean r)^2 / (sum w)^2 + k^2 var(f) / N,   r = y - k f,
+
+because with this k the cheap score and r have no covariance.
 
 Source: Angelopoulos, Duchi, Zrnic (2023), "PPI++: Efficient prediction-powered inference", arXiv:2311.01453, section 6.
 There the N items do not hold the n; with N + n for their N, its k / (1 + n / N) is the k here.
@@ -122,7 +124,7 @@ class PairTable:
         r = y - k * f
         squares = yy2 - 2 * k * yf2 + k * k * ff2 - 2 * r * (y2 - k * f2) + r * r * w2
         variance = np.maximum(squares, 0.0) / some**2
-        variance += np.maximum(k * k * variance_f + 2 * k * (covariance - k * variance_f), 0.0) / size
+        variance += k * k * variance_f / size
         known = enough(y, np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0)) & (variance_y > NO_SPREAD)
         # Of one value's influence on the estimate, with the one value that its mean cost.
         influence = variance * np.maximum(n, 1.0) ** 2 / np.maximum(n - 1, 1.0)

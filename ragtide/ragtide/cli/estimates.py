@@ -21,7 +21,7 @@ def estimates(
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
-        str, typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Only running may be looked at again and again.")
+        str, typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Looking again and again is fair with running only.")
     ] = "running",
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,

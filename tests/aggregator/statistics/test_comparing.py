@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragtide import confidence_sequence
 from ragtide_aggregator.statistics.comparing import PairedComparison, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
 
@@ -67,6 +68,16 @@ def test_lower_may_be_better_and_a_margin_forgives() -> None:
     forgiving = PairedComparison(2, higher_is_better=False, margin=0.2)
     forgiving.update(scores)
     assert [one.may_be_best for one in forgiving.standings()] == [True, True]
+
+
+def test_all_pairs_hold_at_once() -> None:
+    scores = np.random.default_rng(6).random((50, 3))
+    race = PairedComparison(3, confidence=0.9)
+    race.update(scores)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        shifted = (scores[:, i] - scores[:, j] + 1) / 2
+        alone = confidence_sequence("betting", shifted, confidence=1 - 0.1 / 3)[-1]
+        np.testing.assert_allclose(race.differences()[i, j], 2 * alone - 1, atol=1e-12)
 
 
 def test_when_all_items_are_seen_the_difference_is_known() -> None:
