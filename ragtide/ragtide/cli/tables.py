@@ -8,6 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate, value_range
 
 from .comparison import Compared
@@ -77,7 +78,12 @@ def spark(values: Sequence[float], lowest: float, highest: float) -> str:
 
 
 def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
-    """Return an arrow for where the last 64 or so values lie against the interval, and a line of recent means."""
+    """Return an arrow for where the last 64 or so values lie against the interval, and a line of recent means.
+
+    Of a window it is how it compares with the window before.
+    """
+    if estimate.window != ALL_TIME:
+        return _against_before(estimate)
     if estimate.recent is None or estimate.estimate is None:
         return Text("·", style="bright_black")
     lower, upper = ends_of(estimate)
@@ -90,6 +96,17 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
     text = Text(f"{arrow} {estimate.recent:.2f} ", style=style)
     text.append(spark(seen, *metric_range(estimate.metric)), style="blue")
     return text
+
+
+def _against_before(estimate: Estimate) -> Text:
+    """Return for a window an arrow for where it lies, for certain, against the one before, and that one's mean."""
+    if estimate.trend is None or estimate.previous is None:
+        return Text("·", style="bright_black")
+    if estimate.trend == "steady":
+        return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
+    rising = estimate.trend == "rising"
+    style = _better_style(estimate.metric, rising=rising)
+    return Text(f"{'▲' if rising else '▼'} was {estimate.previous:.2f}", style=style)
 
 
 def _better_style(metric: str, *, rising: bool) -> str:
@@ -130,7 +147,8 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
     table.add_column("estimate", justify="right", no_wrap=True)
     table.add_column("interval", no_wrap=True, min_width=bar_width + 12)
     table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("recent", no_wrap=True, min_width=7)
+    all_time = all(estimate.window == ALL_TIME for estimate in estimates)
+    table.add_column("recent" if all_time else "before", no_wrap=True, min_width=7)
     if not narrow:
         table.add_column("band", no_wrap=True)
     before: tuple[str, str] | None = None
