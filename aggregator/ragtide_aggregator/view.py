@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -134,8 +134,10 @@ class Reading:
 
     def intervals(self, shown: Shown) -> list[Scaled]:
         """Return the means of all rows with their intervals, in the order in which the rows were asked for."""
+        # What has no highest value, such as seconds, has no interval; it only has to do no harm here.
+        moments = replace(self.moments, mean=np.clip(self.moments.mean, 0.0, 1.0))
         lower, upper = moments_interval(
-            shown.strategy, self.moments, confidence=shown.confidence, population=self._population()
+            shown.strategy, moments, confidence=shown.confidence, population=self._population()
         )
         return [
             Scaled(row.mean if row.n else None, low, high)

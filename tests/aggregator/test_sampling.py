@@ -7,7 +7,7 @@ import pytest
 from tests.aggregator.events import event
 
 from ragtide import Estimate
-from ragtide_aggregator.estimates import chosen, estimates
+from ragtide_aggregator.estimates import STRATEGIES, chosen, estimates
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_schemas import JudgedScores, MetricEvent
 
@@ -124,6 +124,15 @@ def test_what_labeling_took_has_quantiles_and_no_interval() -> None:
     plain = AggregatorState(StateOptions())
     plain.apply(event(0, {METRIC: 0.5}))
     assert [e.metric for e in chosen(estimates(plain), labeling=True)] == ["labeling.latency_s"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_slow_labeling_disturbs_no_interval(strategy: str) -> None:
+    state = AggregatorState(StateOptions())
+    for number in range(60):
+        state.apply(event(number, {METRIC: number % 2 * 1.0}, latency_s=40.0 + number))
+    (score,) = [e for e in chosen(estimates(state, strategy=strategy)) if e.metric == METRIC]
+    assert score.lower <= 0.5 <= score.upper  # type: ignore[operator]
 
 
 def test_the_balance_of_the_four_scores_shows_its_distribution() -> None:
