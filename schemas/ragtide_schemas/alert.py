@@ -66,6 +66,11 @@ class AlertRule(WireModel):
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
+        family, _, rest = self.metric.partition(".")
+        if family == "rmse":
+            raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {rest}")
+        if family in _ESTIMATED:
+            raise ValueError(f"no rule can watch {self.metric}: name a metric that has scores, such as trace.adherence")
         self._check_reference()
         if self.detector != "e_detector" and (self.kind != "drift" or self._referred()):
             raise ValueError(f"{self.detector} finds changes by itself: use it in a drift rule without a baseline")
@@ -134,6 +139,10 @@ class AlertRule(WireModel):
             return (self.direction,)
         definition = METRICS.get(self.metric)
         return ("rise",) if definition is not None and definition.direction is Direction.LOWER else ("fall",)
+
+
+_ESTIMATED = ("consistency_score", "labeling")
+"""Families of numbers that are shown and have no scores."""
 
 
 def alarm_line(reference: float, movement: Movement, min_effect: float) -> float:
