@@ -169,6 +169,28 @@ def test_a_restart_changes_nothing_of_a_baseline_of_a_window(every: int) -> None
     assert [alert.encode() for alert in run(events, WINDOWED, restart_every=every)] == [a.encode() for a in quiet]
 
 
+@pytest.mark.parametrize("every", [None, 40])
+def test_spread_and_error_have_baselines_of_windows_too(every: int | None) -> None:
+    def hours(*halves: float) -> list[tuple[int, float]]:
+        return [
+            (hour * HOUR + 30 * place, float(value))
+            for hour, half in enumerate(halves)
+            for place, value in enumerate(spread(half, 120, hour))
+        ]
+
+    wider = [event(number, {METRIC: value}) for number, value in hours(0.05, 0.06, 0.07, 0.35)]
+    crowd = rule(kind="distribution", baseline_window="1h", learn_n=100)
+    (alert,) = run(wider, crowd, restart_every=every)
+    assert (alert.quantity, alert.direction, alert.baseline_source) == ("spread", "rise", "window")
+    assert alert.fired_at.hour == 3
+    errors = [
+        event(number, {METRIC: value}, gold_scores={METRIC: 0.6}) for number, value in hours(0.1, 0.12, 0.14, 0.4)
+    ]
+    (alert,) = run(errors, rule(kind="rmse", baseline_window="1h", learn_n=100), restart_every=every)
+    assert (alert.quantity, alert.direction, alert.baseline_source) == ("rmse", "rise", "window")
+    assert alert.fired_at.hour == 3
+
+
 def test_a_window_that_held_too_little_or_does_not_follow_leaves_the_baseline() -> None:
     few = [*hourly([0.9]), *[e for e in hourly([0.9, 0.4, 0.4])[120:] if e.occurred_at.minute < 10]]
     assert [alert.status for alert in run(few, WINDOWED)] == ["firing"]
