@@ -123,6 +123,7 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
             min_idle_s=settings.worker_min_idle_s,
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
+            forget_s=settings.worker_forget_s,
         )
         workers.append(worker)
         source = StreamSub(

@@ -20,6 +20,20 @@ end
 """
 
 
+FORGET_SCRIPT: Final = """
+-- KEYS: interactions. ARGV: group, consumers. Removes those of the consumers that hold nothing, and says how many:
+-- removing one that holds entries would lose them.
+local forgotten = 0
+for i = 2, #ARGV do
+    if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[i]) == 0 then
+        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[i])
+        forgotten = forgotten + 1
+    end
+end
+return forgotten
+"""
+
+
 class Reclaimer:
     """Finds abandoned entries of one partition with XAUTOCLAIM, a few at a time, and hands back this worker's own."""
 
@@ -30,6 +44,7 @@ class Reclaimer:
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
         self._keep = redis.register_script(KEEP_SCRIPT)
+        self._forget = redis.register_script(FORGET_SCRIPT)
 
     async def keep(self, entry_ids: Sequence[str]) -> None:
         """Say that these entries are still being worked on, so that nobody takes them over however long it takes."""
@@ -70,6 +85,24 @@ class Reclaimer:
                 self._stream, LABEL_GROUP, self._consumer, 0, unfinished, idle=self._min_idle_ms, justid=True
             )
         return len(unfinished)
+
+    async def forget_dead(self, silent_s: float) -> int:
+        """Remove consumers that hold nothing and have asked for nothing for so long; return how many there were.
+
+        Every start of a worker makes a new one; Redis keeps them for ever. What a dead one held is taken over first.
+        """
+        consumers = await self._redis.xinfo_consumers(self._stream, LABEL_GROUP)
+        names = [
+            consumer["name"]
+            for consumer in consumers
+            if not consumer["pending"] and consumer["idle"] >= 1000 * silent_s
+        ]
+        others = [name for name in names if name.decode() != self._consumer]
+        return int(await self._forget(keys=[self._stream], args=[LABEL_GROUP, *others])) if others else 0
+
+    async def leave(self) -> None:
+        """Remove this worker's own consumer, unless it still holds entries, which others take over first."""
+        await self._forget(keys=[self._stream], args=[LABEL_GROUP, self._consumer])
 
     async def _deliveries(self) -> dict[bytes, int]:
         reply = await self._redis.xpending_range(

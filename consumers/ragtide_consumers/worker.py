@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from time import perf_counter
+from time import monotonic, perf_counter
 
 import structlog
 from redis import RedisError
@@ -47,7 +47,9 @@ class LabelWorker:
         min_idle_s: float,
         dedupe_window_s: float,
         feedback_window_s: float,
+        forget_s: float = 3600.0,
     ) -> None:
+        self._forget_s = forget_s
         self._streams = streams
         self._labeler = labeler
         self._consumer = consumer
@@ -83,6 +85,7 @@ class LabelWorker:
         # What FastStream had read when it was stopped never reached us, yet it is ours.
         with suppress(RedisError):
             handed_back = await self._reclaimer.hand_back()
+            await self._reclaimer.leave()
         log.info("worker stopped", partition=self._streams.partition, handed_back=handed_back, **dict(self.counts))
 
     async def take(self, entries: Sequence[StreamEntry]) -> None:
@@ -219,8 +222,14 @@ class LabelWorker:
 
     async def _reclaim_loop(self) -> None:
         pause_s = min(self._min_idle_s / 3, 5.0)
+        next_forgetting = monotonic()
         while True:
             try:
+                if monotonic() >= next_forgetting:
+                    next_forgetting = monotonic() + self._forget_s / 4
+                    forgotten = await self._reclaimer.forget_dead(self._forget_s)
+                    if forgotten:
+                        log.info("dead workers forgotten", workers=forgotten, partition=self._streams.partition)
                 await self._reclaimer.keep(list(self._working))
                 entries, scanned = await self._reclaimer.claim(self._concurrency)
             except RedisError as error:

@@ -102,6 +102,8 @@ class Settings(BaseSettings):
     """Most interactions one worker labels at once."""
     worker_min_idle_s: Annotated[float, Field(gt=0)] = 60.0
     """Seconds after which an entry somebody else took and did not finish is taken over."""
+    worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds of silence after which a worker that holds nothing is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
     """Deliveries after which an entry goes to the dead letters."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95

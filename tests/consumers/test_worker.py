@@ -244,3 +244,54 @@ async def test_a_group_is_created_at_the_first_entry_and_creating_it_again_is_fi
     await create_group(async_redis, STREAMS.interactions)
     await create_group(async_redis, STREAMS.interactions)
     assert len(await read(async_redis)) == 1
+
+
+async def consumers(redis: Any) -> dict[str, int]:
+    return {
+        found["name"].decode(): found["pending"]
+        for found in await redis.xinfo_consumers(STREAMS.interactions, LABEL_GROUP)
+    }
+
+
+async def test_a_worker_that_ends_with_nothing_in_hand_leaves_the_group(async_redis: Any) -> None:
+    await publish(async_redis, "good")
+    async with working(async_redis, Scripted()) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: has_events(async_redis, 1))
+        assert await consumers(async_redis) == {"me": 0}
+    assert await consumers(async_redis) == {}
+
+
+async def test_a_worker_that_hands_entries_back_stays_until_they_are_taken_over(async_redis: Any) -> None:
+    await publish(async_redis, "wait")
+    async with working(async_redis, Scripted()) as worker:
+        await worker.take(await read(async_redis))
+    assert await consumers(async_redis) == {"me": 1}
+    labeler = Scripted()
+    labeler.gate.set()
+    async with working(async_redis, labeler, consumer="other", forget_s=0.1):
+        await until(lambda: has_events(async_redis, 1))
+        await until(lambda: is_alone(async_redis, "other"))
+
+
+async def test_silent_workers_are_forgotten_and_what_they_hold_is_not(async_redis: Any) -> None:
+    await create_group(async_redis, STREAMS.interactions)
+    await publish(async_redis, "wait")
+    await read(async_redis, consumer="died-with-an-entry")
+    for name in ("died-1", "died-2"):
+        await async_redis.xgroup_createconsumer(STREAMS.interactions, LABEL_GROUP, name)
+    reclaimer = Reclaimer(async_redis, STREAMS, consumer="me", min_idle_s=60)
+    assert await reclaimer.forget_dead(3600) == 0
+    assert await reclaimer.forget_dead(0) == 2
+    assert await consumers(async_redis) == {"died-with-an-entry": 1}
+    # Between the look and the script it may have taken an entry.
+    assert await reclaimer._forget(keys=[STREAMS.interactions], args=[LABEL_GROUP, "died-with-an-entry"]) == 0
+    assert await consumers(async_redis) == {"died-with-an-entry": 1}
+
+
+async def is_alone(redis: Any, name: str) -> bool:
+    return set(await consumers(redis)) == {name}
+
+
+async def has_events(redis: Any, count: int) -> bool:
+    return len(await events(redis)) >= count

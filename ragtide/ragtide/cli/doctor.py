@@ -102,6 +102,9 @@ def _memory(info: dict[str, Any]) -> list[Finding]:
     used = f"{info.get('used_memory_human', '?')} used"
     if info.get("maxmemory") and policy.startswith("allkeys"):
         return [Finding("problem", "memory", f"{used}, eviction policy {policy} may drop streams", "set noeviction")]
+    if info.get("maxmemory") and policy.startswith("volatile"):
+        found = f"{used}, eviction policy {policy} may drop leases and known interaction ids"
+        return [Finding("problem", "memory", found, "set noeviction: otherwise an interaction may count twice")]
     return [Finding("ok", "memory", f"{used}, {policy}")]
 
 
