@@ -17,6 +17,7 @@ from .delivery import Delivered, Delivery, Refused, Scored
 from .entries import StreamEntry
 from .event import identity, metric_event
 from .labeler import Labeler
+from .quarantine import TRIES_ALONE, Lane
 from .reclaim import Reclaimer
 
 DELIVER_AT_ONCE = 200
@@ -57,6 +58,7 @@ class LabelWorker:
         self._min_idle_s = min_idle_s
         self._delivery = Delivery(redis, streams, dedupe_window_s=dedupe_window_s, feedback_window_s=feedback_window_s)
         self._reclaimer = Reclaimer(redis, streams, consumer=consumer, min_idle_s=min_idle_s)
+        self._lane = Lane(redis, streams)
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._results: asyncio.Queue[tuple[StreamEntry, Scored | Refused]] = asyncio.Queue()
@@ -119,13 +121,23 @@ class LabelWorker:
 
     async def _label(self, entry: StreamEntry) -> Scored | Refused | None:
         """Return the entry's result, or None if it is to be tried again when it has been idle for long enough."""
-        if entry.deliveries > self._max_deliveries:
-            return self._refuse(
-                entry,
-                Reason.TOO_MANY_DELIVERIES,
-                f"the entry was delivered {entry.deliveries} times and no worker finished it: "
-                "look for worker crashes at these times, then retry it",
-            )
+        if entry.deliveries <= self._max_deliveries:
+            async with self._lane.together():
+                return await self._score(entry)
+        async with self._lane.alone():
+            # Should this one be deadly, nothing that is finished may die with it.
+            await self._results.join()
+            if await self._lane.admitted(entry.entry_id):
+                log.warning("trying an entry alone", entry_id=entry.entry_id, deliveries=entry.deliveries)
+                return await self._score(entry)
+        return self._refuse(
+            entry,
+            Reason.TOO_MANY_DELIVERIES,
+            f"the entry was delivered {entry.deliveries} times, {TRIES_ALONE} of them tried alone, and no worker "
+            "finished it: look for worker crashes at these times, then retry it",
+        )
+
+    async def _score(self, entry: StreamEntry) -> Scored | Refused | None:
         if not entry.fields:
             return self._refuse(
                 entry,

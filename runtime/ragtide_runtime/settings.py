@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds of silence after which a worker that holds nothing is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
-    """Deliveries after which an entry goes to the dead letters."""
+    """Deliveries after which an entry is tried alone, and then goes to the dead letters."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of the intervals."""
     aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000

@@ -70,6 +70,10 @@ class Streams:
         """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
         return self._key(f"owner:{interaction_digest(pipeline, interaction_id)}")
 
+    def quarantine(self, entry_id: str) -> str:
+        """Counter: how often an entry that was delivered too often was tried alone."""
+        return self._key(f"quarantine:{entry_id}")
+
     def scored(self, pipeline: str, interaction_id: str) -> str:
         """String: the metric event of an interaction, kept for the feedback window."""
         return self._key(f"scored:{interaction_digest(pipeline, interaction_id)}")

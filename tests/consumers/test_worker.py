@@ -11,6 +11,7 @@ from ragtide import Labeling, RagInteraction
 from ragtide_consumers.app import create_group
 from ragtide_consumers.delivery import Delivered, Delivery, Scored
 from ragtide_consumers.entries import StreamEntry
+from ragtide_consumers.quarantine import TRIES_ALONE, Lane
 from ragtide_consumers.reclaim import Reclaimer
 from ragtide_consumers.worker import LabelWorker
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, DeadLetter, MetricEvent, Reason, Streams
@@ -28,6 +29,7 @@ class Scripted:
         self.most_running = 0
         self.calls = 0
         self.gate = asyncio.Event()
+        self.beside_suspect: list[int] = []
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         self.calls += 1
@@ -36,6 +38,9 @@ class Scripted:
         try:
             if interaction.response == "wait":
                 await self.gate.wait()
+            if interaction.response == "suspect":
+                await asyncio.sleep(0)
+                self.beside_suspect.append(self.running)
             if interaction.response == "fail":
                 raise RuntimeError("the judge is out for lunch")
             if interaction.response == "nonsense":
@@ -65,8 +70,8 @@ async def working(redis: Any, labeler: Scripted, **changes: Any) -> AsyncIterato
         await worker.stop(grace_s=0.2)
 
 
-async def publish(redis: Any, *responses: str) -> None:
-    for number, response in enumerate(responses):
+async def publish(redis: Any, *responses: str, first: int = 0) -> None:
+    for number, response in enumerate(responses, first):
         interaction = RagInteraction(
             interaction_id=f"i-{number}", pipeline="p", question="q", documents=["d"], response=response
         )
@@ -141,17 +146,49 @@ async def test_a_failing_labeler_is_tried_again_and_then_the_entry_is_a_dead_let
     assert await pending(async_redis) == 0
 
 
-async def test_an_entry_that_nobody_ever_finished_is_a_dead_letter_after_max_deliveries(async_redis: Any) -> None:
+async def abandoned(redis: Any, times: int) -> None:
+    """Let workers take everything and crash, so many times."""
+    await create_group(redis, STREAMS.interactions)
+    await read(redis, consumer="crashed")
+    for _ in range(times - 1):
+        await redis.xautoclaim(STREAMS.interactions, LABEL_GROUP, "crashed too", 0, "0-0")
+
+
+async def test_an_entry_that_was_delivered_too_often_is_tried_alone_before_it_is_given_up(async_redis: Any) -> None:
+    labeler = Scripted()
+    await publish(async_redis, "suspect")
+    await abandoned(async_redis, 4)
+    await publish(async_redis, *["wait"] * 3, *["fine"] * 20, first=1)
+    async with working(async_redis, labeler, concurrency=8, min_idle_s=0.2) as worker:
+        await worker.take(await read(async_redis, count=3))
+        taking = asyncio.create_task(worker.take(await read(async_redis)))
+        await until(lambda: holds(async_redis, "me", 24))
+        labeler.gate.set()
+        await taking
+        await until(lambda: has_events(async_redis, 24))
+    assert labeler.beside_suspect == [1]
+    assert labeler.most_running >= 3
+    assert await letters(async_redis) == []
+    assert await pending(async_redis) == 0
+
+
+async def holds(redis: Any, name: str, count: int) -> bool:
+    """Return whether a consumer holds so many entries, or has finished them."""
+    return (await consumers(redis)).get(name, 0) + len(await events(redis)) >= count
+
+
+async def test_an_entry_that_no_worker_survives_alone_is_a_dead_letter(async_redis: Any) -> None:
     labeler = Scripted()
     await publish(async_redis, "fine")
-    await create_group(async_redis, STREAMS.interactions)
-    await read(async_redis, consumer="crashed")
-    for _ in range(3):  # three more workers that took it and crashed
-        await async_redis.xautoclaim(STREAMS.interactions, LABEL_GROUP, "crashed too", 0, "0-0")
+    await abandoned(async_redis, 4)
+    for _ in range(TRIES_ALONE):  # workers that tried it alone and died
+        (entry,) = await async_redis.xrange(STREAMS.interactions)
+        assert await Lane(async_redis, STREAMS).admitted(entry[0].decode())
     async with working(async_redis, labeler):
         await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
     (letter,) = await letters(async_redis)
     assert letter.reason is Reason.TOO_MANY_DELIVERIES
+    assert "3 of them tried alone" in letter.detail
     assert labeler.calls == 0
     assert await pending(async_redis) == 0
 

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,45 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Any, redis_url
         wait_for_events(redis, len(published))
         wait_until(lambda: redis.xpending(STREAMS.interactions, "label")["pending"] == 0)
     assert_scored_exactly_once(redis, published)
+
+
+def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    """Every worker that comes to the deadly entry dies at once, with all it holds, until the entry is given up."""
+    (tmp_path / "mortal.py").write_text(
+        "import os\n"
+        "from ragtide import Labeling\n"
+        "class Mortal:\n"
+        "    name, version, profile = 'mortal', '1', 'ragbench'\n"
+        "    async def label(self, interaction):\n"
+        "        if interaction.interaction_id == 'i-00020':\n"
+        "            os._exit(9)\n"
+        "        return Labeling(scores={'trace.adherence': 1.0})\n"
+        "mortal = Mortal()\n"
+    )
+    published = interactions(40)
+    publish(redis_url, published)
+    extra = {
+        "RAGTIDE_LABELER": "mortal:mortal",
+        "RAGTIDE_MAX_DELIVERIES": "1",
+        "RAGTIDE_WORKER_CONCURRENCY": "100",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+    }
+    deaths = 0
+    for _ in range(8):
+        worker = start("worker", redis_url, tmp_path / "worker.log", extra)
+        wait_until(lambda one=worker: one.poll() is not None or dead_letters(redis), 30)  # type: ignore[misc]
+        if dead_letters(redis):
+            break
+        deaths += 1
+    wait_for_events(redis, 39)
+    kill(worker)
+    # One with all it held, and as often as it was tried alone.
+    assert deaths == 4
+    (letter,) = dead_letters(redis)
+    assert letter.reason == "too_many_deliveries"
+    assert "i-00020" in letter.payload
+    scored = sorted(event.interaction_id for event in metric_events(redis))
+    assert scored == sorted(one.interaction_id for one in published if one.interaction_id != "i-00020")
 
 
 def test_a_worker_that_is_asked_to_stop_finishes_or_hands_back_what_it_has_taken(
