@@ -78,8 +78,10 @@ def test_5000_interactions_two_workers_and_an_aggregator_score_each_exactly_once
         publish(redis_url, published)
         wait_for_events(redis, len(published))
         wait_for_aggregation(redis)
+        assert len({entry["name"] for entry in redis.xinfo_consumers(STREAMS.interactions, "label")}) == 2
     assert_scored_exactly_once(redis, published)
-    assert len({entry["name"] for entry in redis.xinfo_consumers(STREAMS.interactions, "label")}) == 2
+    # Both ended with nothing in hand, and left the group.
+    assert redis.xinfo_consumers(STREAMS.interactions, "label") == []
     assert_means_equal_a_direct_computation(redis_url, published)
 
 
