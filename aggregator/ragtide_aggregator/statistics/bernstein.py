@@ -59,10 +59,6 @@ class BernsteinTable:
         confidence: level in (0, 1).
     """
 
-    name: Final = "empirical_bernstein"
-    anytime_valid: Final = True
-    mergeable: Final = False
-
     def __init__(self, confidence: float) -> None:
         self._log_level = log(2 / (1 - confidence))
         self._used = 0

@@ -45,10 +45,6 @@ class BettingTable:
         grid: means to look at instead, rising, such as the one of a hypothesis.
     """
 
-    name: Final = "betting"
-    anytime_valid: Final = True
-    mergeable: Final = False
-
     def __init__(self, confidence: float, *, steps: int = STEPS, grid: Floats | None = None) -> None:
         self._log_level = log(2 / (1 - confidence))
         self._used = 0
