@@ -43,7 +43,7 @@ class AlertSubscriber:
         self._redis: Redis | None = None
 
     async def __aenter__(self) -> Self:
-        self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_url, self._settings.data_dir)
+        self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_address, self._settings.data_dir)
         self._redis = connect_async(self._handle.url)
         return self
 
@@ -58,7 +58,6 @@ class AlertSubscriber:
     async def __aiter__(self) -> AsyncIterator[Alert]:
         if self._redis is None:
             raise RuntimeError("the subscriber is not open: use it in `async with`")
-        # One read serves all partitions on a single Redis; on a cluster their slots differ.
         positions: dict[str, str] = {}
         for partition in range(self._settings.partitions):
             stream = Streams(self._settings.prefix, partition).alerts

@@ -9,6 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -24,6 +25,7 @@ from pydantic_settings import (
 from ragtide_schemas import AlertRule, describe
 from ragtide_schemas.alert import Duration
 
+from .addresses import with_credentials
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
 
@@ -71,7 +73,18 @@ class Settings(BaseSettings):
     )
 
     redis_url: str | None = None
-    """`redis://`, `rediss://` or `unix://` URL; without one a Redis found on this machine is started."""
+    """URL of a Redis (`redis://`, `rediss://`, `unix://`), a cluster (`redis+cluster://host:port,host:port`) or of
+    sentinels (`redis+sentinel://host:port,host:port/master`); without one a Redis found on this machine is started."""
+    redis_username: str | None = None
+    """ACL user, where the URL names none."""
+    redis_password: SecretStr | None = None
+    """Password, where the URL holds none."""
+    redis_ca_file: Path | None = None
+    """Certificates that sign the server's, for TLS (`rediss://`, `rediss+cluster://`, `rediss+sentinel://`)."""
+    redis_cert_file: Path | None = None
+    """Certificate of this client, for servers that ask for one."""
+    redis_key_file: Path | None = None
+    """Key of this client's certificate."""
     data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
     """Where a Redis started by ragtide keeps its data; by default `ragtide` in the user's data directory."""
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "ragtide"
@@ -138,6 +151,35 @@ class Settings(BaseSettings):
             if names.count(name) > 1:
                 raise ValueError(f"alerts has two rules named {name!r}: give every rule a name of its own")
         return self
+
+    @model_validator(mode="after")
+    def _tls_files_are_for_tls(self) -> Self:
+        files = {"redis_ca_file": self.redis_ca_file, "redis_cert_file": self.redis_cert_file}
+        for name, file in {**files, "redis_key_file": self.redis_key_file}.items():
+            if file is None:
+                continue
+            if not (self.redis_url or "").startswith("rediss"):
+                raise ValueError(f"{name} is given, but redis_url is not one of TLS: begin it with rediss")
+            if not file.is_file():
+                raise ValueError(f"{name} is {file}, which is not a file: correct the path")
+        return self
+
+    @property
+    def redis_address(self) -> str | None:
+        """URL of the Redis with user, password and certificates in it; None if a Redis is to be started. A secret."""
+        if self.redis_url is None:
+            return None
+        files = {
+            "ssl_ca_certs": self.redis_ca_file,
+            "ssl_certfile": self.redis_cert_file,
+            "ssl_keyfile": self.redis_key_file,
+        }
+        return with_credentials(
+            self.redis_url,
+            username=self.redis_username,
+            password=None if self.redis_password is None else self.redis_password.get_secret_value(),
+            parameters={name: str(file.absolute()) for name, file in files.items() if file is not None},
+        )
 
     @classmethod
     def settings_customise_sources(

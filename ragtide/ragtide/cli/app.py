@@ -97,7 +97,7 @@ def _serve(context: typer.Context, *, worker: bool, aggregator: bool) -> None:
         roles += [aggregate(settings, url, stop)] if aggregator else []
         await until_signal(*roles, stop=stop)
 
-    with resolve_redis(settings.redis_url, settings.data_dir) as handle:
+    with resolve_redis(settings.redis_address, settings.data_dir) as handle:
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
         asyncio.run(run(handle.url))
 

@@ -12,7 +12,7 @@ from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.plugins import custom_metrics
-from ragtide_runtime.connection import connect_async
+from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.settings import Settings
@@ -41,7 +41,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
             rule.check_reachable()
         except ValueError as error:
             raise ConfigurationError(f"alert rule {rule.name}: {error}") from None
-    redis = connect_async(url)
+    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     options = ServiceOptions(
         batch=settings.aggregator_batch,
         commit_interval_s=settings.commit_interval_s,
