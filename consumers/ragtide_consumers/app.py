@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.addresses import address_of
 from ragtide_runtime.connection import CLUSTER_TIMEOUTS, CONNECTIONS, TIMEOUTS, connect_async
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import LABEL_GROUP, Streams
+from ragtide_schemas import LABEL_GROUP
 
 from .entries import StreamEntry
 from .labeler import Labeler
@@ -129,8 +129,7 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
     consumer = consumer_name()
     workers: list[LabelWorker] = []
     app = WorkerApp(broker, workers)
-    for partition in range(settings.partitions):
-        streams = Streams(settings.prefix, partition)
+    for streams in settings.layout.all():
         worker = LabelWorker(
             redis,
             streams,
@@ -142,6 +141,8 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
             forget_s=settings.worker_forget_s,
+            # Those that are kept after they were aggregated do not wait.
+            metrics_cap=settings.metrics_cap + settings.metrics_keep,
         )
         workers.append(worker)
         source = StreamSub(
@@ -157,13 +158,13 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
             ack_policy=AckPolicy.MANUAL,
             parser=_as_batch,
             decoder=_as_entries,
-            title=f"interactions of partition {partition}",
+            title=f"interactions of partition {streams.partition}",
         )(worker.take)
 
     @app.on_startup
     async def _start() -> None:
-        for partition, worker in enumerate(workers):
-            await create_group(redis, Streams(settings.prefix, partition).interactions)
+        for streams, worker in zip(settings.layout.all(), workers, strict=True):
+            await create_group(redis, streams.interactions)
             worker.start()
 
     @app.after_shutdown

@@ -11,7 +11,7 @@ from ragtide_runtime.connection import connect_async
 from ragtide_runtime.redis_url import RedisHandle, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_runtime.stream_reads import read_after, read_last
-from ragtide_schemas import DATA_FIELD, Alert, Streams
+from ragtide_schemas import DATA_FIELD, Alert
 
 AT_ONCE = 100
 """Most alerts of a partition read at once."""
@@ -59,8 +59,8 @@ class AlertSubscriber:
         if self._redis is None:
             raise RuntimeError("the subscriber is not open: use it in `async with`")
         positions: dict[str, str] = {}
-        for partition in range(self._settings.partitions):
-            stream = Streams(self._settings.prefix, partition).alerts
+        for streams in self._settings.layout.all():
+            stream = streams.alerts
             last = None if self._from_start else await read_last(self._redis, stream)
             positions[stream] = last.entry_id if last else "0-0"
         while True:

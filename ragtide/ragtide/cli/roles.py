@@ -8,7 +8,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
+from ragtide_aggregator.housekeeping import Caps
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.service import Aggregator
+from ragtide_aggregator.stalls import StallLimits
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.plugins import custom_metrics
@@ -17,7 +20,6 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
-from ragtide_schemas import Streams
 
 from .kept import state_options
 
@@ -50,13 +52,18 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
         confidence=settings.confidence,
         state=state_options(settings),
         feedback_window_s=settings.feedback_window_s,
+        split=bool(settings.splits),
+        caps=Caps(
+            metrics_keep=settings.metrics_keep,
+            interactions=settings.interactions_cap,
+            alerts=settings.alerts_cap,
+            dead_letters=settings.dead_letters_cap,
+        ),
+        stalls=StallLimits(settings.stall.labeling_s, settings.stall.traffic_s, settings.stall.quiet_s),
     )
     holder = f"{socket.gethostname()}-{os.getpid()}"
     try:
-        async with asyncio.TaskGroup() as group:
-            for partition in range(settings.partitions):
-                service = PartitionAggregator(redis, Streams(settings.prefix, partition), options, holder=holder)
-                group.create_task(service.run(stop))
+        await Aggregator(redis, settings.layout, options, holder=holder).run(stop)
     finally:
         await redis.aclose()
 

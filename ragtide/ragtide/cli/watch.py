@@ -14,7 +14,7 @@ from ragtide_aggregator.estimates import chosen
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Alert, Estimate
 
-from .reading import WAITING_CAP, partitions, read_alerts, read_estimates, read_waiting
+from .reading import WAITING_CAP, read_alerts, read_estimates, read_waiting
 from .tables import alerts_view, estimate_key, estimates_table
 
 TREND_POINTS = 16
@@ -50,7 +50,7 @@ class Screen:
 
     async def _read_counts(self) -> Text:
         waiting = scored = dead = 0
-        for streams in partitions(self._settings):
+        for streams in self._settings.layout.all():
             scored += await self._redis.xlen(streams.metrics)
             dead += await self._redis.xlen(streams.dead_letters)
             waiting += await read_waiting(self._redis, streams)
