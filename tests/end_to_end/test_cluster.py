@@ -1,6 +1,7 @@
 """A real Redis Cluster of three masters and three replicas, with eight partitions: what dies, moves, and is lost."""
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,49 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
         assert sorted(ids) == sorted({one.interaction_id for one in published}), "each once"
         assert counted(nodes.url) == len(published)
         assert {partition_of(one.pipeline, PARTITIONS) for one in published} == set(range(PARTITIONS))
+
+
+@pytest.mark.timeout(300)
+def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twice(tmp_path: Path) -> None:
+    published = many(900)
+    with cluster(tmp_path / "cluster") as nodes, connect(nodes.url) as redis:
+        with (
+            running("worker", nodes.url, tmp_path / "worker.log", SETTINGS),
+            running("aggregator", nodes.url, tmp_path / "aggregator.log", SETTINGS),
+            InteractionProducer(nodes.url, partitions=PARTITIONS) as producer,
+        ):
+            publish(producer, published[:400])
+            wait_until(lambda: n_scored(redis) == 400, 90)
+            wait_until(lambda: finished(redis), 60)
+            # From here on the replica of one master learns nothing: what this master is told will be lost.
+            slot = int(redis.keyslot(LAYOUT.all()[0].metrics))
+            master = nodes.master_of(slot)
+            replica = nodes.replicas[list(nodes.masters).index(master)]
+            replica.send(signal.SIGSTOP)
+            master.client.execute_command("CLIENT KILL TYPE replica")
+            publish(producer, published[400:600])
+            wait_until(lambda: n_scored(redis) == 600, 90)
+            wait_until(lambda: finished(redis), 60)
+            doomed = {
+                one.interaction_id
+                for one in published[400:600]
+                if nodes.master_of(int(redis.keyslot(LAYOUT.of(one.pipeline, one.interaction_id).metrics))) is master
+            }
+            master.kill()
+            replica.send(signal.SIGCONT)
+            wait_until(lambda: nodes.is_master(replica), 60)
+            publish(producer, published[600:])
+            survivors = 900 - len(doomed)
+            wait_until(lambda: n_scored(redis) >= survivors, 120)
+            wait_until(lambda: finished(redis), 60)
+            ids = [event.interaction_id for event in scored(redis)]
+            assert sorted(ids) == sorted({one.interaction_id for one in published} - doomed)
+            assert counted(nodes.url) == survivors, "those lost are no longer counted, those left once"
+            assert 0 < len(doomed) < 200
+            # The producer sends its last interactions again: ids make that safe, and what was lost is there again.
+            publish(producer, published[400:600])
+            wait_until(lambda: n_scored(redis) >= 900, 120)
+            wait_until(lambda: finished(redis), 60)
+        ids = [event.interaction_id for event in scored(redis)]
+        assert sorted(ids) == sorted(one.interaction_id for one in published)
+        assert counted(nodes.url) == 900
