@@ -26,6 +26,7 @@ from ragtide_schemas.alert import Duration
 
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
+from .producer_settings import ProducerSettings
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -80,6 +81,11 @@ class Settings(BaseSettings):
     """Number of partitions; set once per deployment."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
+    interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    """Most entries of a partition's interactions stream: what is over it waits, is dropped or thinned out, by
+    `producer.policy`."""
+    producer: ProducerSettings = ProducerSettings()
+    """How interactions are published: the table `[producer]`."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which gold scores that come later find their interaction, and wait for one not yet scored."""
     labeler: str = "local"

@@ -52,6 +52,11 @@ class Streams:
         return self._key("dead-letters")
 
     @property
+    def dropped(self) -> str:
+        """Hash: interactions that were dropped, by why."""
+        return self._key("dropped")
+
+    @property
     def checkpoint(self) -> str:
         """Hash: the aggregator's state and its position in the metrics stream."""
         return self._key("checkpoint")
