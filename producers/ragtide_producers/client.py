@@ -1,6 +1,7 @@
 """The producer: puts interactions on the streams, from synchronous or asynchronous code."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import TracebackType
@@ -15,10 +16,8 @@ from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction
 
-from .publication import PUBLISH_SCRIPT, Addressing, Publication, publication
-
-BATCH = 200
-"""Interactions sent in one round trip."""
+from .course import BATCH, Course
+from .publication import PUBLISH_SCRIPT, Addressing, Publication
 
 
 class InteractionProducer:
@@ -57,7 +56,7 @@ class InteractionProducer:
         self._settings = settings or load_settings(
             **{name: value for name, value in given.items() if value is not None}
         )
-        self._addressing = Addressing(self._settings.prefix, self._settings.partitions, self._settings.dedupe_window_s)
+        self._addressing = Addressing.of(self._settings)
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
         self._async_client: AsyncRedis | None = None
@@ -68,6 +67,7 @@ class InteractionProducer:
 
         Raises:
             InvalidEntryError: the interaction is too large.
+            StreamFullError: the stream had no room for `producer.block_s`, and the policy is `block`.
             RedisUnavailable: Redis could not be reached or refused; publish again later.
         """
         return self.publish_many([interaction])[0]
@@ -77,23 +77,24 @@ class InteractionProducer:
 
         Raises:
             InvalidEntryError: an interaction is too large; nothing of this call was published.
+            StreamFullError: there was no room for `producer.block_s`, and the policy is `block`; what went in stays in,
+                and publishing all of them again is safe.
             RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
         """
-        prepared = [(interaction, *self._addressing.call(interaction)) for interaction in interactions]
+        course = self._course(interactions)
         client = self._blocking_client()
         script = client.register_script(PUBLISH_SCRIPT)
-        published: list[Publication] = []
         try:
-            for start in range(0, len(prepared), BATCH):
-                batch = prepared[start : start + BATCH]
+            while batch := course.batch():
                 with client.pipeline(transaction=False) as pipe:
-                    for _, keys, arguments in batch:
-                        script(keys=keys, args=arguments, client=pipe)
+                    for call in batch:
+                        script(keys=call.keys, args=call.arguments, client=pipe)
                     replies = pipe.execute()
-                published += [publication(item[0], reply) for item, reply in zip(batch, replies, strict=True)]
+                if pause_s := course.settle(replies):
+                    time.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return published
+        return course.publications()
 
     async def apublish(self, interaction: RagInteraction) -> Publication:
         """Do as `publish`, without blocking the event loop."""
@@ -101,21 +102,20 @@ class InteractionProducer:
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
-        prepared = [(interaction, *self._addressing.call(interaction)) for interaction in interactions]
+        course = self._course(interactions)
         client = await self._connected()
         script = client.register_script(PUBLISH_SCRIPT)
-        published: list[Publication] = []
         try:
-            for start in range(0, len(prepared), BATCH):
-                batch = prepared[start : start + BATCH]
+            while batch := course.batch():
                 async with client.pipeline(transaction=False) as pipe:
-                    for _, keys, arguments in batch:
-                        await script(keys=keys, args=arguments, client=pipe)
+                    for call in batch:
+                        await script(keys=call.keys, args=call.arguments, client=pipe)
                     replies = await pipe.execute()
-                published += [publication(item[0], reply) for item, reply in zip(batch, replies, strict=True)]
+                if pause_s := course.settle(replies):
+                    await asyncio.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return published
+        return course.publications()
 
     def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
         """Publish gold scores of interactions and return how many there were.
@@ -150,6 +150,9 @@ class InteractionProducer:
         except RedisError as error:
             raise self._unavailable(error) from error
         return sent
+
+    def _course(self, interactions: Iterable[RagInteraction]) -> Course:
+        return Course(map(self._addressing.call, interactions), self._settings.producer.block_s)
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
