@@ -9,6 +9,7 @@ Each turn:
 """
 
 import logging
+import os
 import random
 import threading
 import time
@@ -43,6 +44,18 @@ LONGEST_WAIT_FOR_ROOM_S = 1.0
 
 SAFE_SHARE = 0.5
 """Share of the dedupe window within which sending again is safe."""
+
+NOT_FORKING: Final = threading.Lock()
+"""Held while an interaction is encoded or modules are imported, and while the process forks.
+
+Pydantic's encoder and Python's imports have locks of their own: a child that is forked while another thread holds them
+would wait for ever.
+"""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=NOT_FORKING.acquire, after_in_parent=NOT_FORKING.release, after_in_child=NOT_FORKING.release
+    )
 
 
 class Delivery:
@@ -88,6 +101,7 @@ class Delivery:
 
     def run(self) -> None:
         """Send until the end; no error leaves this thread."""
+        _import_what_is_imported_late()
         while not self._ended.is_set():
             try:
                 self._turn()
@@ -120,7 +134,8 @@ class Delivery:
     def _encode(self, taken: list[Held]) -> None:
         for held in taken:
             try:
-                call = self._addressing.call(held.interaction)
+                with NOT_FORKING:
+                    call = self._addressing.call(held.interaction)
             except Exception as error:  # noqa: BLE001  # whatever the application submitted
                 self._outbox.settle([(held, Dropped.INVALID)])
                 detail = error.detail if isinstance(error, InvalidEntryError) else repr(error)
@@ -252,3 +267,11 @@ class Delivery:
         if what not in self._warned:
             self._warned.add(what)
             log.warning(message, *details, exc_info=exc_info)
+
+
+def _import_what_is_imported_late() -> None:
+    """Make redis-py and the resolver import now what they would import at the first connection, in a fork's way."""
+    with NOT_FORKING, connect("redis://localhost") as client:
+        if isinstance(client, Redis):
+            client.connection_pool.make_connection()  # makes an object; nothing is connected
+        "localhost".encode("idna")
