@@ -70,8 +70,8 @@ class Background:
             taken = False
         if self._strict and not taken:
             raise QueueFullError(
-                f"the producer holds {self._outbox.counts().queued} interactions and takes no more: look whether Redis can "
-                "be reached and workers keep up, or raise producer.queue"
+                f"the producer holds {self._outbox.counts().queued} interactions and takes no more: look whether Redis "
+                "can be reached and workers keep up, or raise producer.queue"
             )
         return taken
 

@@ -1,4 +1,4 @@
-"""A Redis without a file, that a test can stop, kill and start again empty: what a power cut leaves of the last second."""
+"""A Redis without a file, that a test can stop, kill and start again empty, as if a power cut took its last second."""
 
 import os
 import signal

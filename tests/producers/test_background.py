@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import RedisError
 from tests.conditions import wait_until
 from tests.producers.servers import ForgetfulRedis
 
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
 from ragtide_producers import sending
+from ragtide_runtime.connection import connect
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_schemas import Streams, partition_of
 
@@ -152,15 +155,16 @@ def test_an_outage_is_logged_once_however_long_it_is(
 ) -> None:
     monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.001)
     tries: list[str] = []
-    monkeypatch.setattr(sending, "resolve_redis", lambda url, _: tries.append(url) or _fail())
+
+    def refuses(url: str, _: Path) -> None:
+        tries.append(url)
+        raise ConnectionRefusedError("not there")
+
+    monkeypatch.setattr(sending, "resolve_redis", refuses)
     with InteractionProducer(settings=settings(NOWHERE, flush_s=0.0)) as producer:
         producer.submit(interaction(1))
         wait_until(lambda: len(tries) > 50)
         assert len(caplog.records) == 1
-
-
-def _fail() -> None:
-    raise ConnectionRefusedError("not there")
 
 
 @pytest.mark.parametrize("url", ["htp://nonsense", "redis://", "redis://host:notaport/0"])
@@ -196,7 +200,9 @@ def test_a_redis_that_stands_still_holds_nobody_up(tmp_path: Path) -> None:
             server.signal(signal.SIGCONT)
         counts = producer.counts
         assert (counts.published, counts.dropped) == (1, {Dropped.QUEUE_FULL: 500, Dropped.UNSENT: 500})
+        # The reply that comes after all changes nothing that was counted.
         wait_until(lambda: threads() == [])
+        assert producer.counts == counts
 
 
 async def test_the_event_loop_goes_on_while_redis_stands_still(tmp_path: Path) -> None:
@@ -222,7 +228,7 @@ def test_what_was_held_during_an_outage_is_sent_when_it_is_over(tmp_path: Path) 
             producer.submit(interaction(n))
         with server:
             assert producer.flush(20)
-            with sending.connect(server.url) as redis:
+            with connect(server.url) as redis:
                 assert ids(redis) == [f"i-{n}" for n in range(10)]
                 assert dropped(redis) == {"queue_full": 5}
 
@@ -344,12 +350,29 @@ producer = InteractionProducer()
 
 
 def _run(script: str, redis_url: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
     given = {**os.environ, **environment} | ({"RAGTIDE_REDIS_URL": redis_url} if redis_url else {})
     return subprocess.run(
         [sys.executable, "-c", script], env=given, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    send, failing = sending.Delivery._send, [True, True]
+
+    def loses_the_reply(self: Any, *arguments: Any) -> Any:
+        replies = send(self, *arguments)
+        if failing:
+            failing.pop()
+            raise RedisError("the connection was lost")
+        return replies
+
+    monkeypatch.setattr(sending.Delivery, "_send", loses_the_reply)
+    with InteractionProducer(redis_url) as producer:
+        for n in range(10):
+            producer.submit(interaction(n))
+        assert producer.flush(20)
+        assert (producer.counts.published, producer.counts.duplicates) == (10, 0)
+    assert ids(redis) == [f"i-{n}" for n in range(10)]
 
 
 def test_a_mistake_of_ours_does_not_end_the_thread(

@@ -169,7 +169,8 @@ def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> No
     calls = [addressing.call(one) for n in range(500) for one in interactions(1, f"p-{n}", n)]
     course = Course(calls, block_s=1.0)
     full: list[Reply] = [(b"full", -1)]
-    pauses, sent = [], 0
+    pauses: list[float] = []
+    sent = 0
     while batch := course.batch():
         assert len({call.partition for call in batch}) == 1
         assert len(batch) <= BATCH
