@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from redis import Redis, RedisError
@@ -108,9 +109,11 @@ class Delivery:
             except Exception:  # noqa: BLE001  # a mistake of ours must neither reach the application nor stop the rest
                 self._warn("failed", "sending interactions failed; it is tried again", exc_info=True)
                 self._pause(LONGEST_PAUSE_S, times=1)
-        self._last_report()
-        self._done.set()
-        self._disconnect()
+        try:
+            self._last_report()
+        finally:
+            self._done.set()
+            self._disconnect()
 
     def _turn(self) -> None:
         # 1.
@@ -120,7 +123,7 @@ class Delivery:
             while lane.is_due(time.monotonic()) and not self._ended.is_set():
                 self._round(partition, lane)
         # 3.
-        while self._outbox.unreported() and not self._ended.is_set():
+        if self._outbox.unreported() and not self._ended.is_set():
             self._report()
 
     def _idle_s(self) -> float | None:
@@ -217,9 +220,8 @@ class Delivery:
             self._handle = self._handle or resolve_redis(self._settings.redis_url, self._settings.data_dir)
             self._before_exit()
             client = connect(self._handle.url)
-            if isinstance(
-                client, Redis
-            ):  # tried again here, where it can be interrupted; a cluster's client must itself
+            # Trying again is done here, where it can be interrupted. A client of a cluster has to do it itself.
+            if isinstance(client, Redis):
                 client.set_retry(Retry(NoBackoff(), 0))
             self._client = client
         return self._client
@@ -271,7 +273,8 @@ class Delivery:
 
 def _import_what_is_imported_late() -> None:
     """Make redis-py and the resolver import now what they would import at the first connection, in a fork's way."""
-    with NOT_FORKING, connect("redis://localhost") as client:
+    # Best effort: without it only a fork at the wrong moment is in danger.
+    with suppress(Exception), NOT_FORKING, connect("redis://localhost") as client:
         if isinstance(client, Redis):
             client.connection_pool.make_connection()  # makes an object; nothing is connected
         "localhost".encode("idna")

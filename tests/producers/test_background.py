@@ -279,6 +279,20 @@ def test_what_is_no_interaction_is_counted_and_stops_nothing(
     assert len(caplog.records) == 1
 
 
+def test_counts_that_redis_refuses_hold_up_no_interaction(redis: Any, redis_url: str) -> None:
+    redis.set(STREAMS.dropped, "not a hash")
+    with InteractionProducer(settings=settings(redis_url, flush_s=0.0)) as producer:
+        producer.submit(None)  # type: ignore[arg-type]
+        wait_until(lambda: producer.counts.dropped)
+        for n in range(3):
+            producer.submit(interaction(n))
+            wait_until(lambda n=n: len(ids(redis)) == n + 1)  # type: ignore[misc]
+        assert not producer.flush(0.0)
+        redis.delete(STREAMS.dropped)
+        assert producer.flush(20)
+    assert dropped(redis) == {"invalid": 1}
+
+
 def test_a_strict_producer_raises_what_others_count() -> None:
     with InteractionProducer(settings=settings(NOWHERE, queue=1, flush_s=0.0), strict=True) as producer:
         with pytest.raises(InvalidEntryError, match="interaction i-0 has"):
