@@ -29,7 +29,8 @@ from .estimates import compare, estimates
 from .feedback import feedback
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
-from .roles import aggregate, cancelled_by_signal, until_signal, work
+from .repartition import repartition
+from .roles import cancelled_by_signal, serve, until_signal
 from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table
 from .watch import Screen
@@ -93,9 +94,7 @@ def _serve(context: typer.Context, *, worker: bool, aggregator: bool) -> None:
 
     async def run(url: str) -> None:
         stop = asyncio.Event()
-        roles = [work(settings, url, stop)] if worker else []
-        roles += [aggregate(settings, url, stop)] if aggregator else []
-        await until_signal(*roles, stop=stop)
+        await until_signal(serve(settings, url, stop, worker=worker, aggregator=aggregator), stop=stop)
 
     with resolve_redis(settings.redis_address, settings.data_dir) as handle:
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
@@ -151,6 +150,7 @@ cli.command()(agree)
 cli.command()(feedback)
 cli.command()(estimates)
 cli.command()(compare)
+cli.command()(repartition)
 
 
 @cli.command()
