@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks
 
-.PHONY: help demo test check lint format types layers wheel schemas bench judge speed stats simulations clean
+.PHONY: help demo test check lint format types layers wheel schemas bench judge scaling recovery safety soak speed stats simulations clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -44,6 +44,18 @@ bench: .venv/.dev ## measure throughput end to end beside its ceiling
 
 judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the ideal and its ceiling
 	$(BIN)/python benchmarks/judge.py $(ARGS)
+
+scaling: .venv/.dev ## measure labeling with more worker processes and partitions
+	$(BIN)/python benchmarks/scaling.py $(ARGS)
+
+recovery: .venv/.dev ## measure how long estimates are stale when an aggregator is killed
+	$(BIN)/python benchmarks/recovery.py $(ARGS)
+
+safety: .venv/.dev ## measure what the scripts and the checkpoints cost
+	$(BIN)/python benchmarks/safety.py $(ARGS)
+
+soak: .venv/.dev ## run for half an hour at the highest sustainable rate, and look at memory
+	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)

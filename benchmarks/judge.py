@@ -15,19 +15,15 @@ Printed: medians over the rounds. A worker is timed over the last three quarters
 import argparse
 import asyncio
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
+from processes import interactions, judge_server
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide.cli.roles import work
 from ragtide_consumers.judge.dialect import Dialect
 from ragtide_consumers.judge.prompts import trace_prompt
@@ -39,31 +35,7 @@ from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Streams
 
-SERVER = Path(__file__).parents[1] / "tests" / "judge_server.py"
 STREAMS = Streams("ragtide", 0)
-
-
-@contextmanager
-def judge_server(latency_s: float) -> Iterator[str]:
-    """Give the URL of a server in a process of its own."""
-    command = [sys.executable, str(SERVER), "--fast", "--latency", str(latency_s)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
-def interactions(count: int) -> list[RagInteraction]:
-    """Return real questions, each asked anew, so that no cache helps."""
-    rows = demo_interactions()
-    return [
-        rows[number % len(rows)].model_copy(
-            update={"interaction_id": f"i{number}", "question": f"{rows[number % len(rows)].question} ({number})"}
-        )
-        for number in range(count)
-    ]
 
 
 def settings_for(url: str, server: str, in_flight: int) -> Settings:

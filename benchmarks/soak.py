@@ -1,0 +1,119 @@
+"""Half an hour at the highest sustainable rate: does the memory of every process, and of Redis, stay flat?
+
+    python benchmarks/soak.py [--minutes 30] [--workers 1]
+
+Real processes on one embedded Redis: a producer that keeps the stream of interactions filled but short (so that the
+workers set the rate), label workers with the local labeler, an aggregator with the default rules. Every interaction has
+an id of its own. Small windows and few kept events, so that everything that grows to a bound has reached it after the
+first fifth, which is not looked at.
+
+Printed: the rate; for every process resident memory after the first fifth and at the end, and the slope of a straight
+line through all samples in between in MiB an hour; the same for Redis's used memory. Exit code 1 if the line of any
+rises by more than a tenth of its size an hour and by more than 5 MiB in the time looked at.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from processes import interactions, role
+
+from ragtide import InteractionProducer
+from ragtide_runtime.connection import connect
+from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_schemas import Streams
+
+STREAMS = Streams("ragtide", 0)
+AHEAD = 2000
+"""Interactions that wait for the workers."""
+
+MIB = 2**20
+
+
+def samples_of(redis: Any, processes: dict[str, psutil.Process]) -> dict[str, float]:
+    """Return the memory of everything now, in MiB."""
+    found = {name: process.memory_info().rss / MIB for name, process in processes.items()}
+    return {**found, "redis, used": redis.info("memory")["used_memory"] / MIB}
+
+
+def main() -> None:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    rows = interactions(2000, pipelines=10)
+    times: list[float] = []
+    memory: list[dict[str, float]] = []
+    published = 0
+    with (
+        tempfile.TemporaryDirectory() as name,
+        EmbeddedRedis.open(Path(name)) as server,
+        connect(server.url) as redis,
+        ExitStack() as stack,
+    ):
+        settings = {
+            "RAGTIDE_REDIS_URL": server.url,
+            "RAGTIDE_METRICS_KEEP": "10000",
+            "RAGTIDE_ESTIMATES_CAP": "10000",
+            "RAGTIDE_DEDUPE_WINDOW_S": str(6 * options.minutes),
+            "RAGTIDE_FEEDBACK_WINDOW_S": str(6 * options.minutes),
+            "RAGTIDE_WINDOWS": '["1m","5m/1m"]',
+            "RAGTIDE_LATENESS_S": "60",
+        }
+        running = {
+            f"worker {number}": stack.enter_context(role("worker", settings, Path(name) / "worker.log"))
+            for number in range(options.workers)
+        }
+        running["aggregator"] = stack.enter_context(role("aggregator", settings, Path(name) / "aggregator.log"))
+        processes = {what: psutil.Process(process.pid) for what, process in running.items()}
+        processes["producer"] = psutil.Process(os.getpid())
+        processes["redis, resident"] = psutil.Process(redis.info("server")["process_id"])
+        producer = stack.enter_context(
+            InteractionProducer(server.url, dedupe_window_s=float(settings["RAGTIDE_DEDUPE_WINDOW_S"]))
+        )
+        started = next_sample = time.perf_counter()
+        while (now := time.perf_counter()) < started + 60 * options.minutes:
+            if redis.xlen(STREAMS.interactions) < AHEAD:
+                batch = [
+                    rows[(published + at) % len(rows)].model_copy(update={"interaction_id": f"s-{published + at}"})
+                    for at in range(500)
+                ]
+                producer.publish_many(batch)
+                published += len(batch)
+            else:
+                time.sleep(0.02)
+            if now >= next_sample:
+                next_sample = now + max(0.3 * options.minutes, 1.0)
+                times.append(now - started)
+                memory.append(samples_of(redis, processes))
+        seconds = time.perf_counter() - started
+        scored = redis.info("commandstats").get("cmdstat_xack", {}).get("calls", 0)
+    print(f"{seconds / 60:.1f} minutes, {published:,} published, {scored / seconds:,.0f} labeled a second")
+    sys.exit(not report(np.array(times), memory))
+
+
+def report(times: Any, memory: list[dict[str, float]]) -> bool:
+    """Print what was measured and return whether everything is flat."""
+    late = times >= times[-1] / 5
+    hours = (times[-1] - times[late][0]) / 3600
+    flat = True
+    print(f"{'':<18}{'from MiB':>10}{'to MiB':>10}{'MiB/h':>10}")
+    for name in memory[0]:
+        values = np.array([sample[name] for sample in memory])[late]
+        slope = float(np.polyfit(times[late] / 3600, values, 1)[0])
+        grows = slope > 0.1 * values[0] and slope * hours > 5
+        flat = flat and not grows
+        print(f"{name:<18}{values[0]:>10.1f}{values[-1]:>10.1f}{slope:>10.1f}{'   grows' if grows else ''}")
+    return flat
+
+
+if __name__ == "__main__":
+    main()
