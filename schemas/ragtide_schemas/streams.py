@@ -7,6 +7,9 @@ from typing import Final
 DATA_FIELD: Final = b"data"
 """The one field of a stream entry: the JSON of one model."""
 
+TRACEPARENT_FIELD: Final = b"traceparent"
+"""A field beside it that an entry may have: the W3C trace context of who added it."""
+
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
 
@@ -55,6 +58,11 @@ class Streams:
     def checkpoint(self) -> str:
         """Hash: the aggregator's state and its position in the metrics stream."""
         return self._key("checkpoint")
+
+    @property
+    def dropped(self) -> str:
+        """Hash: interactions that were dropped, by why."""
+        return self._key("dropped")
 
     @property
     def lease(self) -> str:
