@@ -13,6 +13,7 @@ from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.tracing import trace_publishing
 from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction
 
 from .publication import PUBLISH_SCRIPT, Addressing, Publication, publication
@@ -79,7 +80,10 @@ class InteractionProducer:
             InvalidEntryError: an interaction is too large; nothing of this call was published.
             RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
         """
-        prepared = [(interaction, *self._addressing.call(interaction)) for interaction in interactions]
+        prepared = [
+            (interaction, *self._addressing.call(interaction, trace_publishing(interaction)))
+            for interaction in interactions
+        ]
         client = self._blocking_client()
         script = client.register_script(PUBLISH_SCRIPT)
         published: list[Publication] = []
@@ -101,7 +105,10 @@ class InteractionProducer:
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
-        prepared = [(interaction, *self._addressing.call(interaction)) for interaction in interactions]
+        prepared = [
+            (interaction, *self._addressing.call(interaction, trace_publishing(interaction)))
+            for interaction in interactions
+        ]
         client = await self._connected()
         script = client.register_script(PUBLISH_SCRIPT)
         published: list[Publication] = []

@@ -7,13 +7,14 @@ from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, Streams, 
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 PUBLISH_SCRIPT: Final = """
--- KEYS: interactions stream, owner of the interaction id. ARGV: payload, dedupe window in ms.
+-- KEYS: interactions stream, owner of the interaction id. ARGV: payload, dedupe window in ms, traceparent or nothing.
 -- Returns {entry id, 1 if it was added now}.
 local owner = redis.call('GET', KEYS[2])
 if owner then
     return {owner, 0}
 end
-local entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])
+local trace = ARGV[3] ~= '' and {'traceparent', ARGV[3]} or {}
+local entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1], unpack(trace))
 redis.call('SET', KEYS[2], entry, 'PX', ARGV[2])
 return {entry, 1}
 """
@@ -43,8 +44,12 @@ class Addressing:
         """Return the keys of a pipeline's partition."""
         return Streams(self.prefix, partition_of(pipeline, self.partitions))
 
-    def call(self, interaction: RagInteraction) -> tuple[list[str], list[bytes | int]]:
+    def call(self, interaction: RagInteraction, traceparent: str = "") -> tuple[list[str], list[bytes | int | str]]:
         """Return the keys and arguments of the publish script for one interaction.
+
+        Args:
+            interaction: to publish.
+            traceparent: trace context that travels with it; empty for none.
 
         Raises:
             InvalidEntryError: its JSON is larger than one entry may be.
@@ -60,6 +65,7 @@ class Addressing:
         return [streams.interactions, streams.owner(interaction.pipeline, interaction.interaction_id)], [
             payload,
             int(self.dedupe_window_s * 1000),
+            traceparent,
         ]
 
 
