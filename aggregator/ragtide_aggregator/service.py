@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import NamedTuple
 
 import structlog
@@ -26,6 +26,7 @@ from .errors import LeaseLostError
 from .estimates import estimates
 from .joining import Joiner
 from .lease import Lease
+from .observer import Observer
 from .state import AggregatorState, StateOptions
 
 RETRY_S = 0.5
@@ -57,10 +58,19 @@ class Positions(NamedTuple):
 class PartitionAggregator:
     """Owns a partition while it holds the lease, and stands by while somebody else does."""
 
-    def __init__(self, redis: Redis, streams: Streams, options: ServiceOptions, *, holder: str) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        options: ServiceOptions,
+        *,
+        holder: str,
+        observer: Observer | None = None,
+    ) -> None:
         self._redis = redis
         self._streams = streams
         self._options = options
+        self._observer = observer or Observer(streams.partition)
         self._lease = Lease(redis, streams, holder=holder, lease_s=options.lease_s)
         self._committer = Committer(
             redis,
@@ -83,17 +93,21 @@ class PartitionAggregator:
                             "standing by: another aggregator owns the partition", partition=self._streams.partition
                         )
                     waiting = True
+                    self._observer.standing_by()
                     await _wait(stop, min(self._options.lease_s / 4, 1.0))
                     continue
                 waiting = False
                 try:
                     await self._own(token, stop)
                 finally:
+                    self._observer.released()
                     await self._lease.release(token)
             except LeaseLostError as error:
+                self._observer.released(lost=True)
                 log.warning("lease lost", partition=self._streams.partition, detail=str(error))
             except RedisError as error:
                 # What was not committed is read again from the checkpoint.
+                self._observer.failed(error)
                 log.warning("Redis failed, starting again from the checkpoint", error=str(error))
                 await _wait(stop, RETRY_S)
 
@@ -110,6 +124,7 @@ class PartitionAggregator:
         while True:
             due_s = max(next_commit - monotonic(), 0.0) if at != committed else self._options.lease_s / 4
             events, feedback = ([], []) if stop.is_set() else await self._read(at, min(due_s, 0.5))
+            self._observer.owning(len(state))
             for entry_id, fields in events:
                 self._apply(state, joiner, entry_id, fields, letters)
                 at = at._replace(metrics=entry_id)
@@ -172,6 +187,7 @@ class PartitionAggregator:
         else:
             self.events_applied += 1
             joiner.applied(event)
+            self._observer.applied(fields, event)
 
     async def _commit(
         self,
@@ -199,16 +215,19 @@ class PartitionAggregator:
             dead_letters=[*letters, *refused],
         )
         while True:
+            started = perf_counter()
             try:
                 await self._committer.commit(full, token)
             except LeaseLostError:
                 raise
             except RedisError as error:
                 # Sent again as it is: the script finds out whether it had been written.
+                self._observer.failed(error)
                 log.warning("commit failed, trying again", error=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
                 break
+        self._observer.committed(full, perf_counter() - started)
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
 

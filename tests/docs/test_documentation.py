@@ -12,6 +12,7 @@ import yaml
 from ragtide import RagInteraction
 from ragtide.cli.app import cli
 from ragtide_consumers.metrics.scores import AbsentReason
+from ragtide_runtime.catalogue import catalogue_table
 from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
@@ -55,6 +56,11 @@ def test_toml_in_the_documentation_is_a_settings_file(text: str) -> None:
 def test_the_table_of_settings_is_the_settings() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings_table prints"
+
+
+def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert catalogue_table() in page, "the metrics changed: paste what python -m ragtide_runtime.catalogue prints"
 
 
 def test_the_page_of_metrics_is_the_registry() -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from ragtide_aggregator.observer import Observer
 from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
@@ -15,6 +16,8 @@ from ragtide_consumers.plugins import custom_metrics
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
+from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
+from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Streams
@@ -22,19 +25,23 @@ from ragtide_schemas import Streams
 from .kept import state_options
 
 
-async def work(settings: Settings, url: str, stop: asyncio.Event) -> None:
+async def work(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Label interactions until told to stop."""
     collect_rarely()
+    observed = observed or Observed()
     redis = connect_async(url)
     try:
-        async with labeler_of(settings, redis) as labeler:
-            await run_workers(settings, url, labeler, stop)
+        async with labeler_of(settings, redis, instruments=JudgeInstruments(observed.registry)) as labeler:
+            counted = WorkerInstruments(observed.registry)
+            await run_workers(settings, url, labeler, stop, instruments=counted, health=observed.health)
     finally:
         await redis.aclose()
 
 
-async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
+async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Aggregate every partition until told to stop."""
+    observed = observed or Observed()
+    instruments = AggregatorInstruments(observed.registry)
     custom_metrics(settings)  # whose ranges it must know
     for rule in settings.alerts:
         try:
@@ -52,11 +59,15 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
         feedback_window_s=settings.feedback_window_s,
     )
     holder = f"{socket.gethostname()}-{os.getpid()}"
+    observers = [Observer(partition, instruments) for partition in range(settings.partitions)]
+    signs = [observer.pulse for observer in observers]
     try:
-        async with asyncio.TaskGroup() as group:
-            for partition in range(settings.partitions):
-                service = PartitionAggregator(redis, Streams(settings.prefix, partition), options, holder=holder)
-                group.create_task(service.run(stop))
+        with observed.health.watching("aggregator", *signs):
+            async with asyncio.TaskGroup() as group:
+                for partition, observer in enumerate(observers):
+                    streams = Streams(settings.prefix, partition)
+                    service = PartitionAggregator(redis, streams, options, holder=holder, observer=observer)
+                    group.create_task(service.run(stop))
     finally:
         await redis.aclose()
 
