@@ -60,7 +60,8 @@ class LabelWorker:
     ) -> None:
         self._forget_s = forget_s
         self._instruments = instruments or WorkerInstruments()
-        self._instruments.expect(labeler.name, [*Delivered, FAILED])
+        self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
+        self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
         self.pulses = [Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "taking over")]
         """Signs of life of the loops, in their order."""
         self._streams = streams
@@ -184,7 +185,7 @@ class LabelWorker:
                 )
             except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
                 span.failed(type(error).__name__)
-                self._instruments.labelings.labels(self._labeler.name, FAILED).inc()
+                self._outcomes[FAILED].inc()
                 detail = f"{type(error).__name__}: {error}"
                 log.warning("labeling failed", deliveries=entry.deliveries, error=detail)
                 if entry.deliveries < self._max_deliveries:
@@ -196,7 +197,7 @@ class LabelWorker:
                     "mend the cause, then retry it",
                     interaction.interaction_id,
                 )
-            self._instruments.labeling_seconds.labels(self._labeler.name).observe(latency_s)
+            self._labeling_seconds.observe(latency_s)
             log.debug("labeled", labeler=event.labeler, latency_s=latency_s)
             return Scored(entry.entry_id, event, span.traceparent)
 
@@ -265,7 +266,7 @@ class LabelWorker:
             self._instruments.dead_letters.labels(str(reason)).inc()
         # A duplicate is handed over twice, the second time as a dead letter: as an entry it is counted once.
         if reason is not Reason.DUPLICATE:
-            self._instruments.labelings.labels(self._labeler.name, outcome).inc()
+            self._outcomes[outcome].inc()
 
     async def _reclaim_loop(self) -> None:
         pulse = self.pulses[1]

@@ -37,10 +37,9 @@ class WorkerInstruments:
         self.in_flight = gauge(catalogue.IN_FLIGHT, registry)
         self.reclaimed = counter(catalogue.RECLAIMED, registry)
 
-    def expect(self, labeler: str, outcomes: Iterable[str]) -> None:
-        """Show outcomes as 0 before they first happen, so that a rate over the first one is seen."""
-        for outcome in outcomes:
-            self.labelings.labels(labeler, outcome)
+    def outcomes(self, labeler: str, names: Iterable[str]) -> dict[str, Counter]:
+        """Return a labeler's counter of each outcome: shown as 0 before the first, so that a rate over it is seen."""
+        return {name: self.labelings.labels(labeler, name) for name in names}
 
 
 class JudgeInstruments:
