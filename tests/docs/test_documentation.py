@@ -101,8 +101,10 @@ def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> Non
     for name in ("worker", "aggregator"):
         assert services[name]["command"] == [name]
         assert name in known
-        check = services[name]["healthcheck"]["test"]
-        assert check == ["CMD", "ragtide", "doctor", "--role", name]
+        probe, python, option, code = services[name]["healthcheck"]["test"]
+        assert (probe, python, option) == ("CMD", "python", "-c")
+        assert f":{services[name]['environment']['RAGTIDE_HTTP_PORT']}/readyz" in code
+        compile(code, "health check", "exec")
         assert services[name]["depends_on"]["redis"]["condition"] == "service_healthy"
     assert "healthcheck" in services["redis"]
 

@@ -120,7 +120,7 @@ def test_the_numbers_of_a_scrape_are_those_of_what_happened(redis: Any, redis_ur
 def test_while_redis_hangs_a_role_is_alive_and_not_ready(tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     with EmbeddedRedis.open(tmp_path / "redis") as server, connect(server.url) as redis:
-        process = int(redis.info("server")["process_id"])  # type: ignore[index]
+        process = int(redis.info("server")["process_id"])
         with running("up", server.url, log, SERVED):
             role = Role(log)
             wait_until(lambda: role.status("/readyz") == 200)
@@ -147,7 +147,7 @@ def test_a_redis_that_is_killed_and_comes_back_makes_a_role_ready_again(tmp_path
     ):
         role = Role(log)
         wait_until(lambda: role.status("/readyz") == 200)
-        os.kill(int(redis.info("server")["process_id"]), signal.SIGKILL)  # type: ignore[index]
+        os.kill(int(redis.info("server")["process_id"]), signal.SIGKILL)
 
         def back() -> bool:
             assert role.status("/healthz") == 200

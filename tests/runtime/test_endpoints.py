@@ -68,7 +68,7 @@ async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_
     async with serving(settings(), redis_url, observed) as port:
         _, content_type, text = await get(port, "/metrics", accept="application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")
-    families = {family.name: family for family in parse_openmetrics(text)}
+    families = {family.name: family for family in parse_openmetrics(text)}  # type: ignore[no-untyped-call]
     assert [sample.value for sample in families["ragtide_labelings"].samples if sample.name.endswith("_total")] == [2]
     assert families["ragtide_redis_up"].samples[0].value == 1
 
