@@ -1,5 +1,6 @@
 """Reading a partition's checkpoint."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,13 +16,17 @@ from .state import AggregatorState, StateOptions
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state of a partition, and the last metric event in it."""
+    """What a partition's aggregator knows, and the last entries in it."""
 
     state: AggregatorState
     position: str
     feedback_position: str
+    steps: int
+    """Number of steps that led to it."""
     pending: PendingFeedback
     """Feedback that waits for its interaction."""
+    fields: Mapping[str, bytes]
+    """All its fields, for what only the owner keeps."""
 
 
 async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions) -> Checkpoint:
@@ -32,14 +37,18 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions)
     """
     stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
     fields = {name.decode(): data for name, data in stored.items()}
-    version = fields.pop("version", CHECKPOINT_VERSION)
-    position = fields.pop("position", START.encode()).decode()
-    feedback_position = fields.pop("feedback", START.encode()).decode()
+    version = fields.get("version", CHECKPOINT_VERSION)
     try:
         if version != CHECKPOINT_VERSION:
             raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
-        pending = PendingFeedback.from_fields(fields)
-        return Checkpoint(AggregatorState.from_fields(options, fields), position, feedback_position, pending)
+        return Checkpoint(
+            state=AggregatorState.from_fields(options, fields),
+            position=fields.get("position", START.encode()).decode(),
+            feedback_position=fields.get("feedback", START.encode()).decode(),
+            steps=int(fields.get("steps", b"0")),
+            pending=PendingFeedback.from_fields(fields),
+            fields=fields,
+        )
     except ValueError as error:
         raise CheckpointError(
             f"checkpoint {streams.checkpoint} cannot be read ({error}): run the ragtide version that wrote it, "

@@ -3,12 +3,14 @@
 Inside the script, in this order:
 
 1. The lease must still hold this owner's fencing token; otherwise nothing is written (`fenced`).
-2. The stored positions, in the metrics stream and in the feedback stream, must be those this step started from;
-   otherwise nothing is written (`moved`). A step that was sent again after a lost reply finds its own positions there
-   and counts as done.
-3. Changed rows and the new positions are written, gone rows removed; what feedback graded is remembered; estimates,
+2. The number of steps in the checkpoint must be what this step started from; otherwise nothing is written (`moved`). A
+   step that was sent again after a lost reply finds its own number there and counts as done.
+3. What this step has read must still be in the streams; otherwise Redis lost its tail, what is lost will be scored
+   again, and nothing is written (`lost`). It is enough to look for the last entry of every read, because a tail is lost
+   from the end. An entry that was trimmed is not lost.
+4. Changed rows and the new positions are written, gone rows removed; what feedback graded is remembered; estimates,
    alerts and dead letters are added.
-4. The lease is prolonged.
+5. The lease is prolonged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,7 @@ from redis.asyncio import Redis
 
 from ragtide_schemas import Alert, DeadLetter, Estimate, Streams
 
-from .errors import LeaseLostError
+from .errors import LeaseLostError, StreamWentBackError
 
 CHECKPOINT_VERSION: Final = b"2"
 """Version of what the checkpoint's fields hold."""
@@ -28,29 +30,57 @@ START: Final = "0-0"
 """Position before the first entry."""
 
 COMMIT_SCRIPT: Final = """
--- KEYS: lease, checkpoint, estimates, alerts, dead letters, then for each graded metric the set of its interaction
--- ARGV: token, lease ms, positions before (metrics, feedback), positions after, version, cap of estimates,
---       feedback window ms, then six lists, each preceded by its length: rows (field, value), gone fields, graded
---       metrics, estimates, alerts, dead letters
+-- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
+--       its interaction
+-- ARGV: token, lease ms, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
+--       feedback window ms, then eight lists, each preceded by its length: ends of reads of metrics and of feedback,
+--       rows (field, value), gone fields, graded metrics, estimates, alerts, dead letters
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 'fenced'
 end
-local metrics = redis.call('HGET', KEYS[2], 'position') or '0-0'
-local feedback = redis.call('HGET', KEYS[2], 'feedback') or '0-0'
-if metrics ~= ARGV[3] or feedback ~= ARGV[4] then
-    if metrics == ARGV[5] and feedback == ARGV[6] then
-        return 'committed'
+local steps = redis.call('HGET', KEYS[2], 'steps') or '0'
+if steps ~= ARGV[3] then
+    return steps == ARGV[4] and 'committed' or 'moved'
+end
+local function order(id)
+    local ms, number = string.match(id, '(%d+)-(%d+)')
+    return tonumber(ms), tonumber(number)
+end
+local function after(id, other)
+    local ms, number = order(id)
+    local other_ms, other_number = order(other)
+    return ms > other_ms or (ms == other_ms and number > other_number)
+end
+local function lost(stream, id)
+    if #redis.call('XRANGE', stream, id, id) > 0 then
+        return false
     end
-    return 'moved'
+    if redis.call('EXISTS', stream) == 0 then
+        return true
+    end
+    local info = redis.call('XINFO', 'STREAM', stream)
+    for i = 1, #info, 2 do
+        if info[i] == 'last-generated-id' and after(id, info[i + 1]) then
+            return true
+        end
+    end
+    local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)
+    return #first > 0 and after(id, first[1][1])
 end
 local at = 10
-local set = 5
+local set = 7
 local function list(visit)
     local last = at + tonumber(ARGV[at])
     at = at + 1
     while at <= last do
         at = at + visit(at)
     end
+end
+local gone = false
+list(function(i) gone = gone or lost(KEYS[3], ARGV[i]) return 1 end)
+list(function(i) gone = gone or lost(KEYS[4], ARGV[i]) return 1 end)
+if gone then
+    return 'lost'
 end
 list(function(i) redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) return 2 end)
 list(function(i) redis.call('HDEL', KEYS[2], ARGV[i]) return 1 end)
@@ -60,10 +90,10 @@ list(function(i)
     redis.call('PEXPIRE', KEYS[set], ARGV[9])
     return 1
 end)
-list(function(i) redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[8], '*', 'data', ARGV[i]) return 1 end)
-list(function(i) redis.call('XADD', KEYS[4], '*', 'data', ARGV[i]) return 1 end)
-list(function(i) redis.call('XADD', KEYS[5], '*', 'data', ARGV[i]) return 1 end)
-redis.call('HSET', KEYS[2], 'position', ARGV[5], 'feedback', ARGV[6], 'version', ARGV[7])
+list(function(i) redis.call('XADD', KEYS[5], 'MAXLEN', '~', ARGV[8], '*', 'data', ARGV[i]) return 1 end)
+list(function(i) redis.call('XADD', KEYS[6], '*', 'data', ARGV[i]) return 1 end)
+list(function(i) redis.call('XADD', KEYS[7], '*', 'data', ARGV[i]) return 1 end)
+redis.call('HSET', KEYS[2], 'steps', ARGV[4], 'position', ARGV[5], 'feedback', ARGV[6], 'version', ARGV[7])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'committed'
 """
@@ -73,14 +103,16 @@ return 'committed'
 class Step:
     """Everything one step changes."""
 
-    before: str
-    """Position in the metrics stream it started from."""
-    after: str
+    before: int
+    """Number of steps it started from."""
+    position: str
     """Position of the last metric event it applied."""
-    feedback_before: str = START
-    """Position in the feedback stream it started from."""
-    feedback_after: str = START
+    feedback_position: str = START
     """Position of the last feedback it took."""
+    read: Sequence[str] = ()
+    """Last metric event of every read since the step before."""
+    feedback_read: Sequence[str] = ()
+    """Last feedback of every read since then."""
     rows: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
     graded: Sequence[tuple[str, str]] = ()
@@ -113,6 +145,7 @@ class Committer:
 
         Raises:
             LeaseLostError: another aggregator owns the partition or moved on; nothing was written.
+            StreamWentBackError: what was read is no longer there; nothing was written.
             redis.RedisError: it may or may not have been written; commit the same step again.
         """
         rows = [part for item in step.rows.items() for part in item]
@@ -121,12 +154,16 @@ class Committer:
             token,
             self._lease_ms,
             step.before,
-            step.feedback_before,
-            step.after,
-            step.feedback_after,
+            step.before + 1,
+            step.position,
+            step.feedback_position,
             CHECKPOINT_VERSION,
             self._cap,
             self._feedback_ms,
+            len(step.read),
+            *step.read,
+            len(step.feedback_read),
+            *step.feedback_read,
             len(rows),
             *rows,
             len(step.gone),
@@ -141,6 +178,8 @@ class Committer:
             keys=[
                 streams.lease,
                 streams.checkpoint,
+                streams.metrics,
+                streams.feedback,
                 streams.estimates,
                 streams.alerts,
                 streams.dead_letters,
@@ -148,6 +187,11 @@ class Committer:
             ],
             args=arguments,
         )
+        if reply == b"lost":
+            raise StreamWentBackError(
+                f"partition {streams.partition} lost what had been read of its streams, up to {step.position}: Redis "
+                "came back without its last writes; the rest is read again from the checkpoint"
+            )
         if reply != b"committed":
             raise LeaseLostError(
                 f"partition {streams.partition} has another owner now ({reply.decode()}): this aggregator stands by"

@@ -1,6 +1,6 @@
 """Who may write a partition's state: a lease with a fencing token."""
 
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -8,9 +8,12 @@ from redis.asyncio import Redis
 from ragtide_schemas import Streams
 
 ACQUIRE_SCRIPT: Final = """
--- KEYS: lease, counter of fencing tokens. ARGV: holder, lease ms. Returns the token, or nothing if somebody holds it.
-if redis.call('EXISTS', KEYS[1]) == 1 then
-    return false
+-- KEYS: lease, counter of fencing tokens. ARGV: holder, lease ms.
+-- Returns the token, or the ms for which somebody else still holds the lease. What this holder itself had and could not
+-- give up, because Redis did not answer, it may take again at once.
+local held = redis.call('GET', KEYS[1])
+if held and string.sub(held, -#ARGV[1] - 1) ~= ':' .. ARGV[1] then
+    return redis.call('PTTL', KEYS[1])
 end
 local token = redis.call('INCR', KEYS[2]) .. ':' .. ARGV[1]
 redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
@@ -33,22 +36,31 @@ end
 """
 
 
+class Acquired(NamedTuple):
+    """What became of asking for a lease."""
+
+    token: str | None
+    """The fencing token, None while another aggregator holds the lease."""
+    held_for_s: float = 0.0
+    """Seconds until that lease runs out, unless it is prolonged."""
+
+
 class Lease:
     """The lease of one partition. Its token is a rising number and the holder's name, so that no two are equal."""
 
     def __init__(self, redis: Redis, streams: Streams, *, holder: str, lease_s: float) -> None:
         self._keys = [streams.lease, streams.fencing_tokens]
         # A few random letters, so that a token is unique even after a flush has reset the counter.
-        self._holder = f"{holder}:{uuid4().hex[:6]}"
+        self.holder = f"{holder}:{uuid4().hex[:6]}"
         self._lease_ms = int(lease_s * 1000)
         self._acquire = redis.register_script(ACQUIRE_SCRIPT)
         self._renew = redis.register_script(RENEW_SCRIPT)
         self._release = redis.register_script(RELEASE_SCRIPT)
 
-    async def acquire(self) -> str | None:
-        """Return a new token, or None while another aggregator holds the lease."""
-        token = await self._acquire(keys=self._keys, args=[self._holder, self._lease_ms])
-        return None if token is None else token.decode()
+    async def acquire(self) -> Acquired:
+        """Ask for the lease."""
+        reply = await self._acquire(keys=self._keys, args=[self.holder, self._lease_ms])
+        return Acquired(None, reply / 1000) if isinstance(reply, int) else Acquired(reply.decode())
 
     async def renew(self, token: str) -> bool:
         """Prolong the lease and return whether it was still held with this token."""

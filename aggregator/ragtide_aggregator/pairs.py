@@ -49,6 +49,10 @@ class PairRows:
         )
         self._changed.update(index.tolist())
 
+    def merge(self, row: int, other: "PairRows", other_row: int) -> None:
+        """Add the pairs another has of the same key."""
+        self._table.merge(row, other._table, other_row)
+
     def read(self, row: int, everything: Moments | None, *, confidence: float) -> Powered:
         """Return the estimate of a row (`PairTable.read`)."""
         return self._table.read(np.array([row]), everything, confidence=confidence)

@@ -126,6 +126,15 @@ class PaneBook:
         self._changed.discard((row, pane))
         self._gone.add((row, pane))
 
+    def merge(self, row: int, other: "PaneBook", other_row: int) -> None:
+        """Add the panes another has of the same key."""
+        for pane, other_place in other._of[other_row].items():
+            place = self._place(row, pane)
+            self._moments.merge(place, other._moments, other_place)
+            self._n_absent[place] += other._n_absent[other_place]
+        for pane, count in other._processed[other_row].items():
+            self._processed[row][pane] = self._processed[row].get(pane, 0) + count
+
     def covered(self, rows: Iterable[int], start_ms: int, end_ms: int) -> Covered:
         """Return what a stretch of event time holds of each key."""
         first, last = start_ms // self._panes.pane_ms, end_ms // self._panes.pane_ms

@@ -70,6 +70,14 @@ class KeyRows:
         """Take note of when interactions of rows were."""
         np.maximum.at(self.updated_ms, rows, times_ms)
 
+    def merge(self, row: int, other: "KeyRows", other_row: int) -> None:
+        """Add what another has counted of the same key."""
+        self.counts[:, row] += other.counts[:, other_row]
+        self.updated_ms[row] = max(self.updated_ms[row], other.updated_ms[other_row])
+        self.population[row] = max(self.population[row], other.population[other_row])
+        key = self.keys[row]
+        self.advance(key.pipeline, key.run, other.newest_ms(key.pipeline, key.run) or 0)
+
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
         return _ROW.pack(*self.counts[:, row].tolist(), int(self.updated_ms[row]), int(self.population[row]))

@@ -1,248 +1,174 @@
-"""The aggregator of one partition: reads metric events from its checkpoint on, applies them, commits."""
+"""The aggregators of a deployment: every partition has one owner, and those that come or go share anew."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from time import monotonic, perf_counter
-from typing import NamedTuple
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.stream_reads import Entry, order, read_after
-from ragtide_schemas import (
-    DATA_FIELD,
-    DeadLetter,
-    InvalidEntryError,
-    MetricEvent,
-    Reason,
-    Streams,
-    utc_now,
-)
+from ragtide_schemas import Layout
+from ragtide_schemas.streams import interaction_digest
 
-from .checkpoint import load_checkpoint
-from .commit import Committer, Step
-from .errors import LeaseLostError
-from .estimates import estimates
-from .joining import Joiner
+from .errors import LeaseLostError, StreamWentBackError
 from .lease import Lease
-from .observer import Observer
-from .state import AggregatorState, StateOptions
+from .membership import Membership, share
+from .observer import Observer, TenureObserver
+from .ownership import RETRY_S, ServiceOptions, Tenure
 
-RETRY_S = 0.5
-"""Seconds before a failed command is tried again."""
+SOON_S = 0.2
+"""Seconds before a partition that somebody is about to give up is asked for again."""
 
 log = structlog.get_logger("ragtide.aggregator")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceOptions:
-    """How one aggregator works: batch size, how often it commits, how long its lease is, what it keeps."""
+@dataclass(slots=True)
+class Serving:
+    """A partition this aggregator owns."""
 
-    batch: int
-    commit_interval_s: float
-    lease_s: float
-    estimates_cap: int
-    confidence: float
-    state: StateOptions
-    feedback_window_s: float = 604_800.0
+    task: asyncio.Task[None]
+    stop: asyncio.Event
 
 
-class Positions(NamedTuple):
-    """The last entries that were taken of both streams."""
+class Aggregator:
+    """One process: owns its share of the partitions, and takes over those whose owner is gone.
 
-    metrics: str
-    feedback: str
-
-
-class PartitionAggregator:
-    """Owns a partition while it holds the lease, and stands by while somebody else does."""
+    It says that it is here several times within the time of a lease. One that was silent for more than half of it no
+    longer counts, which is before its leases run out, so that the others are ready when they do.
+    """
 
     def __init__(
         self,
         redis: Redis,
-        streams: Streams,
+        layout: Layout,
         options: ServiceOptions,
         *,
         holder: str,
         observer: Observer | None = None,
     ) -> None:
         self._redis = redis
-        self._streams = streams
         self._options = options
-        self._observer = observer or Observer(streams.partition)
-        self._lease = Lease(redis, streams, holder=holder, lease_s=options.lease_s)
-        self._committer = Committer(
-            redis,
-            streams,
-            lease_s=options.lease_s,
-            estimates_cap=options.estimates_cap,
-            feedback_window_s=options.feedback_window_s,
-        )
-        self.events_applied = 0
+        self._observer = observer or Observer()
+        self._observer.owns_none_of(layout.partitions)
+        self._partitions = layout.partitions
+        self._streams = layout.all()
+        self._leases = [Lease(redis, streams, holder=holder, lease_s=options.lease_s) for streams in self._streams]
+        self._holder = self._leases[0].holder
+        self._membership = Membership(redis, layout.prefix, holder=self._holder, silent_s=0.6 * options.lease_s)
+        self._beat_s = min(options.lease_s / 6, 1.0)
+        self._serving: dict[int, Serving] = {}
+        self._applied = 0
+        self._tenures: dict[int, Tenure] = {}
+        self._waiting = False
+
+    @property
+    def events_applied(self) -> int:
+        """Metric events applied since the start."""
+        return self._applied + sum(tenure.events_applied for tenure in self._tenures.values())
+
+    @property
+    def owned(self) -> list[int]:
+        """Partitions owned now."""
+        return sorted(self._serving)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop: own the partition when it is free, stand by when it is not."""
-        waiting = False
-        while not stop.is_set():
-            try:
-                token = await self._lease.acquire()
-                if token is None:
-                    if not waiting:
-                        log.info(
-                            "standing by: another aggregator owns the partition", partition=self._streams.partition
-                        )
-                    waiting = True
-                    self._observer.standing_by()
-                    await _wait(stop, min(self._options.lease_s / 4, 1.0))
-                    continue
-                waiting = False
-                try:
-                    await self._own(token, stop)
-                finally:
-                    self._observer.released()
-                    await self._lease.release(token)
-            except LeaseLostError as error:
-                self._observer.released(lost=True)
-                log.warning("lease lost", partition=self._streams.partition, detail=str(error))
-            except RedisError as error:
-                # What was not committed is read again from the checkpoint.
-                self._observer.failed(error)
-                log.warning("Redis failed, starting again from the checkpoint", error=str(error))
-                await _wait(stop, RETRY_S)
+        """Serve until told to stop.
 
-    async def _own(self, token: str, stop: asyncio.Event) -> None:
-        checkpoint = await load_checkpoint(self._redis, self._streams, self._options.state)
-        state = checkpoint.state
-        joiner = Joiner(self._redis, self._streams, state, checkpoint.pending, window_s=self._options.feedback_window_s)
-        at = Positions(checkpoint.position, checkpoint.feedback_position)
-        log.info("owner of the partition", partition=self._streams.partition, position=at.metrics, keys=len(state))
-        committed = at
-        letters: list[DeadLetter] = []
-        next_commit = monotonic() + self._options.commit_interval_s
-        next_renewal = monotonic() + self._options.lease_s / 3
-        while True:
-            due_s = max(next_commit - monotonic(), 0.0) if at != committed else self._options.lease_s / 4
-            events, feedback = ([], []) if stop.is_set() else await self._read(at, min(due_s, 0.5))
-            self._observer.owning(len(state))
-            for entry_id, fields in events:
-                self._apply(state, joiner, entry_id, fields, letters)
-                at = at._replace(metrics=entry_id)
-            if feedback:
-                await joiner.take(feedback, at.metrics)
-                at = at._replace(feedback=feedback[-1].entry_id)
-            now = monotonic()
-            if at != committed and (now >= next_commit or stop.is_set()):
-                joiner.expire(max(order(position)[0] for position in at))
-                await self._commit(state, joiner, letters, token, before=committed, after=at)
-                committed, letters = at, []
-                next_commit = next_renewal = monotonic()
-                next_commit += self._options.commit_interval_s
-                next_renewal += self._options.lease_s / 3
-            elif now >= next_renewal:
-                if not await self._lease.renew(token):
-                    raise LeaseLostError(
-                        f"the lease of partition {self._streams.partition} ran out: another may own it"
-                    )
-                next_renewal = now + self._options.lease_s / 3
-            if stop.is_set():
-                return
-
-    async def _read(self, at: Positions, wait_s: float) -> tuple[list[Entry], list[Entry]]:
-        """Return metric events and feedback after the positions."""
-        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
-        block_ms = int(wait_s * 1000) or None
-        positions = {self._streams.metrics: at.metrics, self._streams.feedback: at.feedback}
-        found = dict(await read_after(self._redis, positions, count=self._options.batch, block_ms=block_ms))
-        return found.get(self._streams.metrics, []), found.get(self._streams.feedback, [])
-
-    def _apply(
-        self,
-        state: AggregatorState,
-        joiner: Joiner,
-        entry_id: str,
-        fields: dict[bytes, bytes],
-        letters: list[DeadLetter],
-    ) -> None:
-        payload = fields.get(DATA_FIELD, b"")
+        Raises:
+            CheckpointError: another version of ragtide wrote a checkpoint.
+        """
+        stopping = asyncio.create_task(stop.wait())
         try:
-            event = _event(fields)
-            # The metrics stream's entry says when it was scored.
-            state.apply(event, order(entry_id)[0])
-        except InvalidEntryError as error:
-            text, encoding = DeadLetter.encode_payload(payload)
-            letters.append(
-                DeadLetter(
-                    stream=self._streams.metrics,
-                    entry_id=entry_id,
-                    reason=error.reason,
-                    detail=error.detail,
-                    payload=text,
-                    payload_encoding=encoding,
-                    failed_at=utc_now(),
-                    component="aggregator",
-                )
-            )
-            log.warning("metric event refused", entry_id=entry_id, reason=error.reason, detail=error.detail)
-        else:
-            self.events_applied += 1
-            joiner.applied(event)
-            self._observer.applied(fields, event)
+            while not stop.is_set():
+                wait_s = await self._turn()
+                tasks = [serving.task for serving in self._serving.values()]
+                await asyncio.wait([stopping, *tasks], timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+                self._reap()
+        finally:
+            stopping.cancel()
+            for serving in self._serving.values():
+                serving.stop.set()
+            if self._serving:
+                await asyncio.wait([serving.task for serving in self._serving.values()])
+            with suppress(RedisError):
+                await self._membership.leave()
+        self._reap()
 
-    async def _commit(
-        self,
-        state: AggregatorState,
-        joiner: Joiner,
-        letters: list[DeadLetter],
-        token: str,
-        *,
-        before: Positions,
-        after: Positions,
-    ) -> None:
-        changes = state.take_changes()
-        graded, refused = joiner.take_changes()
-        held, let_go = joiner.pending.take_changes()
-        full = Step(
-            before=before.metrics,
-            after=after.metrics,
-            feedback_before=before.feedback,
-            feedback_after=after.feedback,
-            rows={**changes.rows, **held},
-            gone=[*changes.gone, *let_go],
-            graded=graded,
-            estimates=estimates(state, keys=changes.keys, confidence=self._options.confidence),
-            alerts=changes.alerts,
-            dead_letters=[*letters, *refused],
-        )
-        while True:
-            started = perf_counter()
-            try:
-                await self._committer.commit(full, token)
-            except LeaseLostError:
-                raise
-            except RedisError as error:
-                # Sent again as it is: the script finds out whether it had been written.
-                self._observer.failed(error)
-                log.warning("commit failed, trying again", error=str(error))
-                await asyncio.sleep(RETRY_S)
-            else:
+    def _reap(self) -> None:
+        for partition, serving in list(self._serving.items()):
+            if serving.task.done():
+                del self._serving[partition]
+                serving.task.result()
+
+    async def _turn(self) -> float:
+        """Take or give up partitions, and return the seconds until the next turn."""
+        try:
+            members = await self._membership.beat(len(self._serving))
+            mine = share(self._holder, members, self._partitions)
+            for partition in sorted(self._serving, reverse=True)[: mine.give]:
+                log.info("giving a partition to another aggregator", partition=partition)
+                self._serving[partition].stop.set()
+            return await self._acquire(mine.take)
+        except RedisError as error:
+            self._observer.failed(error)
+            log.warning("looking for partitions failed, trying again", error=str(error))
+            return RETRY_S
+
+    async def _acquire(self, wanted: int) -> float:
+        waits = [self._beat_s]
+        for partition in self._candidates():
+            if not wanted:
                 break
-        self._observer.committed(full, perf_counter() - started)
-        for alert in changes.alerts:
-            log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
+            found = await self._leases[partition].acquire()
+            if found.token is None:
+                # Exactly when it runs out, if it is not prolonged.
+                waits.append(max(found.held_for_s, 0.001) if found.held_for_s < self._beat_s else SOON_S)
+                continue
+            wanted -= 1
+            stop = asyncio.Event()
+            task = asyncio.create_task(self._serve(partition, found.token, stop))
+            self._serving[partition] = Serving(task, stop)
+        if not self._serving and not self._waiting:
+            log.info("standing by: other aggregators own the partitions", partitions=self._partitions)
+        self._waiting = not self._serving
+        self._observer.turned(owned=len(self._serving), partitions=self._partitions)
+        return min(waits)
 
+    def _candidates(self) -> Iterator[int]:
+        # Each begins elsewhere, so that those that start together do not all ask for the same.
+        first = int(interaction_digest("", self._holder)[:8], 16)
+        for number in range(self._partitions):
+            partition = (first + number) % self._partitions
+            if partition not in self._serving:
+                yield partition
 
-def _event(fields: dict[bytes, bytes]) -> MetricEvent:
-    payload = fields.get(DATA_FIELD)
-    if payload is None:
-        raise InvalidEntryError(
-            Reason.MISSING_DATA_FIELD, "the entry has no field data: put the JSON of one metric event into data"
-        )
-    return MetricEvent.decode(payload)
+    async def _serve(self, partition: int, token: str, stop: asyncio.Event) -> None:
+        lease = self._leases[partition]
+        with self._observer.tenure(partition) as observer:
+            await self._own(partition, lease, token, stop, observer)
 
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return
+    async def _own(
+        self, partition: int, lease: Lease, token: str, stop: asyncio.Event, observer: TenureObserver
+    ) -> None:
+        try:
+            tenure = await Tenure.begin(
+                self._redis, self._streams[partition], self._options, lease, token, observer=observer
+            )
+            self._tenures[partition] = tenure
+            await tenure.run(stop)
+        except (LeaseLostError, StreamWentBackError) as error:
+            observer.lost()
+            log.warning("partition lost", partition=partition, detail=str(error))
+        except RedisError as error:
+            # What was not committed is read again from the checkpoint.
+            observer.failed(error)
+            log.warning("Redis failed, starting again from the checkpoint", partition=partition, error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RETRY_S)
+        finally:
+            if partition in self._tenures:
+                self._applied += self._tenures.pop(partition).events_applied
+            with suppress(RedisError):
+                await lease.release(token)

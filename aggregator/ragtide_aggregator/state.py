@@ -59,6 +59,8 @@ class StateOptions:
     panes: Panes = NO_WINDOWS
     budget: AlertBudget | None = None
     quantiles: bool = True
+    origin: str = ""
+    """Tells alerts of one rule and key apart where a pipeline is split over partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class AggregatorState:
         self._rows = KeyRows()
         # Values are checked when they are observed; what labeling took has no highest value.
         self._moments = MomentTable(bounded=False)
-        self._watching = Watching(options.rules, budget)
+        self._watching = Watching(options.rules, budget, options.origin)
         self._panes = PaneBook(options.panes) if options.panes.windows else None
         self._pairs = PairRows()
         self._quantiles: dict[int, Quantiles] = {}
@@ -141,6 +143,10 @@ class AggregatorState:
         """Pairs of true and cheap scores."""
         self._work()
         return self._pairs
+
+    def row_of(self, key: EstimateKey) -> int:
+        """Return the row of a key, added if there is none."""
+        return self._row(key)
 
     def newest_ms(self, key: EstimateKey) -> int:
         """Return the time of the newest interaction of a key's pipeline and run."""
@@ -302,6 +308,10 @@ class AggregatorState:
             sketch = self._quantiles.get(row)
             if sketch is not None:
                 sketch.add(ordered[start : start + count])
+
+    def raise_alerts(self, alerts: Sequence[Alert]) -> None:
+        """Add alerts that others raised to those of the next commit."""
+        self._alerts += alerts
 
     def take_changes(self) -> Changes:
         """Return what changed since the last call, for a commit, and forget it."""

@@ -56,10 +56,11 @@ class Watch:
     The detectors are rows of a table that all watches of a state share.
     """
 
-    def __init__(self, rule: AlertRule, key: EstimateKey, detectors: DetectorTable) -> None:
+    def __init__(self, rule: AlertRule, key: EstimateKey, detectors: DetectorTable, origin: str = "") -> None:
         self.rule = rule
         self.key = key
         self._detectors = detectors
+        self._origin = origin
         quantity = quantity_of(rule)
         looks = [quantity] if rule.kind != "distribution" else [quantity, quantity_of(rule, center=0.0)]
         self.legs = [Leg(detectors.add_row(), way, look) for look in looks for way in rule.movements]
@@ -251,7 +252,7 @@ class Watch:
 
     def _fire(self, decision: Decision, event: MetricEvent) -> Alert:
         self._times_fired += 1
-        named = blake2b(f"{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
+        named = blake2b(f"{self._origin}{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
         self._fired = alert_of(decision, event, alert_id=f"{self.rule.name}-{named}")
         return self._fired
 

@@ -53,8 +53,9 @@ class Raised:
 class Watching:
     """The watches of every row, with their detectors in one table."""
 
-    def __init__(self, rules: tuple[AlertRule, ...], budget: Budget | None) -> None:
+    def __init__(self, rules: tuple[AlertRule, ...], budget: Budget | None, origin: str = "") -> None:
         self._rules = rules
+        self._origin = origin
         self.budget = budget
         self._detectors = DetectorTable()
         self._watches: list[list[Watch]] = []
@@ -84,7 +85,7 @@ class Watching:
             for name in ("_first", "_count", "_slow", "_budgeted"):
                 setattr(self, name, doubled(getattr(self, name)))
             self._low, self._high = doubled(self._low, -1.0), doubled(self._high, 2.0)
-        watches = [Watch(rule, key, self._detectors) for rule in self._rules if matches(rule, key)]
+        watches = [Watch(rule, key, self._detectors, self._origin) for rule in self._rules if matches(rule, key)]
         self._watches.append(watches)
         self._first[row] = len(self._legs)
         for watch in watches:

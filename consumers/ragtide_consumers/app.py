@@ -10,17 +10,18 @@ from uuid import uuid4
 
 import structlog
 from faststream import AckPolicy, FastStream
-from faststream.redis import RedisBroker, StreamSub
+from faststream.redis import RedisBroker, RedisClusterBroker, RedisSentinelBroker, StreamSub
 from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
 from faststream.specification import AsyncAPI
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from ragtide_runtime.connection import CONNECT_TIMEOUT_S, HEALTH_CHECK_S, SOCKET_TIMEOUT_S, connect_async
+from ragtide_runtime.addresses import address_of
+from ragtide_runtime.connection import CLUSTER_TIMEOUTS, CONNECTIONS, TIMEOUTS, connect_async
 from ragtide_runtime.health import Condition, Health, Sign
 from ragtide_runtime.instruments import WorkerInstruments
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import LABEL_GROUP, Streams
+from ragtide_schemas import LABEL_GROUP
 
 from .entries import StreamEntry
 from .labeler import Labeler
@@ -74,6 +75,33 @@ async def _as_entries(message: Any) -> list[StreamEntry]:
     ]
 
 
+def broker_of(url: str) -> RedisBroker:
+    """Return the broker for a URL: of one server, a cluster, or by sentinels."""
+    address = address_of(url)
+    common: dict[str, Any] = {
+        "apply_types": False,
+        "logger": LIBRARY_LOG,
+        # At INFO it would log every read twice; its errors keep their own level.
+        "log_level": logging.DEBUG,
+        "graceful_timeout": GRACE_S,
+        **TIMEOUTS,
+    }
+    if address.kind == "cluster":
+        host, port = address.nodes[0]
+        return RedisClusterBroker(
+            address.url, host=host, port=port, startup_nodes=address.nodes[1:], **(common | CLUSTER_TIMEOUTS)
+        )
+    if address.kind == "sentinel":
+        return RedisSentinelBroker(
+            address.url,
+            sentinels=address.nodes,
+            sentinel_master_name=address.master,
+            sentinel_kwargs=address.sentinel_options(),
+            **common,
+        )
+    return RedisBroker(url, **common)
+
+
 class WorkerApp(FastStream):
     """A FastStream application that says when FastStream gave it up, as it does when a consumer group has vanished."""
 
@@ -101,23 +129,12 @@ def worker_app(
     It reads with a batch subscriber (FastStream's one-message subscriber costs more than the labeling), acknowledges
     by script (`delivery.py`), and bounds its concurrency itself (`worker.py`).
     """
-    broker = RedisBroker(
-        url,
-        apply_types=False,
-        logger=LIBRARY_LOG,
-        # At INFO it would log every read twice; its errors keep their own level.
-        log_level=logging.DEBUG,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_timeout=SOCKET_TIMEOUT_S,
-        health_check_interval=HEALTH_CHECK_S,
-        graceful_timeout=GRACE_S,
-    )
-    redis = connect_async(url)
+    broker = broker_of(url)
+    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     consumer = consumer_name()
     workers: list[LabelWorker] = []
     app = WorkerApp(broker, workers)
-    for partition in range(settings.partitions):
-        streams = Streams(settings.prefix, partition)
+    for streams in settings.layout.all():
         worker = LabelWorker(
             redis,
             streams,
@@ -129,6 +146,8 @@ def worker_app(
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
             forget_s=settings.worker_forget_s,
+            # Those that are kept after they were aggregated do not wait.
+            metrics_cap=settings.metrics_cap + settings.metrics_keep,
             instruments=instruments,
         )
         workers.append(worker)
@@ -145,13 +164,13 @@ def worker_app(
             ack_policy=AckPolicy.MANUAL,
             parser=_as_batch,
             decoder=_as_entries,
-            title=f"interactions of partition {partition}",
+            title=f"interactions of partition {streams.partition}",
         )(worker.take)
 
     @app.on_startup
     async def _start() -> None:
-        for partition, worker in enumerate(workers):
-            await create_group(redis, Streams(settings.prefix, partition).interactions)
+        for streams, worker in zip(settings.layout.all(), workers, strict=True):
+            await create_group(redis, streams.interactions)
             worker.start()
 
     @app.after_shutdown

@@ -18,6 +18,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.scripts import Run, run_together
 from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams
 
 EMIT_SCRIPT: Final = """
@@ -97,31 +98,24 @@ class Delivery:
         Raises:
             redis.RedisError: some or all may not have been handed over; hand all of them over again.
         """
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for result in results:
-                if isinstance(result, Scored):
-                    identity = result.event.pipeline, result.event.interaction_id
-                    await self._emit(
-                        keys=[
-                            self._streams.interactions,
-                            self._streams.metrics,
-                            self._streams.owner(*identity),
-                            self._streams.scored(*identity),
-                        ],
-                        args=[
-                            LABEL_GROUP,
-                            result.entry_id,
-                            result.event.encode(),
-                            self._window_ms,
-                            self._feedback_ms,
-                            result.traceparent,
-                        ],
-                        client=pipe,
-                    )
-                else:
-                    await self._refuse(
-                        keys=[self._streams.interactions, self._streams.dead_letters],
-                        args=[LABEL_GROUP, result.entry_id, result.letter.encode()],
-                        client=pipe,
-                    )
-            return [Delivered(reply.decode()) for reply in await pipe.execute()]
+        replies = await run_together(self._redis, [self._run(result) for result in results])
+        return [Delivered(reply.decode()) for reply in replies]
+
+    def _run(self, result: Scored | Refused) -> Run:
+        streams = self._streams
+        if isinstance(result, Refused):
+            keys = [streams.interactions, streams.dead_letters]
+            return Run(self._refuse, keys, [LABEL_GROUP, result.entry_id, result.letter.encode()])
+        identity = result.event.pipeline, result.event.interaction_id
+        return Run(
+            self._emit,
+            [streams.interactions, streams.metrics, streams.owner(*identity), streams.scored(*identity)],
+            [
+                LABEL_GROUP,
+                result.entry_id,
+                result.event.encode(),
+                self._window_ms,
+                self._feedback_ms,
+                result.traceparent,
+            ],
+        )

@@ -11,7 +11,7 @@ from ragtide_runtime.connection import connect_async
 from ragtide_runtime.redis_url import RedisHandle, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_runtime.stream_reads import read_after, read_last
-from ragtide_schemas import DATA_FIELD, Alert, Streams
+from ragtide_schemas import DATA_FIELD, Alert
 
 AT_ONCE = 100
 """Most alerts of a partition read at once."""
@@ -43,7 +43,7 @@ class AlertSubscriber:
         self._redis: Redis | None = None
 
     async def __aenter__(self) -> Self:
-        self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_url, self._settings.data_dir)
+        self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_address, self._settings.data_dir)
         self._redis = connect_async(self._handle.url)
         return self
 
@@ -58,10 +58,9 @@ class AlertSubscriber:
     async def __aiter__(self) -> AsyncIterator[Alert]:
         if self._redis is None:
             raise RuntimeError("the subscriber is not open: use it in `async with`")
-        # One read serves all partitions on a single Redis; on a cluster their slots differ.
         positions: dict[str, str] = {}
-        for partition in range(self._settings.partitions):
-            stream = Streams(self._settings.prefix, partition).alerts
+        for streams in self._settings.layout.all():
+            stream = streams.alerts
             last = None if self._from_start else await read_last(self._redis, stream)
             positions[stream] = last.entry_id if last else "0-0"
         while True:

@@ -56,13 +56,18 @@ class LabelWorker:
         dedupe_window_s: float,
         feedback_window_s: float,
         forget_s: float = 3600.0,
+        metrics_cap: int = 1_000_000,
         instruments: WorkerInstruments | None = None,
     ) -> None:
+        self._redis = redis
         self._forget_s = forget_s
+        self._metrics_cap = metrics_cap
         self._instruments = instruments or WorkerInstruments()
         self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
         self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
-        self.pulses = [Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "taking over")]
+        self.pulses = [
+            Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "keeping", "taking over")
+        ]
         """Signs of life of the loops, in their order."""
         self._streams = streams
         self._labeler = labeler
@@ -76,17 +81,22 @@ class LabelWorker:
         self._slots = asyncio.Semaphore(concurrency)
         self._results: asyncio.Queue[tuple[StreamEntry, Scored | Refused]] = asyncio.Queue()
         self._working: dict[str, asyncio.Task[None]] = {}
+        self._waiting: set[str] = set()
+        """Entries that were taken and wait for a free slot."""
+        self._room = asyncio.Event()
+        self._room.set()
         self.loops: list[asyncio.Task[None]] = []
         """Tasks that run until `stop`; one that ends before has failed."""
         self.counts: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Start handing over results and looking for abandoned entries."""
-        self.loops = [asyncio.create_task(self._deliver_loop()), asyncio.create_task(self._reclaim_loop())]
+        """Start handing over results, keeping what is held, and looking for abandoned entries."""
+        loops = (self._deliver_loop(), self._keep_loop(), self._reclaim_loop())
+        self.loops = [asyncio.create_task(loop) for loop in loops]
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
-        delivering, reclaiming = self.loops
+        delivering, keeping, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
@@ -96,6 +106,7 @@ class LabelWorker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._results.join(), grace_s)
         await end(delivering)
+        await end(keeping)
         self._instruments.in_flight.dec(len(self._working))
         self._working.clear()
         handed_back = 0
@@ -106,15 +117,22 @@ class LabelWorker:
         log.info("worker stopped", partition=self._streams.partition, handed_back=handed_back, **dict(self.counts))
 
     async def take(self, entries: Sequence[StreamEntry]) -> None:
-        """Start work on entries, waiting for a free slot for each."""
-        for entry in entries:
-            await self._slots.acquire()
-            if entry.entry_id in self._working:  # reclaimed from ourselves while we are still on it
-                self._slots.release()
-                continue
-            task = asyncio.create_task(self._work(entry))
-            self._working[entry.entry_id] = task
-            self._instruments.in_flight.inc()
+        """Start work on entries, waiting for a free slot for each, and while metric events pile up."""
+        waiting = {entry.entry_id for entry in entries}
+        self._waiting |= waiting
+        try:
+            for entry in entries:
+                await self._room.wait()
+                await self._slots.acquire()
+                self._waiting.discard(entry.entry_id)
+                if entry.entry_id in self._working:  # reclaimed from ourselves while we are still on it
+                    self._slots.release()
+                    continue
+                task = asyncio.create_task(self._work(entry))
+                self._working[entry.entry_id] = task
+                self._instruments.in_flight.inc()
+        finally:
+            self._waiting -= waiting
 
     async def _work(self, entry: StreamEntry) -> None:
         # The task's own context: whatever is logged while the entry is worked on says which entry it is.
@@ -217,7 +235,7 @@ class LabelWorker:
         return Refused(entry.entry_id, letter, interaction_id)
 
     async def _deliver_loop(self) -> None:
-        pulse, _ = self.pulses
+        pulse = self.pulses[0]
         while True:
             with pulse.resting("waiting for results"):
                 batch = [await self._results.get()]
@@ -268,8 +286,32 @@ class LabelWorker:
         if reason is not Reason.DUPLICATE:
             self._outcomes[outcome].inc()
 
+    async def _keep_loop(self) -> None:
+        """Say what is still held, so that nobody takes it over however long it takes; and whether there is room."""
+        pause_s = min(self._min_idle_s / 3, 5.0)
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                await self._reclaimer.keep([*self._working, *self._waiting])
+                self._mind_room(await self._redis.xlen(self._streams.metrics))
+                self.pulses[1].beat("keeping what is held" if self._room.is_set() else "pausing: metric events pile up")
+            except RedisError as error:
+                self.pulses[1].trouble(f"keeping entries fails: {error}")
+                log.warning("keeping entries failed, trying again", error=str(error))
+
+    def _mind_room(self, metric_events: int) -> None:
+        if metric_events < self._metrics_cap:
+            self._room.set()
+        elif self._room.is_set():
+            log.warning(
+                "pausing: metric events pile up, look whether an aggregator runs",
+                partition=self._streams.partition,
+                metric_events=metric_events,
+            )
+            self._room.clear()
+
     async def _reclaim_loop(self) -> None:
-        pulse = self.pulses[1]
+        pulse = self.pulses[2]
         pause_s = min(self._min_idle_s / 3, 5.0)
         next_forgetting = monotonic()
         while True:
@@ -279,7 +321,6 @@ class LabelWorker:
                     forgotten = await self._reclaimer.forget_dead(self._forget_s)
                     if forgotten:
                         log.info("dead workers forgotten", workers=forgotten, partition=self._streams.partition)
-                await self._reclaimer.keep(list(self._working))
                 entries, scanned = await self._reclaimer.claim(self._concurrency)
             except RedisError as error:
                 pulse.trouble(f"looking for abandoned entries fails: {error}")

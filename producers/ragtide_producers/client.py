@@ -12,6 +12,7 @@ from redis.asyncio import Redis as AsyncRedis
 from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_runtime.tracing import trace_publishing
 from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction
@@ -90,10 +91,8 @@ class InteractionProducer:
         try:
             for start in range(0, len(prepared), BATCH):
                 batch = prepared[start : start + BATCH]
-                with client.pipeline(transaction=False) as pipe:
-                    for _, keys, arguments in batch:
-                        script(keys=keys, args=arguments, client=pipe)
-                    replies = pipe.execute()
+                runs = [BlockingRun(script, keys, arguments) for _, keys, arguments in batch]
+                replies = run_together_blocking(client, runs)
                 published += [publication(item[0], reply) for item, reply in zip(batch, replies, strict=True)]
         except RedisError as error:
             raise self._unavailable(error) from error
@@ -115,10 +114,7 @@ class InteractionProducer:
         try:
             for start in range(0, len(prepared), BATCH):
                 batch = prepared[start : start + BATCH]
-                async with client.pipeline(transaction=False) as pipe:
-                    for _, keys, arguments in batch:
-                        await script(keys=keys, args=arguments, client=pipe)
-                    replies = await pipe.execute()
+                replies = await run_together(client, [Run(script, keys, arguments) for _, keys, arguments in batch])
                 published += [publication(item[0], reply) for item, reply in zip(batch, replies, strict=True)]
         except RedisError as error:
             raise self._unavailable(error) from error
@@ -160,7 +156,7 @@ class InteractionProducer:
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
-            self._handle = self._handle or resolve_redis(self._settings.redis_url, self._settings.data_dir)
+            self._handle = self._handle or resolve_redis(self._settings.redis_address, self._settings.data_dir)
             self._client = connect(self._handle.url)
         return self._client
 
@@ -169,7 +165,7 @@ class InteractionProducer:
             if self._async_client is None:
                 if self._handle is None:
                     self._handle = await asyncio.to_thread(
-                        resolve_redis, self._settings.redis_url, self._settings.data_dir
+                        resolve_redis, self._settings.redis_address, self._settings.data_dir
                     )
                 self._async_client = connect_async(self._handle.url)
             return self._async_client

@@ -1,43 +1,94 @@
-"""Connections to Redis: one way to make a client, asynchronous or not."""
+"""Connections to Redis: one way to make a client, asynchronous or not, of one server, a cluster, or by sentinels."""
+
+from typing import Any, Final, cast
 
 from redis import Redis
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
+from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.cluster import ClusterNode, RedisCluster
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from .addresses import address_of
 
 CONNECT_TIMEOUT_S = 5.0
 """Seconds to wait for a connection."""
 
-SOCKET_TIMEOUT_S = 30.0
-"""Seconds to wait for a reply; longer than any blocking read, so that a dead connection is noticed."""
+SOCKET_TIMEOUT_S = 10.0
+"""Seconds to wait for a reply; longer than any blocking read, so that a read cannot hang on a server that is gone."""
 
 CONNECTIONS = 32
-"""Connections of one asynchronous client at most."""
+"""Connections of one asynchronous client at most, unless told otherwise."""
 
 HEALTH_CHECK_S = 15
 """Seconds of silence after which a connection is checked before it is used."""
 
+TIMEOUTS: Final[dict[str, Any]] = {
+    "socket_connect_timeout": CONNECT_TIMEOUT_S,
+    "socket_timeout": SOCKET_TIMEOUT_S,
+    "health_check_interval": HEALTH_CHECK_S,
+}
+
+CLUSTER_TIMEOUTS: Final[dict[str, Any]] = {"socket_connect_timeout": 2.0, "socket_timeout": SOCKET_TIMEOUT_S}
+"""A node that died is tried once before the others are asked: not long, or a failover would take as long."""
+
+PATIENCE: Final = 6
+"""Tries while a cluster is choosing another master, with pauses of up to a second between them."""
+
 
 def connect(url: str) -> Redis:
-    """Return a client for a URL; nothing is sent yet. Replies are bytes."""
-    return Redis.from_url(
-        url,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_timeout=SOCKET_TIMEOUT_S,
-        health_check_interval=HEALTH_CHECK_S,
-    )
+    """Return a client for a URL; nothing is sent yet, except that the nodes of a cluster are looked up. Bytes back.
+
+    Raises:
+        ValueError: the URL is none.
+        redis.RedisError: no node of a cluster answers.
+    """
+    address = address_of(url)
+    if address.kind == "single":
+        return Redis.from_url(url, **TIMEOUTS)
+    if address.kind == "cluster":
+        nodes = [ClusterNode(*node) for node in address.nodes]  # type: ignore[no-untyped-call]  # untyped in redis-py
+        options = {"retry": Retry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
+        cluster = RedisCluster(startup_nodes=nodes, **options)
+        return cast("Redis", cluster)  # it has the same commands
+    sentinel: Any = Sentinel
+    manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
+    return cast("Redis", manager.master_for(address.master))
 
 
-def connect_async(url: str) -> AsyncRedis:
+def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     """Return an asynchronous client for a URL; nothing is sent yet. Replies are bytes.
 
     More commands at once than it has connections wait for one; redis-py's own pool would refuse them.
+
+    Args:
+        url: of one server, a cluster or sentinels (`address_of`).
+        connections: most connections to one server.
+
+    Raises:
+        ValueError: the URL is none.
     """
-    pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=CONNECTIONS,
-        timeout=SOCKET_TIMEOUT_S,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_timeout=SOCKET_TIMEOUT_S,
-        health_check_interval=HEALTH_CHECK_S,
-    )
-    return AsyncRedis.from_pool(pool)
+    address = address_of(url)
+    if address.kind == "single":
+        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
+            url, max_connections=connections, timeout=SOCKET_TIMEOUT_S, **TIMEOUTS
+        )
+        return AsyncRedis.from_pool(pool)
+    if address.kind == "cluster":
+        nodes = [AsyncClusterNode(*node) for node in address.nodes]
+        options = {"retry": AsyncRetry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
+        # Beyond that it would refuse instead of waiting.
+        cluster = AsyncRedisCluster(startup_nodes=nodes, max_connections=10_000, **options)
+        return cast("AsyncRedis", cluster)  # it has the same commands
+    sentinel: Any = AsyncSentinel
+    manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
+    return cast("AsyncRedis", manager.master_for(address.master))
+
+
+def _backoff() -> ExponentialWithJitterBackoff:
+    return ExponentialWithJitterBackoff(cap=1.0, base=0.1)

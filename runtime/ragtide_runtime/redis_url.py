@@ -12,10 +12,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from .addresses import Address, address_of
+from .connection import connect
 from .embedded import EmbeddedRedis
 from .errors import RedisUnavailable
-
-SCHEMES = ("redis", "rediss", "unix")
 
 PING_TIMEOUT_S = 3.0
 """Seconds a Redis given by URL has to accept a connection, and again to answer."""
@@ -77,33 +77,34 @@ def resolve_redis(settings_url: str | None, data_dir: Path) -> RedisHandle:
 
 def _check_answers(url: str) -> None:
     malformed = RedisUnavailable(
-        f"RAGTIDE_REDIS_URL is {redact(url)!r}, which is not a Redis URL: "
-        "set it to redis://host:6379/0, rediss://host:6379/0 or unix:///path/to/redis.sock "
-        "(characters such as / # ? @ in a password are percent-encoded)"
+        f"RAGTIDE_REDIS_URL is {redact(url)!r}, which is not a Redis URL: set it to redis://host:6379/0, "
+        "rediss://host:6379/0, unix:///path/to/redis.sock, redis+cluster://host:6379,host:6379 or "
+        "redis+sentinel://host:26379,host:26379/master (characters such as / # ? @ in a password are percent-encoded)"
     )
-    if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
-        raise malformed
     try:
-        parts = urlsplit(url)
-        named = parts.path if parts.scheme == "unix" else parts.hostname and (parts.port or True)
-        client = Redis.from_url(
-            url,
-            socket_connect_timeout=PING_TIMEOUT_S,
-            socket_timeout=PING_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-        )
+        address = address_of(url)
     except (ValueError, TypeError):  # their text can quote the password: not chained
         raise malformed from None
-    if not named:
-        raise malformed
     try:
-        with client:
+        with _impatient(url, address) as client:
             client.ping()
     except (RedisError, OSError, TypeError) as error:  # TypeError: an option that redis-py does not know
         reason = str(error)
+        parts = urlsplit(url)
         for secret in filter(None, (parts.password, parts.username)):
             reason = reason.replace(unquote(secret), "***").replace(secret, "***")
         raise RedisUnavailable(
             f"no usable Redis at {redact(url)} ({reason or type(error).__name__}): start it, "
             "correct RAGTIDE_REDIS_URL, or unset that to have ragtide start a Redis of its own"
         ) from None
+
+
+def _impatient(url: str, address: Address) -> Redis:
+    if address.kind != "single":
+        return connect(url)
+    return Redis.from_url(
+        url,
+        socket_connect_timeout=PING_TIMEOUT_S,
+        socket_timeout=PING_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+    )

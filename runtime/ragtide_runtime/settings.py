@@ -9,6 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -21,9 +22,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from ragtide_schemas import AlertRule, describe
+from ragtide_schemas import AlertRule, Layout, describe
 from ragtide_schemas.alert import Duration
 
+from .addresses import with_credentials
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
 
@@ -49,6 +51,19 @@ class BudgetSettings(BaseModel):
     """The period, such as `1d` or `7d`."""
 
 
+class StallSettings(BaseModel):
+    """When something that does not move is an alert."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
+    """Seconds the oldest interaction may wait to be labeled; None never alerts."""
+    traffic_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds in which nothing at all may be scored; None for traffic that comes and goes."""
+    quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
+    """Any dropped interaction is an alert, which resolves after so many seconds without one; None never alerts."""
+
+
 def _expanded(path: Path) -> Path:
     return path.expanduser().absolute()
 
@@ -71,13 +86,26 @@ class Settings(BaseSettings):
     )
 
     redis_url: str | None = None
-    """`redis://`, `rediss://` or `unix://` URL; without one a Redis found on this machine is started."""
+    """URL of a Redis (`redis://`, `rediss://`, `unix://`), a cluster (`redis+cluster://host:port,host:port`) or of
+    sentinels (`redis+sentinel://host:port,host:port/master`); without one a Redis found on this machine is started."""
+    redis_username: str | None = None
+    """ACL user, where the URL names none."""
+    redis_password: SecretStr | None = None
+    """Password, where the URL holds none."""
+    redis_ca_file: Path | None = None
+    """Certificates that sign the server's, for TLS (`rediss://`, `rediss+cluster://`, `rediss+sentinel://`)."""
+    redis_cert_file: Path | None = None
+    """Certificate of this client, for servers that ask for one."""
+    redis_key_file: Path | None = None
+    """Key of this client's certificate."""
     data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
     """Where a Redis started by ragtide keeps its data; by default `ragtide` in the user's data directory."""
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "ragtide"
     """First part of every Redis key."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of partitions; set once per deployment."""
+    """Number of partitions; changed only as docs/operations.md says."""
+    splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
+    """Pipelines that are too much for one partition, and over how many each is split, such as `{"shop" = 4}`."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
@@ -116,6 +144,18 @@ class Settings(BaseSettings):
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
     """About how many entries the stream of estimates keeps."""
+    interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    """Most interactions of a partition that wait to be labeled; what is over it waits, is dropped or thinned out."""
+    metrics_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    """Metric events of a partition that may wait for an aggregator before its workers pause."""
+    metrics_keep: Annotated[int, Field(ge=0)] = 100_000
+    """Metric events of a partition that are kept after they were aggregated, for feedback that comes later."""
+    alerts_cap: Annotated[int, Field(ge=1)] = 10_000
+    """Most entries the stream of alerts keeps."""
+    dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
+    """Most dead letters of a partition; older ones are dropped and counted."""
+    stall: StallSettings = StallSettings()
+    """What counts as stalled: the table `[stall]`."""
     segments: bool = True
     """Whether every segment value gets estimates of its own."""
     windows: tuple[WindowName, ...] = ("1h", "24h/1h")
@@ -142,6 +182,50 @@ class Settings(BaseSettings):
             if names.count(name) > 1:
                 raise ValueError(f"alerts has two rules named {name!r}: give every rule a name of its own")
         return self
+
+    @model_validator(mode="after")
+    def _splits_fit(self) -> Self:
+        for pipeline, parts in self.splits.items():
+            if parts > self.partitions:
+                raise ValueError(
+                    f"splits has {parts} parts for {pipeline!r}, but there are {self.partitions} partitions: "
+                    "give it fewer parts"
+                )
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        """Where interactions live."""
+        return Layout(self.prefix, self.partitions, self.splits)
+
+    @model_validator(mode="after")
+    def _tls_files_are_for_tls(self) -> Self:
+        files = {"redis_ca_file": self.redis_ca_file, "redis_cert_file": self.redis_cert_file}
+        for name, file in {**files, "redis_key_file": self.redis_key_file}.items():
+            if file is None:
+                continue
+            if not (self.redis_url or "").startswith("rediss"):
+                raise ValueError(f"{name} is given, but redis_url is not one of TLS: begin it with rediss")
+            if not file.is_file():
+                raise ValueError(f"{name} is {file}, which is not a file: correct the path")
+        return self
+
+    @property
+    def redis_address(self) -> str | None:
+        """URL of the Redis with user, password and certificates in it; None if a Redis is to be started. A secret."""
+        if self.redis_url is None:
+            return None
+        files = {
+            "ssl_ca_certs": self.redis_ca_file,
+            "ssl_certfile": self.redis_cert_file,
+            "ssl_keyfile": self.redis_key_file,
+        }
+        return with_credentials(
+            self.redis_url,
+            username=self.redis_username,
+            password=None if self.redis_password is None else self.redis_password.get_secret_value(),
+            parameters={name: str(file.absolute()) for name, file in files.items() if file is not None},
+        )
 
     @classmethod
     def settings_customise_sources(

@@ -1,9 +1,12 @@
 """Reading streams, with replies typed as they are: our clients return bytes, which redis-py's own types leave open."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
 
 
 class Entry(NamedTuple):
@@ -35,12 +38,27 @@ async def read_after(
 ) -> list[tuple[str, list[Entry]]]:
     """Return the entries after a position in each stream, waiting for the first one if told to.
 
+    A cluster is asked once for every partition, since their streams are on different nodes; the answer comes when each
+    has answered.
+
     Args:
         redis: client.
         positions: for each stream the id after which to read.
         count: most entries of each stream.
         block_ms: milliseconds to wait if there is nothing; None not to wait.
     """
+    if isinstance(redis, RedisCluster):
+        partitions: defaultdict[int, dict[str, str]] = defaultdict(dict)
+        for stream, position in positions.items():
+            partitions[redis.keyslot(stream)][stream] = position
+        reads = [_read(redis, some, count, block_ms) for some in partitions.values()]
+        return [found for of_one in await asyncio.gather(*reads) for found in of_one]
+    return await _read(redis, positions, count, block_ms)
+
+
+async def _read(
+    redis: Redis, positions: Mapping[str, str], count: int, block_ms: int | None
+) -> list[tuple[str, list[Entry]]]:
     wanted: dict[Any, Any] = dict(positions)
     reply = cast("list[tuple[bytes, Any]]", await redis.xread(wanted, count=count, block=block_ms))
     return [(name.decode(), _entries(entries)) for name, entries in reply]

@@ -168,8 +168,9 @@ class Alert(VersionedModel):
     """What happened."""
     rule: Name
     """Name of the rule."""
-    kind: Literal["threshold", "drift", "rmse", "distribution", "budget"]
-    """Kind of the rule; `budget` is a spend limit that was reached, without statistics."""
+    kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall"]
+    """Kind of the rule; without statistics are `budget`, a spend limit that was reached, and `stall`, something that
+    does not move: labeling that is behind, traffic that stopped, interactions that are dropped."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
     segment: str | None = None
@@ -224,7 +225,7 @@ class Alert(VersionedModel):
 
     @model_validator(mode="after")
     def _statistics_are_told(self) -> Self:
-        if self.kind != "budget":
+        if self.kind not in ("budget", "stall"):
             for name in _STATISTICS:
                 if getattr(self, name) is None and not (self.detector != "e_detector" and name in _OF_E_DETECTORS):
                     raise ValueError(f"{name} is missing: an alert of kind {self.kind} states its statistics")

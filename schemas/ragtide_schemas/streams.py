@@ -1,6 +1,7 @@
 """Names of the Redis keys, and which partition a pipeline lives in."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
@@ -74,6 +75,11 @@ class Streams:
         """Counter: the last fencing token handed out."""
         return self._key("fencing-tokens")
 
+    @property
+    def aggregators(self) -> str:
+        """Hash: the aggregators there are, until when each counts, and how many partitions it owns; of partition 0."""
+        return self._key("aggregators")
+
     def owner(self, pipeline: str, interaction_id: str) -> str:
         """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
         return self._key(f"owner:{interaction_digest(pipeline, interaction_id)}")
@@ -89,6 +95,40 @@ class Streams:
     def graded(self, pipeline: str, interaction_id: str) -> str:
         """Set: metrics of an interaction and the feedback entry that graded each, kept for the feedback window."""
         return self._key(f"graded:{interaction_digest(pipeline, interaction_id)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where interactions live: the partitions of a deployment, and the pipelines that are split over several.
+
+    Attributes:
+        prefix: first part of every key.
+        partitions: number of partitions.
+        splits: for each pipeline that is too much for one partition, over how many it is split.
+    """
+
+    prefix: str
+    partitions: int = 1
+    splits: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, pipeline: str, interaction_id: str) -> Streams:
+        """Return the keys of the partition of an interaction, and of everything about it."""
+        partition = partition_of(pipeline, self.partitions)
+        parts = self.splits.get(pipeline, 1)
+        if parts > 1:
+            part = int.from_bytes(blake2b(interaction_id.encode(), digest_size=8).digest(), "big") % parts
+            partition = (partition + part) % self.partitions
+        return Streams(self.prefix, partition)
+
+    def all_of(self, pipeline: str) -> list[Streams]:
+        """Return the keys of every partition that a pipeline may be in."""
+        first = partition_of(pipeline, self.partitions)
+        parts = min(self.splits.get(pipeline, 1), self.partitions)
+        return [Streams(self.prefix, (first + part) % self.partitions) for part in range(parts)]
+
+    def all(self) -> list[Streams]:
+        """Return the keys of every partition."""
+        return [Streams(self.prefix, partition) for partition in range(self.partitions)]
 
 
 def interaction_digest(pipeline: str, interaction_id: str) -> str:

@@ -16,9 +16,10 @@ from ragtide_aggregator.commit import Committer, Step
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.feedback import Held, PendingFeedback, judge_feedback
 from ragtide_aggregator.joining import Joiner
-from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_schemas import DATA_FIELD, DeadLetter, Estimate, JudgedScores, Streams
+from ragtide_schemas import DATA_FIELD, DeadLetter, Estimate, JudgedScores, Layout, Streams
 
 STREAMS = Streams("ragtide", 0)
 ADHERENCE = "trace.adherence"
@@ -56,9 +57,9 @@ async def add_feedback(redis: Any, one: Feedback) -> None:
 
 
 @asynccontextmanager
-async def running(redis: Any, **changes: Any) -> AsyncIterator[PartitionAggregator]:
+async def running(redis: Any, **changes: Any) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = PartitionAggregator(redis, STREAMS, options(**changes), holder="a")
+    service = Aggregator(redis, Layout("ragtide"), options(**changes), holder="a")
     task = asyncio.create_task(service.run(stop))
     try:
         yield service
@@ -231,7 +232,7 @@ async def test_an_aggregator_that_dies_at_any_commit_joins_each_gold_score_once(
     finishing = asyncio.create_task(caught_up(async_redis))
     while not finishing.done():
         await async_redis.delete(STREAMS.lease)  # the dead owner's lease has run out
-        service = PartitionAggregator(async_redis, STREAMS, options(commit_interval_s=0.0, batch=3), holder="a")
+        service = Aggregator(async_redis, Layout("ragtide"), options(commit_interval_s=0.0, batch=3), holder="a")
         running_now = asyncio.create_task(service.run(stop))
         await asyncio.wait([running_now, finishing], return_when=asyncio.FIRST_COMPLETED)
         if not running_now.done():

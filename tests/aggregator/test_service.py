@@ -11,9 +11,10 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.commit import Committer, Step
 from ragtide_aggregator.errors import CheckpointError, LeaseLostError
 from ragtide_aggregator.lease import Lease
-from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_schemas import DATA_FIELD, Estimate, Streams
+from ragtide_schemas import DATA_FIELD, Estimate, Layout, Streams
 
 STREAMS = Streams("ragtide", 0)
 RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
@@ -35,9 +36,9 @@ async def until(condition: Any, timeout_s: float = 20.0) -> None:
 
 
 @asynccontextmanager
-async def running(redis: Any, holder: str = "a") -> AsyncIterator[PartitionAggregator]:
+async def running(redis: Any, holder: str = "a") -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = PartitionAggregator(redis, STREAMS, OPTIONS, holder=holder)
+    service = Aggregator(redis, Layout("ragtide"), OPTIONS, holder=holder)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service
@@ -58,7 +59,12 @@ async def caught_up(redis: Any) -> bool:
 
 async def stored_rows(redis: Any) -> dict[str, bytes]:
     fields = await redis.hgetall(STREAMS.checkpoint)
-    return {name.decode(): data for name, data in fields.items() if name not in {b"position", b"feedback", b"version"}}
+    kept = {b"position", b"feedback", b"version", b"steps"}
+    return {
+        name.decode(): data
+        for name, data in fields.items()
+        if name not in kept and not name.startswith((b"recent:", b"stall:"))
+    }
 
 
 async def test_events_become_estimates_alerts_and_a_checkpoint(async_redis: Any) -> None:
@@ -93,56 +99,56 @@ async def test_a_standby_takes_over_only_when_the_owner_gives_up(async_redis: An
 
 async def test_an_owner_whose_lease_was_taken_writes_nothing_more(async_redis: Any) -> None:
     committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
-    old = await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()
+    old = (await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()).token
     assert old is not None
-    await committer.commit(Step(before="0-0", after="1-0", rows={"estimate:a": b"1"}), old)
+    await committer.commit(Step(before=0, position="1-0", rows={"estimate:a": b"1"}), old)
     await async_redis.delete(STREAMS.lease)  # it ran out while the owner was stopped
-    new = await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()
+    new = (await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()).token
     assert new is not None
-    await committer.commit(Step(before="1-0", after="2-0", rows={"estimate:a": b"2"}), new)
+    await committer.commit(Step(before=1, position="2-0", rows={"estimate:a": b"2"}), new)
     before = await async_redis.hgetall(STREAMS.checkpoint)
     with pytest.raises(LeaseLostError, match="another owner"):
-        await committer.commit(Step(before="1-0", after="3-0", rows={"estimate:a": b"3"}), old)
+        await committer.commit(Step(before=1, position="3-0", rows={"estimate:a": b"3"}), old)
     assert await async_redis.hgetall(STREAMS.checkpoint) == before
 
 
 async def test_a_stale_owner_is_refused_even_if_the_new_one_has_not_written_yet(async_redis: Any) -> None:
     committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
-    old = await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()
+    old = (await Lease(async_redis, STREAMS, holder="old", lease_s=5).acquire()).token
     await async_redis.delete(STREAMS.lease)
-    new = await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()
+    new = (await Lease(async_redis, STREAMS, holder="new", lease_s=5).acquire()).token
     assert old is not None
     assert new is not None
     with pytest.raises(LeaseLostError):
-        await committer.commit(Step(before="0-0", after="1-0", rows={"estimate:a": b"1"}), old)
+        await committer.commit(Step(before=0, position="1-0", rows={"estimate:a": b"1"}), old)
     assert await async_redis.exists(STREAMS.checkpoint) == 0
-    await committer.commit(Step(before="0-0", after="1-0"), new)
+    await committer.commit(Step(before=0, position="1-0"), new)
 
 
 async def test_a_step_sent_twice_is_written_once(async_redis: Any) -> None:
     committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
-    token = await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()
+    token = (await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()).token
     assert token is not None
     state = AggregatorState(OPTIONS.state)
     for event in EVENTS:
         state.apply(event)
     changes = state.take_changes()
-    step = Step(before="0-0", after="5-0", rows=changes.rows, alerts=changes.alerts)
+    step = Step(before=0, position="5-0", rows=changes.rows, alerts=changes.alerts)
     await committer.commit(step, token)
     await committer.commit(step, token)
     assert await async_redis.xlen(STREAMS.alerts) == 1
     with pytest.raises(LeaseLostError):
-        await committer.commit(Step(before="4-0", after="6-0"), token)
+        await committer.commit(Step(before=4, position="6-0"), token)
 
 
 async def test_a_step_of_many_rows_is_written_whole(async_redis: Any) -> None:
     committer = Committer(async_redis, STREAMS, lease_s=5, estimates_cap=10)
-    token = await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()
+    token = (await Lease(async_redis, STREAMS, holder="a", lease_s=5).acquire()).token
     assert token is not None
     rows = {f"estimate:{number}": b"x" * 100 for number in range(20_000)}
-    await committer.commit(Step(before="0-0", after="1-0", rows=rows), token)
+    await committer.commit(Step(before=0, position="1-0", rows=rows), token)
     gone = list(rows)[:15_000]
-    await committer.commit(Step(before="1-0", after="2-0", gone=gone), token)
+    await committer.commit(Step(before=1, position="2-0", gone=gone), token)
     assert len(await stored_rows(async_redis)) == 5000
 
 
@@ -158,7 +164,7 @@ async def test_a_commit_whose_reply_was_lost_is_not_doubled(async_redis: Any, mo
             raise ConnectionError("reply lost")
 
     monkeypatch.setattr(Committer, "commit", losing)
-    monkeypatch.setattr("ragtide_aggregator.service.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_aggregator.ownership.RETRY_S", 0.01)
     await publish(async_redis, EVENTS)
     async with running(async_redis):
         await until(lambda: caught_up(async_redis))
@@ -180,7 +186,7 @@ async def test_a_flushed_redis_is_started_on_again(async_redis: Any) -> None:
 
 async def test_a_checkpoint_of_another_version_is_a_clear_error_not_a_new_beginning(async_redis: Any) -> None:
     await async_redis.hset(STREAMS.checkpoint, mapping={"version": "99", "position": "1-0"})
-    service = PartitionAggregator(async_redis, STREAMS, OPTIONS, holder="a")
+    service = Aggregator(async_redis, Layout("ragtide"), OPTIONS, holder="a")
     with pytest.raises(CheckpointError, match="version 99"):
         await service.run(asyncio.Event())
     assert await async_redis.hget(STREAMS.checkpoint, "position") == b"1-0"

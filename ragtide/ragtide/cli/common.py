@@ -60,7 +60,7 @@ def with_redis(settings: Settings, body: Callable[[Redis, RedisHandle], Awaitabl
         finally:
             await redis.aclose()
 
-    with resolve_redis(settings.redis_url, settings.data_dir) as handle:
+    with resolve_redis(settings.redis_address, settings.data_dir) as handle:
         try:
             return asyncio.run(run(handle))
         except RedisError as error:

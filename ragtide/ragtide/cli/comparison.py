@@ -4,17 +4,15 @@ from dataclasses import asdict, dataclass
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.keys import HIDDEN, UNBOUNDED, EstimateKey
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.state import AggregatorState
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.view import views
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import Streams, value_range
-from ragtide_schemas.streams import partition_of
+from ragtide_schemas import value_range
 
-from .kept import panes_of
+from .reading import read_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +38,9 @@ async def read_comparison(
 ) -> list[Compared]:
     """Return the differences of two pipelines, of every metric that the same instrument measured in both."""
     level = settings.confidence if confidence is None else confidence
-    options = StateOptions(panes=panes_of(settings), segments=settings.segments)
     found: list[dict[EstimateKey, tuple[Moments, float, float]]] = []
     for pipeline in pipelines:
-        streams = Streams(settings.prefix, partition_of(pipeline, settings.partitions))
-        state = (await load_checkpoint(redis, streams, options)).state
+        (state,) = await read_states(redis, settings, settings.layout.all_of(pipeline))
         found.append(_moments(state, pipeline, window))
     first, second = found
     return [

@@ -24,7 +24,6 @@ from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
-from .reading import partitions
 from .roles import aggregate, in_background, work
 from .tables import alerts_view, estimates_table
 from .watch import Screen
@@ -176,7 +175,7 @@ async def _all_aggregated(
     """Wait until every interaction is in the estimates or a dead letter; return how many are in which."""
     while True:
         await screen.refresh()
-        dead = sum([await redis.xlen(streams.dead_letters) for streams in partitions(settings)])
+        dead = sum([await redis.xlen(streams.dead_letters) for streams in settings.layout.all()])
         counts = [e.n + e.n_absent for e in screen.estimates if e.segment is None and e.metric == "trace.adherence"]
         scored = max(counts, default=0)
         if scored + dead >= published or time.monotonic() > deadline:

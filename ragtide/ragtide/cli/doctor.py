@@ -11,8 +11,6 @@ from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import order, read_last
 from ragtide_schemas import LABEL_GROUP, Streams
 
-from .reading import partitions
-
 OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
 
@@ -42,7 +40,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
     findings += _server(await redis.info("server"))
     findings += _persistence(await redis.info("persistence"))
     findings += _memory(await redis.info("memory"))
-    for streams in partitions(settings):
+    for streams in settings.layout.all():
         findings += await _partition(redis, streams)
     return findings
 
@@ -54,7 +52,7 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
     an aggregator, on whichever host, because a standby is healthy too.
     """
     findings: list[Finding] = []
-    for streams in partitions(settings):
+    for streams in settings.layout.all():
         name = f"partition {streams.partition}: {role}"
         if role == "worker":
             idle = [

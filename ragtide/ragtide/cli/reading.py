@@ -8,7 +8,8 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.state import StateOptions
+from ragtide_aggregator.merging import merged
+from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import Entry, read_range
 from ragtide_schemas import DATA_FIELD, Alert, DeadLetter, Estimate, RagInteraction, Streams
@@ -43,30 +44,28 @@ class StoredLetter:
     letter: DeadLetter
 
 
-def partitions(settings: Settings) -> list[Streams]:
-    """Return the keys of every partition."""
-    return [Streams(settings.prefix, partition) for partition in range(settings.partitions)]
-
-
 async def read_estimates(
     redis: Redis, settings: Settings, *, strategy: str = "running", confidence: float | None = None
 ) -> list[Estimate]:
     """Return every estimate, computed from the checkpoints: complete, and as fresh as the last commit."""
-    # Without rules: their alerts are not read from here.
-    options = StateOptions(panes=panes_of(settings), segments=settings.segments)
-    checkpoints = await asyncio.gather(*(load_checkpoint(redis, streams, options) for streams in partitions(settings)))
     level = settings.confidence if confidence is None else confidence
-    return [
-        estimate
-        for checkpoint in checkpoints
-        for estimate in estimates(checkpoint.state, strategy=strategy, confidence=level)
-    ]
+    states = await read_states(redis, settings, settings.layout.all())
+    return [estimate for state in states for estimate in estimates(state, strategy=strategy, confidence=level)]
+
+
+async def read_states(redis: Redis, settings: Settings, of: Sequence[Streams]) -> list[AggregatorState]:
+    """Return what partitions know according to their checkpoints; as one, if pipelines are split over them."""
+    # Without rules: their alerts are not read from here.
+    options = StateOptions(panes=panes_of(settings), segments=settings.segments, quantiles=settings.quantiles)
+    checkpoints = await asyncio.gather(*(load_checkpoint(redis, streams, options) for streams in of))
+    states = [checkpoint.state for checkpoint in checkpoints]
+    return [merged(states, options)] if settings.splits and len(states) > 1 else states
 
 
 async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
     """Return every alert in its latest state, in the order in which they fired."""
     latest: dict[str, Alert] = {}
-    for streams in partitions(settings):
+    for streams in settings.layout.all():
         async for entry in _entries(redis, streams.alerts):
             alert = Alert.decode(entry.fields[DATA_FIELD])
             latest[alert.alert_id] = alert
@@ -76,7 +75,7 @@ async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
 async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLetter]:
     """Return every dead letter, the oldest first."""
     found: list[StoredLetter] = []
-    for streams in partitions(settings):
+    for streams in settings.layout.all():
         async for entry in _entries(redis, streams.dead_letters):
             letter = DeadLetter.decode(entry.fields[DATA_FIELD])
             found.append(StoredLetter(entry.entry_id, streams.partition, letter))

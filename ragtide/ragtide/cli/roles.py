@@ -8,19 +8,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from ragtide_aggregator.housekeeping import Caps
 from ragtide_aggregator.observer import Observer
-from ragtide_aggregator.service import PartitionAggregator, ServiceOptions
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.service import Aggregator
+from ragtide_aggregator.stalls import StallLimits
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.plugins import custom_metrics
-from ragtide_runtime.connection import connect_async
+from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
-from ragtide_schemas import Streams
 
 from .kept import state_options
 
@@ -41,14 +43,13 @@ async def work(settings: Settings, url: str, stop: asyncio.Event, observed: Obse
 async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Aggregate every partition until told to stop."""
     observed = observed or Observed()
-    instruments = AggregatorInstruments(observed.registry)
     custom_metrics(settings)  # whose ranges it must know
     for rule in settings.alerts:
         try:
             rule.check_reachable()
         except ValueError as error:
             raise ConfigurationError(f"alert rule {rule.name}: {error}") from None
-    redis = connect_async(url)
+    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     options = ServiceOptions(
         batch=settings.aggregator_batch,
         commit_interval_s=settings.commit_interval_s,
@@ -57,17 +58,20 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
         confidence=settings.confidence,
         state=state_options(settings),
         feedback_window_s=settings.feedback_window_s,
+        split=bool(settings.splits),
+        caps=Caps(
+            metrics_keep=settings.metrics_keep,
+            interactions=settings.interactions_cap,
+            alerts=settings.alerts_cap,
+            dead_letters=settings.dead_letters_cap,
+        ),
+        stalls=StallLimits(settings.stall.labeling_s, settings.stall.traffic_s, settings.stall.quiet_s),
     )
     holder = f"{socket.gethostname()}-{os.getpid()}"
-    observers = [Observer(partition, instruments) for partition in range(settings.partitions)]
-    signs = [observer.pulse for observer in observers]
+    observer = Observer(AggregatorInstruments(observed.registry), observed.health)
     try:
-        with observed.health.watching("aggregator", *signs):
-            async with asyncio.TaskGroup() as group:
-                for partition, observer in enumerate(observers):
-                    streams = Streams(settings.prefix, partition)
-                    service = PartitionAggregator(redis, streams, options, holder=holder, observer=observer)
-                    group.create_task(service.run(stop))
+        with observer.watched():
+            await Aggregator(redis, settings.layout, options, holder=holder, observer=observer).run(stop)
     finally:
         await redis.aclose()
 

@@ -15,7 +15,7 @@ from ragtide_runtime.backlog import COUNT_CAP, read_backlog
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Alert, Estimate
 
-from .reading import partitions, read_alerts, read_estimates
+from .reading import read_alerts, read_estimates
 from .tables import alerts_view, estimate_key, estimates_table
 
 TREND_POINTS = 16
@@ -51,7 +51,7 @@ class Screen:
 
     async def _read_counts(self) -> Text:
         waiting = scored = dead = 0
-        for streams in partitions(self._settings):
+        for streams in self._settings.layout.all():
             backlog = await read_backlog(self._redis, streams)
             scored += backlog.lengths["metrics"]
             dead += backlog.lengths["dead_letters"]

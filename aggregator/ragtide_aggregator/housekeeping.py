@@ -1,0 +1,144 @@
+"""Keeping a partition's streams small: what every reader is done with goes, and hard caps bound the rest.
+
+Of interactions and metric events goes what is behind every consumer group (and behind the checkpoint); an entry that a
+worker still holds stays. Metric events stay a while longer, because feedback that comes later is joined with them.
+What a hard cap takes that nobody had finished is counted in the hash `dropped`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import Streams
+
+HOUSE_SCRIPT: Final = """
+-- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped
+-- ARGV: positions of the checkpoint (metrics, feedback), metric events to keep, caps of interactions, alerts and dead
+--       letters
+-- Returns the server's time in ms, the oldest interaction nobody has finished, the last metric event, and what was
+-- dropped so far (why, how many, ...).
+local function order(id)
+    local ms, number = string.match(id, '(%d+)-(%d+)')
+    return tonumber(ms), tonumber(number)
+end
+local function before(id, other)
+    local ms, number = order(id)
+    local other_ms, other_number = order(other)
+    return ms < other_ms or (ms == other_ms and number < other_number)
+end
+local function following(id)
+    local ms, number = string.match(id, '(%d+)-(%d+)')
+    return ms .. '-' .. string.format('%.0f', tonumber(number) + 1)
+end
+-- The first entry that some group has not finished, or what was given if that is before it; nothing without groups.
+local function unfinished(stream, floor)
+    if redis.call('EXISTS', stream) == 0 then
+        return floor
+    end
+    for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+        local of = {}
+        for i = 1, #group, 2 do of[group[i]] = group[i + 1] end
+        local first = following(of['last-delivered-id'])
+        if of['pending'] > 0 then
+            first = redis.call('XPENDING', stream, of['name'])[2]
+        end
+        if not floor or before(first, floor) then floor = first end
+    end
+    return floor
+end
+local function cap(stream, most, why)
+    if redis.call('XLEN', stream) > tonumber(most) then
+        local gone = redis.call('XTRIM', stream, 'MAXLEN', '=', most)
+        if why and gone > 0 then redis.call('HINCRBY', KEYS[6], why, gone) end
+    end
+end
+
+local oldest = ''
+local floor = unfinished(KEYS[1], nil)
+if floor then
+    redis.call('XTRIM', KEYS[1], 'MINID', '=', floor)
+end
+cap(KEYS[1], ARGV[4], 'capped')
+local first = redis.call('XRANGE', KEYS[1], floor or '-', '+', 'COUNT', 1)
+if #first > 0 then oldest = first[1][1] end
+
+local excess = redis.call('XLEN', KEYS[2]) - tonumber(ARGV[3])
+if excess > 0 then
+    redis.call('XTRIM', KEYS[2], 'MINID', '~', unfinished(KEYS[2], following(ARGV[1])), 'LIMIT', excess)
+end
+redis.call('XTRIM', KEYS[3], 'MINID', '=', unfinished(KEYS[3], following(ARGV[2])))
+cap(KEYS[4], ARGV[5], nil)
+cap(KEYS[5], ARGV[6], 'dead_letters')
+
+local time = redis.call('TIME')
+local last = ''
+if redis.call('EXISTS', KEYS[2]) == 1 then
+    local info = redis.call('XINFO', 'STREAM', KEYS[2])
+    for i = 1, #info, 2 do
+        if info[i] == 'last-generated-id' then last = info[i + 1] end
+    end
+end
+return {time[1] * 1000 + math.floor(time[2] / 1000), oldest, last, redis.call('HGETALL', KEYS[6])}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many entries streams may hold."""
+
+    metrics_keep: int = 100_000
+    """Metric events kept behind the checkpoint."""
+    interactions: int = 1_000_000
+    alerts: int = 10_000
+    dead_letters: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found in a partition."""
+
+    now_ms: int
+    """Time of the Redis server."""
+    oldest_waiting_ms: int | None
+    """When the oldest interaction that nobody has finished was added; None if there is none."""
+    last_scored_ms: int | None
+    """When the last metric event was added; None before the first."""
+    dropped: dict[str, int]
+    """Entries that were dropped so far, by why."""
+
+
+class House:
+    """Keeps the streams of one partition."""
+
+    def __init__(self, redis: Redis, streams: Streams, caps: Caps) -> None:
+        self._streams = streams
+        self._caps = caps
+        self._script = redis.register_script(HOUSE_SCRIPT)
+
+    async def keep(self, position: str, feedback_position: str) -> Seen:
+        """Trim what everybody is done with, given the positions of the checkpoint, and return what was found.
+
+        Raises:
+            redis.RedisError: some or nothing may have been trimmed; doing it again later is enough.
+        """
+        streams, caps = self._streams, self._caps
+        reply: list[Any] = await self._script(
+            keys=[
+                streams.interactions,
+                streams.metrics,
+                streams.feedback,
+                streams.alerts,
+                streams.dead_letters,
+                streams.dropped,
+            ],
+            args=[position, feedback_position, caps.metrics_keep, caps.interactions, caps.alerts, caps.dead_letters],
+        )
+        now_ms, oldest, last, dropped = reply
+        names = [name.decode() for name in dropped[::2]]
+        counts = [int(count) for count in dropped[1::2]]
+        return Seen(int(now_ms), _milliseconds(oldest), _milliseconds(last), dict(zip(names, counts, strict=True)))
+
+
+def _milliseconds(entry_id: bytes) -> int | None:
+    return int(entry_id.partition(b"-")[0]) or None if entry_id else None

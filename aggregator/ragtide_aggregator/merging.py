@@ -1,0 +1,37 @@
+"""States of several partitions as one, to be read: for pipelines that are split over partitions. No clock, no I/O."""
+
+from collections.abc import Iterable
+
+from .state import AggregatorState, StateOptions
+
+
+def merged(states: Iterable[AggregatorState], options: StateOptions) -> AggregatorState:
+    """Return a state that has the values of all; it is read, and no events are applied to it.
+
+    Sums are exact, so counts, means and totals are those of one state that took all the values; what depends on the
+    order of the values is put together: intrinsic time is added up, which keeps anytime-valid intervals valid, and the
+    recent mean is the mean of the recent means. Watches are left out: each partition's alerts are its own.
+
+    Source: docs/statistics.md, "State and speed".
+    """
+    whole = AggregatorState(options)
+    for state in states:
+        _add(whole, state)
+    return whole
+
+
+def _add(whole: AggregatorState, part: AggregatorState) -> None:
+    for place, key in enumerate(part.keys):
+        row = whole.row_of(key)
+        whole.rows.merge(row, part.rows, place)
+        whole.moments.merge(row, part.moments, place)
+        if whole.panes is not None and part.panes is not None:
+            whole.panes.merge(row, part.panes, place)
+        sketch, other = whole.quantiles(row), part.quantiles(place)
+        if sketch is not None and other is not None:
+            sketch.merge(other)
+    for place, pair in enumerate(part.pairs.keys):
+        found = whole.pairs.find(pair)
+        if found is None:
+            found = whole.pairs.add_row(pair, whole.row_of(pair.cheap))
+        whole.pairs.merge(found, part.pairs, place)

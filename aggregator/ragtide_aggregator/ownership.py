@@ -1,0 +1,323 @@
+"""One tenure: what an aggregator does with a partition from the moment it has the lease until it has not."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field, replace
+from time import monotonic, perf_counter
+from typing import Final, NamedTuple, cast
+
+import structlog
+from redis import RedisError, ResponseError
+from redis.asyncio import Redis
+
+from ragtide_runtime.payloads import payload_of, raw_of
+from ragtide_runtime.stream_reads import Entry, order, read_after, read_range
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Streams, utc_now
+
+from .checkpoint import Checkpoint, load_checkpoint
+from .commit import START, Committer, Step
+from .errors import LeaseLostError, StreamWentBackError
+from .estimates import estimates
+from .housekeeping import Caps, House
+from .joining import Joiner
+from .lease import Lease
+from .observer import TenureObserver
+from .recent import Recent
+from .stalls import StallLimits, Stalls
+from .state import StateOptions
+
+RETRY_S = 0.5
+"""Seconds before a failed command is tried again."""
+
+HOUSE_S = 1.0
+"""Seconds between two looks at what can be trimmed and what has stalled."""
+
+WENT_BACK: Final = "went_back"
+"""Field of the checkpoint that says when a stream went back behind it, and how often."""
+
+log = structlog.get_logger("ragtide.aggregator")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How an aggregator works: batch size, how often it commits, how long its lease is, what it keeps."""
+
+    batch: int
+    commit_interval_s: float
+    lease_s: float
+    estimates_cap: int
+    confidence: float
+    state: StateOptions
+    feedback_window_s: float = 604_800.0
+    split: bool = False
+    """Whether pipelines are split over partitions."""
+    caps: Caps = field(default_factory=Caps)
+    stalls: StallLimits = field(default_factory=StallLimits)
+
+
+class Positions(NamedTuple):
+    """The last entries that were taken of both streams."""
+
+    metrics: str
+    feedback: str
+
+
+@dataclass(slots=True)
+class Uncommitted:
+    """What the next step is made of, besides what the state knows."""
+
+    letters: list[DeadLetter] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    """Last metric event of every read."""
+    feedback_read: list[str] = field(default_factory=list)
+    rows: dict[str, bytes] = field(default_factory=dict)
+
+
+class Tenure:
+    """The state of a partition while this aggregator owns it: reads, applies, commits, keeps house."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        options: ServiceOptions,
+        *,
+        lease: Lease,
+        token: str,
+        checkpoint: Checkpoint,
+        observer: TenureObserver,
+    ) -> None:
+        self._observer = observer
+        self._redis = redis
+        self._streams = streams
+        self._options = options
+        self._lease = lease
+        self._token = token
+        self._state = checkpoint.state
+        self._joiner = Joiner(redis, streams, self._state, checkpoint.pending, window_s=options.feedback_window_s)
+        self._recent = Recent.from_fields(checkpoint.fields)
+        self._stalls = Stalls.from_fields(options.stalls, streams.partition, checkpoint.fields)
+        self._guarded = WENT_BACK in checkpoint.fields
+        self._committer = Committer(
+            redis,
+            streams,
+            lease_s=options.lease_s,
+            estimates_cap=options.estimates_cap,
+            feedback_window_s=options.feedback_window_s,
+        )
+        self._house = House(redis, streams, options.caps)
+        self._at = Positions(checkpoint.position, checkpoint.feedback_position)
+        self._committed = self._at
+        self._steps = checkpoint.steps
+        self._next = Uncommitted()
+        self._dirty = False
+        self.events_applied = 0
+
+    @classmethod
+    async def begin(
+        cls,
+        redis: Redis,
+        streams: Streams,
+        options: ServiceOptions,
+        lease: Lease,
+        token: str,
+        *,
+        observer: TenureObserver,
+    ) -> "Tenure":
+        """Return a tenure that continues from the checkpoint.
+
+        Raises:
+            CheckpointError: another version of ragtide wrote the checkpoint.
+        """
+        state_options = options.state
+        if options.split:
+            state_options = replace(state_options, origin=f"{streams.partition} ")
+        checkpoint = await load_checkpoint(redis, streams, state_options)
+        tenure = cls(redis, streams, options, lease=lease, token=token, checkpoint=checkpoint, observer=observer)
+        ends = await tenure._ends()
+        if ends != tenure._at:
+            tenure._go_back(ends, checkpoint)
+        log.info(
+            "owner of the partition",
+            partition=streams.partition,
+            position=tenure._at.metrics,
+            keys=len(tenure._state),
+        )
+        return tenure
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; then everything that was applied is committed.
+
+        Raises:
+            LeaseLostError: another aggregator owns the partition.
+            StreamWentBackError: what was read is no longer there; begin again from the checkpoint.
+            redis.RedisError: Redis failed; begin again from the checkpoint.
+        """
+        next_commit = monotonic() + self._options.commit_interval_s
+        next_renewal = monotonic() + self._options.lease_s / 3
+        next_look = monotonic()
+        while True:
+            due_s = max(next_commit - monotonic(), 0.0) if self._dirty else self._options.lease_s / 4
+            if not stop.is_set():
+                await self._take(min(due_s, 0.5))
+                self._observer.turned(len(self._state))
+            now = monotonic()
+            if now >= next_look and not stop.is_set():
+                await self._look()
+                next_look = now + HOUSE_S
+            if self._dirty and (now >= next_commit or stop.is_set()):
+                await self._commit()
+                next_commit = monotonic() + self._options.commit_interval_s
+                next_renewal = monotonic() + self._options.lease_s / 3
+            elif now >= next_renewal:
+                await self._renew()
+                next_renewal = now + self._options.lease_s / 3
+            if stop.is_set():
+                return
+
+    async def _take(self, wait_s: float) -> None:
+        """Read and apply metric events and feedback after the positions."""
+        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
+        block_ms = int(wait_s * 1000) or None
+        positions = {self._streams.metrics: self._at.metrics, self._streams.feedback: self._at.feedback}
+        found = dict(await read_after(self._redis, positions, count=self._options.batch, block_ms=block_ms))
+        if events := found.get(self._streams.metrics, []):
+            for entry in events:
+                self._apply(entry)
+            self._at = self._at._replace(metrics=events[-1].entry_id)
+            self._next.read.append(events[-1].entry_id)
+        if feedback := found.get(self._streams.feedback, []):
+            await self._joiner.take(feedback, self._at.metrics)
+            self._at = self._at._replace(feedback=feedback[-1].entry_id)
+            self._next.feedback_read.append(feedback[-1].entry_id)
+        self._dirty = self._dirty or bool(events or feedback)
+
+    def _apply(self, entry: Entry) -> None:
+        try:
+            event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
+            if self._guarded and (event.pipeline, event.interaction_id) in self._recent:
+                log.warning(
+                    "counted before the stream went back: not counted again",
+                    interaction_id=event.interaction_id,
+                    entry_id=entry.entry_id,
+                )
+                return
+            # The metrics stream's entry says when it was scored.
+            self._state.apply(event, order(entry.entry_id)[0])
+        except InvalidEntryError as error:
+            self._refuse(entry, error)
+            return
+        self.events_applied += 1
+        self._recent.add(event.pipeline, event.interaction_id)
+        self._joiner.applied(event)
+        self._observer.applied(entry.fields, event)
+
+    def _refuse(self, entry: Entry, error: InvalidEntryError) -> None:
+        text, encoding = DeadLetter.encode_payload(raw_of(entry.fields))
+        self._next.letters.append(
+            DeadLetter(
+                stream=self._streams.metrics,
+                entry_id=entry.entry_id,
+                reason=error.reason,
+                detail=error.detail,
+                payload=text,
+                payload_encoding=encoding,
+                failed_at=utc_now(),
+                component="aggregator",
+            )
+        )
+        log.warning("metric event refused", entry_id=entry.entry_id, reason=error.reason, detail=error.detail)
+
+    async def _look(self) -> None:
+        """Trim what everybody is done with, and see what has stalled."""
+        seen = await self._house.keep(*self._committed)
+        alerts = self._stalls.look(seen)
+        if alerts:
+            self._state.raise_alerts(alerts)
+            self._dirty = True
+
+    async def _renew(self) -> None:
+        if not await self._lease.renew(self._token):
+            raise LeaseLostError(f"the lease of partition {self._streams.partition} ran out: another may own it")
+        if await self._ends() != self._at:
+            raise StreamWentBackError(
+                f"partition {self._streams.partition} has streams that end before {self._at.metrics}, which was read: "
+                "Redis came back without its last writes; they are read again from the checkpoint"
+            )
+
+    async def _commit(self) -> None:
+        self._joiner.expire(max(order(position)[0] for position in self._at))
+        changes = self._state.take_changes()
+        graded, refused = self._joiner.take_changes()
+        held, let_go = self._joiner.pending.take_changes()
+        stalled, moving = self._stalls.take_changes()
+        step = Step(
+            before=self._steps,
+            position=self._at.metrics,
+            feedback_position=self._at.feedback,
+            read=self._next.read,
+            feedback_read=self._next.feedback_read,
+            rows={**changes.rows, **held, **stalled, **self._recent.take_changes(), **self._next.rows},
+            gone=[*changes.gone, *let_go, *moving],
+            graded=graded,
+            estimates=estimates(self._state, keys=changes.keys, confidence=self._options.confidence),
+            alerts=changes.alerts,
+            dead_letters=[*self._next.letters, *refused],
+        )
+        await self._write(step)
+        self._committed, self._next, self._dirty = self._at, Uncommitted(), False
+        self._steps += 1
+        for alert in changes.alerts:
+            log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
+
+    async def _write(self, step: Step) -> None:
+        while True:
+            started = perf_counter()
+            try:
+                await self._committer.commit(step, self._token)
+            except RedisError as error:
+                # Sent again as it is: the script finds out whether it had been written.
+                self._observer.failed(error)
+                log.warning("commit failed, trying again", partition=self._streams.partition, error=str(error))
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._observer.committed(step, perf_counter() - started)
+                return
+
+    async def _ends(self) -> Positions:
+        """Return the positions or, where a stream has lost what is there, those of the last entries before it."""
+        streams = (self._streams.metrics, self._streams.feedback)
+        found = [await _end(self._redis, stream, at) for stream, at in zip(streams, self._at, strict=True)]
+        return Positions(*found)
+
+    def _go_back(self, ends: Positions, checkpoint: Checkpoint) -> None:
+        """Continue after the last entry there is, without counting again what is still known to have been counted."""
+        earlier = json.loads(checkpoint.fields.get(WENT_BACK, b"{}"))
+        went_back = {
+            "times": earlier.get("times", 0) + 1,
+            "at": utc_now().isoformat(),
+            "from": list(self._at),
+            "to": list(ends),
+        }
+        log.error(
+            "a stream ends before the checkpoint: Redis lost its tail; continuing there",
+            partition=self._streams.partition,
+            **went_back,
+        )
+        self._at = ends
+        self._next.rows[WENT_BACK] = json.dumps(went_back).encode()
+        self._guarded = self._dirty = True
+
+
+async def _end(redis: Redis, stream: str, position: str) -> str:
+    """Return a position, or the last entry before it if the stream has lost the entry there; trimmed is not lost."""
+    if position == START or await read_range(redis, stream, first=position, last=position, count=1):
+        return position
+    try:
+        last = cast("bytes", (await redis.xinfo_stream(stream))["last-generated-id"]).decode()
+    except ResponseError:  # there is no such stream
+        return START
+    if order(last) < order(position):
+        return last
+    before = await redis.xrevrange(stream, max=position, count=1)
+    return cast("bytes", before[0][0]).decode() if before else position

@@ -1,0 +1,119 @@
+"""Addresses of Redis: one server, a cluster, or the master that sentinels name; as one URL each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+from redis.connection import SSLConnection, parse_url
+
+SCHEMES: Final = (
+    "redis",
+    "rediss",
+    "unix",
+    "redis+cluster",
+    "rediss+cluster",
+    "redis+sentinel",
+    "rediss+sentinel",
+)
+"""Schemes of URLs: `rediss` is TLS; `+cluster` and `+sentinel` name several nodes, separated by commas."""
+
+SENTINEL_TIMEOUT_S: Final = 2.0
+"""Seconds a sentinel has to answer before the next one is asked."""
+
+SENTINEL_PORT: Final = 26379
+REDIS_PORT: Final = 6379
+
+Node = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where Redis is, and how to connect to it."""
+
+    kind: Literal["single", "cluster", "sentinel"]
+    nodes: tuple[Node, ...]
+    """Nodes to begin with: of the cluster, or sentinels; of a single server none, its URL says it."""
+    url: str
+    """URL of a single server; of the others one that says how to connect, whatever its host."""
+    master: str = ""
+    """Name by which the sentinels know the master."""
+
+    def options(self) -> dict[str, Any]:
+        """Return what redis-py's clients of a cluster or of sentinels are given besides the nodes."""
+        found: dict[str, Any] = _parsed(self.url)
+        for name in ("host", "port", "path", "sentinel_username", "sentinel_password"):
+            found.pop(name, None)
+        connection = found.pop("connection_class", None)
+        if connection is not None and issubclass(connection, SSLConnection):
+            found["ssl"] = True
+        if self.kind == "cluster" and not found.get("db"):
+            found.pop("db", None)
+        return found
+
+    def sentinel_options(self) -> dict[str, Any]:
+        """Return what connections to the sentinels themselves are given; they have users of their own."""
+        given = _parsed(self.url)
+        own = {"username": given.get("sentinel_username"), "password": given.get("sentinel_password")}
+        timeouts = {"socket_connect_timeout": SENTINEL_TIMEOUT_S, "socket_timeout": SENTINEL_TIMEOUT_S}
+        tls = {name: value for name, value in self.options().items() if name.startswith("ssl")}
+        return {name: value for name, value in own.items() if value is not None} | timeouts | tls
+
+
+def address_of(url: str) -> Address:
+    """Return what a URL says.
+
+    `redis://`, `rediss://` and `unix://` are redis-py's own. `redis+cluster://user:password@host:port,host:port`
+    names some nodes of a cluster, `redis+sentinel://host:port,host:port/master?db=0` some sentinels and the master's
+    name. Parameters after `?` are redis-py's, such as `ssl_ca_certs`; `sentinel_username` and `sentinel_password` are
+    for the sentinels.
+
+    >>> address_of("redis+sentinel://a:26379,b/shop").nodes
+    (('a', 26379), ('b', 26379))
+
+    Raises:
+        ValueError: it is none of these. The text may quote the URL, password and all.
+    """
+    parts = urlsplit(url)
+    scheme, _, kind = parts.scheme.partition("+")
+    if parts.scheme not in SCHEMES:
+        raise ValueError("unknown scheme")
+    if not kind:
+        named = parts.path if scheme == "unix" else parts.hostname and (parts.port or True)
+        if not named:
+            raise ValueError("no host")
+        _parsed(url)
+        return Address("single", (), url)
+    user, _, hosts = parts.netloc.rpartition("@")
+    nodes = tuple(_node(part, SENTINEL_PORT if kind == "sentinel" else REDIS_PORT) for part in hosts.split(","))
+    master = parts.path.strip("/") if kind == "sentinel" else ""
+    if kind == "sentinel" and (not master or "/" in master):
+        raise ValueError("no name of a master")
+    if kind == "cluster" and parts.path.strip("/") not in {"", "0"}:
+        raise ValueError("a cluster has database 0 only")
+    # Which host is connected to is not taken from it.
+    plain = f"{scheme}://{user}@-" if user else f"{scheme}://-"
+    found = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{parts.query}", master)
+    found.options()
+    return found
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    return dict(parse_url(url))  # type: ignore[no-untyped-call]  # untyped in redis-py
+
+
+def _node(text: str, default_port: int) -> Node:
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname:
+        raise ValueError("a node without a host")
+    return parts.hostname, parts.port or default_port
+
+
+def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:
+    """Return a URL with a user name and password, where it has none itself, and further parameters."""
+    scheme, separator, rest = url.partition("://")
+    if (username or password) and "@" not in rest.partition("?")[0]:
+        rest = f"{quote(username or '', safe='')}:{quote(password or '', safe='')}@{rest}"
+    if parameters:
+        rest += ("&" if "?" in rest else "?") + urlencode(parameters)
+    return scheme + separator + rest

@@ -1,0 +1,144 @@
+from typing import Any
+
+from ragtide_aggregator.housekeeping import Caps, House, Seen
+from ragtide_aggregator.stalls import StallLimits, Stalls
+from ragtide_schemas import LABEL_GROUP, Streams
+
+STREAMS = Streams("ragtide", 0)
+
+
+async def add(redis: Any, stream: str, count: int) -> list[str]:
+    return [(await redis.xadd(stream, {"data": str(number)})).decode() for number in range(count)]
+
+
+async def ids(redis: Any, stream: str) -> list[str]:
+    return [entry_id.decode() for entry_id, _ in await redis.xrange(stream)]
+
+
+async def read(redis: Any, group: str, count: int) -> list[bytes]:
+    reply = await redis.xreadgroup(group, "w", {STREAMS.interactions: ">"}, count=count)
+    return [entry_id for entry_id, _ in reply[0][1]]
+
+
+async def test_interactions_go_when_every_group_has_finished_them(async_redis: Any) -> None:
+    house = House(async_redis, STREAMS, Caps())
+    for group in (LABEL_GROUP, "record"):
+        await async_redis.xgroup_create(STREAMS.interactions, group, id="0", mkstream=True)
+    added = await add(async_redis, STREAMS.interactions, 10)
+    await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added
+    labeled = await read(async_redis, LABEL_GROUP, 8)
+    await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
+    await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added, "the other group has read nothing"
+    recorded = await read(async_redis, "record", 6)
+    await async_redis.xack(STREAMS.interactions, "record", *recorded[:3], *recorded[4:])
+    seen = await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added[3:], "the fourth is still being recorded"
+    assert seen.oldest_waiting_ms == int(added[3].partition("-")[0])
+    await async_redis.xack(STREAMS.interactions, "record", recorded[3])
+    await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added[6:]
+
+
+async def test_without_a_reader_nothing_goes(async_redis: Any) -> None:
+    added = await add(async_redis, STREAMS.interactions, 5)
+    seen = await House(async_redis, STREAMS, Caps()).keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added
+    assert seen.dropped == {}
+
+
+async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feedback(async_redis: Any) -> None:
+    house = House(async_redis, STREAMS, Caps(metrics_keep=250))
+    added = await add(async_redis, STREAMS.metrics, 1000)
+    await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.metrics) == added, "nothing was aggregated"
+    await house.keep(added[499], "0-0")
+    left = await ids(async_redis, STREAMS.metrics)
+    # Redis drops whole nodes of a hundred entries.
+    assert 400 <= len(added) - len(left) <= 500
+    await house.keep(added[-1], "0-0")
+    assert 250 <= len(await ids(async_redis, STREAMS.metrics)) < 350
+
+
+async def test_metric_events_nobody_has_recorded_stay(async_redis: Any) -> None:
+    added = await add(async_redis, STREAMS.metrics, 500)
+    await async_redis.xgroup_create(STREAMS.metrics, "record", id="0")
+    await House(async_redis, STREAMS, Caps(metrics_keep=0)).keep(added[-1], "0-0")
+    assert await ids(async_redis, STREAMS.metrics) == added
+
+
+async def test_feedback_goes_when_it_is_in_the_checkpoint(async_redis: Any) -> None:
+    added = await add(async_redis, STREAMS.feedback, 10)
+    await House(async_redis, STREAMS, Caps()).keep("0-0", added[6])
+    assert await ids(async_redis, STREAMS.feedback) == added[7:]
+
+
+async def test_what_a_hard_cap_takes_is_counted(async_redis: Any) -> None:
+    house = House(async_redis, STREAMS, Caps(interactions=50, alerts=5, dead_letters=7))
+    await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
+    added = await add(async_redis, STREAMS.interactions, 80)
+    labeled = await read(async_redis, LABEL_GROUP, 10)
+    await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
+    for stream in (STREAMS.alerts, STREAMS.dead_letters):
+        await add(async_redis, stream, 10)
+    seen = await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added[30:]
+    assert seen.dropped == {"capped": 20, "dead_letters": 3}, "ten had been labeled"
+    assert await async_redis.xlen(STREAMS.alerts) == 5
+    assert (await house.keep("0-0", "0-0")).dropped == seen.dropped
+
+
+def seen(now_s: float, *, waiting_s: float | None = None, scored_s: float | None = None, **dropped: int) -> Seen:
+    return Seen(
+        now_ms=int(1000 * now_s),
+        oldest_waiting_ms=None if waiting_s is None else int(1000 * (now_s - waiting_s)),
+        last_scored_ms=None if scored_s is None else int(1000 * (now_s - scored_s)),
+        dropped=dropped,
+    )
+
+
+def told(stalls: Stalls, what: Seen) -> list[tuple[str, str]]:
+    return [(alert.rule, alert.status) for alert in stalls.look(what)]
+
+
+def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up() -> None:
+    stalls = Stalls(StallLimits(labeling_s=60), 3)
+    assert told(stalls, seen(1000, waiting_s=59)) == []
+    (alert,) = stalls.look(seen(1001, waiting_s=61))
+    assert (alert.rule, alert.status, alert.kind, alert.pipeline) == ("stall-labeling", "firing", "stall", "*")
+    assert "partition 3 has waited 61 s" in alert.message
+    assert told(stalls, seen(1002, waiting_s=62)) == []
+    assert told(stalls, seen(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
+    (resolved,) = stalls.look(seen(1004, waiting_s=20))
+    assert (resolved.alert_id, resolved.status) == (alert.alert_id, "resolved")
+
+
+def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:
+    stalls = Stalls(StallLimits(labeling_s=None, traffic_s=30), 0)
+    assert told(stalls, seen(1000)) == [], "there was never any"
+    assert told(stalls, seen(1000, scored_s=31, waiting_s=31)) == []
+    assert told(stalls, seen(1000, scored_s=31)) == [("stall-traffic", "firing")]
+    assert told(stalls, seen(1001, scored_s=0)) == [("stall-traffic", "resolved")]
+
+
+def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
+    stalls = Stalls(StallLimits(quiet_s=60), 0)
+    assert told(stalls, seen(1000)) == []
+    assert told(stalls, seen(1001, drop_new=5)) == [("stall-dropped", "firing")]
+    assert told(stalls, seen(1050, drop_new=9, capped=1)) == []
+    assert told(stalls, seen(1100, drop_new=9, capped=1)) == [], "quiet for 50 s"
+    assert told(stalls, seen(1111, drop_new=9, capped=1)) == [("stall-dropped", "resolved")]
+
+
+def test_another_owner_neither_fires_nor_resolves_again() -> None:
+    limits = StallLimits(labeling_s=60, quiet_s=60)
+    first = Stalls(limits, 0)
+    first.look(seen(1000, waiting_s=61, drop_new=2))
+    fields, gone = first.take_changes()
+    assert gone == []
+    second = Stalls.from_fields(limits, 0, fields)
+    assert told(second, seen(1001, waiting_s=62, drop_new=2)) == []
+    assert told(second, seen(1002, drop_new=2)) == [("stall-labeling", "resolved")]
+    assert second.take_changes() == ({}, ["stall:firing:labeling"])
+    assert told(second, seen(1062, drop_new=2)) == [("stall-dropped", "resolved")]

@@ -1,0 +1,100 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.aggregator.events import adherence, beta
+from tests.aggregator.test_service import OPTIONS, until
+
+from ragtide_aggregator.checkpoint import load_checkpoint
+from ragtide_aggregator.service import Aggregator
+from ragtide_schemas import DATA_FIELD, Layout, Streams
+
+PARTITIONS = 6
+
+
+@asynccontextmanager
+async def running(redis: Any, holder: str) -> AsyncIterator[Aggregator]:
+    stop = asyncio.Event()
+    aggregator = Aggregator(redis, Layout("ragtide", PARTITIONS), OPTIONS, holder=holder)
+    task = asyncio.create_task(aggregator.run(stop))
+    try:
+        yield aggregator
+    finally:
+        stop.set()
+        await task
+
+
+async def owners(redis: Any) -> dict[int, str]:
+    tokens = {partition: await redis.get(Streams("ragtide", partition).lease) for partition in range(PARTITIONS)}
+    return {partition: token.decode().split(":")[1] for partition, token in tokens.items() if token is not None}
+
+
+async def shares(redis: Any) -> list[int]:
+    found = list((await owners(redis)).values())
+    return sorted(found.count(name) for name in set(found))
+
+
+async def counted(redis: Any, partition: int) -> int:
+    state = (await load_checkpoint(redis, Streams("ragtide", partition), OPTIONS.state)).state
+    return sum(int(state.moments.n(row)) for row, key in enumerate(state.keys) if key.metric == "trace.adherence")
+
+
+async def test_aggregators_share_the_partitions_anew_when_one_comes_or_goes(async_redis: Any) -> None:
+    events = [event.encode() for event in adherence(beta(0.85, 300, 1))]
+    published = 0
+
+    async def publish(count: int) -> None:
+        nonlocal published
+        for event in events[published : published + count]:
+            for partition in range(PARTITIONS):
+                await async_redis.xadd(Streams("ragtide", partition).metrics, {DATA_FIELD: event})
+        published += count
+
+    async def all_counted() -> bool:
+        return [await counted(async_redis, partition) for partition in range(PARTITIONS)] == [published] * PARTITIONS
+
+    async def shared(*wanted: int) -> bool:
+        return await shares(async_redis) == list(wanted)
+
+    async with running(async_redis, "first"):
+        await publish(50)
+        await until(lambda: shared(6))
+        async with running(async_redis, "second"):
+            await publish(50)
+            await until(lambda: shared(3, 3))
+            async with running(async_redis, "third"):
+                await publish(50)
+                await until(lambda: shared(2, 2, 2))
+                await publish(50)
+                await until(all_counted)
+            await until(lambda: shared(3, 3))
+            await publish(50)
+        await until(lambda: shared(6))
+        await publish(50)
+        await until(all_counted)
+    assert await owners(async_redis) == {}
+
+
+async def test_an_owner_that_vanishes_is_replaced_within_the_time_of_its_lease(async_redis: Any) -> None:
+    async with running(async_redis, "survivor"):
+        doomed = Aggregator(async_redis, Layout("ragtide", PARTITIONS), OPTIONS, holder="doomed")
+        task = asyncio.create_task(doomed.run(asyncio.Event()))
+
+        async def shared(*wanted: int) -> bool:
+            return await shares(async_redis) == list(wanted)
+
+        await until(lambda: shared(3, 3))
+        # As a kill does: it gives nothing up.
+        for lease in doomed._leases:
+            lease.release = lambda token: asyncio.sleep(0)  # type: ignore[method-assign]
+        for serving in doomed._serving.values():
+            serving.task.cancel()
+        task.cancel()
+        await asyncio.wait([task, *(serving.task for serving in doomed._serving.values())])
+        left = max([await async_redis.pttl(Streams("ragtide", partition).lease) for partition in range(PARTITIONS)])
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await until(lambda: shared(6))
+        # Waiting for the lease is all: what is added is the round trips of this machine under load.
+        assert loop.time() - started < left / 1000 + 1.0

@@ -1,0 +1,166 @@
+"""Redis servers as processes of a test's own: one, a cluster, or one with replicas and sentinels."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from redis import Redis, RedisError
+from tests.conditions import wait_until
+
+from ragtide_runtime.redis_binary import find_redis_server
+
+SLOTS = 16_384
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on, low enough for a cluster's second port ten thousand above."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port < 55_000:
+            return port
+
+
+class RedisProcess:
+    """One server on a TCP port, to be stopped, killed and started again with its data."""
+
+    def __init__(self, folder: Path, *options: str, sentinel: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = free_port()
+        self._options = options
+        self._sentinel = sentinel
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """URL of the server."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def client(self) -> Any:
+        """Return a client that neither waits long nor tries again."""
+        return Redis(port=self.port, socket_timeout=5, socket_connect_timeout=5, decode_responses=True)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        configuration = self.folder / "redis.conf"
+        if not configuration.exists():  # a sentinel and a cluster node write into theirs
+            lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", *self._options]
+            configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command: list[str | Path] = [find_redis_server().path, configuration]
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *(["--sentinel"] if self._sentinel else [])], stdout=log, stderr=log
+            )
+        wait_until(self._answers)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "redis.log").read_text()
+        with suppress(RedisError):
+            return bool(self.client.ping())
+        return False
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, such as SIGSTOP."""
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def servers(folder: Path, count: int, *options: str) -> Iterator[list[RedisProcess]]:
+    """Run so many servers for the body of a `with`."""
+    processes = [RedisProcess(folder / f"redis-{number}", *options) for number in range(count)]
+    try:
+        for process in processes:
+            process.start()
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@contextmanager
+def cluster(folder: Path, *, masters: int = 3, replicas: int = 3, timeout_ms: int = 2000) -> Iterator["Cluster"]:
+    """Run a Redis Cluster for the body of a `with`: masters with the slots shared out, and replicas of them in turn."""
+    options = (
+        "cluster-enabled yes",
+        f"cluster-node-timeout {timeout_ms}",
+        "cluster-replica-validity-factor 0",
+        "appendonly yes",
+        "save ''",
+        "repl-diskless-sync yes",
+        "repl-diskless-sync-delay 0",
+    )
+    with servers(folder, masters + replicas, *options) as nodes:
+        first = nodes[0]
+        for node in nodes[1:]:
+            node.client.execute_command("CLUSTER MEET", "127.0.0.1", first.port)
+        wait_until(lambda: all(_known(node) == len(nodes) for node in nodes))
+        for number, master in enumerate(nodes[:masters]):
+            first_slot, last_slot = number * SLOTS // masters, (number + 1) * SLOTS // masters
+            master.client.execute_command("CLUSTER ADDSLOTS", *range(first_slot, last_slot))
+        for number, replica in enumerate(nodes[masters:]):
+            name = nodes[number % masters].client.execute_command("CLUSTER MYID")
+            replica.client.execute_command("CLUSTER REPLICATE", name)
+        found = Cluster(nodes, masters)
+        wait_until(found.healthy, 60)
+        yield found
+
+
+class Cluster:
+    """A running Redis Cluster."""
+
+    def __init__(self, nodes: Sequence[RedisProcess], masters: int) -> None:
+        self.nodes = nodes
+        self.masters = nodes[:masters]
+        self.replicas = nodes[masters:]
+
+    @property
+    def url(self) -> str:
+        """URL that names two of the nodes."""
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes[:2])
+
+    def healthy(self) -> bool:
+        """Return whether every slot is served and every replica follows its master."""
+        with suppress(RedisError):
+            states = [node.client.execute_command("CLUSTER INFO") for node in self.nodes]
+            fine = all(str(state["cluster_state"]) == "ok" for state in states)
+            linked = all(node.client.info("replication").get("master_link_status") == "up" for node in self.replicas)
+            return fine and linked
+        return False
+
+    def master_of(self, slot: int) -> RedisProcess:
+        """Return the node that serves a slot now."""
+        for node in self.nodes:
+            with suppress(RedisError):
+                if node.client.role()[0] != "master":
+                    continue
+                for line in str(node.client.execute_command("CLUSTER NODES", decode=False)).splitlines():
+                    if "myself" in line and any(_within(slot, part) for part in line.split()[8:]):
+                        return node
+        raise AssertionError(f"nobody serves slot {slot}")
+
+
+def _within(slot: int, part: str) -> bool:
+    if part.startswith("["):  # on its way to or from another node
+        return False
+    first, _, last = part.partition("-")
+    return int(first) <= slot <= int(last or first)
+
+
+def _known(node: RedisProcess) -> int:
+    return int(node.client.execute_command("CLUSTER INFO")["cluster_known_nodes"])
