@@ -143,23 +143,32 @@ class Cluster:
             return fine and linked
         return False
 
+    def is_master(self, node: RedisProcess) -> bool:
+        """Return whether a node answers, and is a master."""
+        with suppress(RedisError):
+            return bool(node.client.role()[0] == "master")
+        return False
+
+    def replicated(self, master: RedisProcess) -> bool:
+        """Return whether a replica of a master has everything the master has."""
+        found = master.client.info("replication")
+        offsets = [found[name]["offset"] for name in found if name.startswith("slave") and name[5:].isdigit()]
+        return found["master_repl_offset"] in offsets
+
     def master_of(self, slot: int) -> RedisProcess:
         """Return the node that serves a slot now."""
         for node in self.nodes:
             with suppress(RedisError):
-                if node.client.role()[0] != "master":
-                    continue
-                for line in str(node.client.execute_command("CLUSTER NODES", decode=False)).splitlines():
-                    if "myself" in line and any(_within(slot, part) for part in line.split()[8:]):
+                for found in node.client.execute_command("CLUSTER NODES").values():
+                    mine = "myself" in found["flags"] and "master" in found["flags"]
+                    if mine and any(int(first) <= slot <= int(last) for first, last in _ranges(found["slots"])):
                         return node
         raise AssertionError(f"nobody serves slot {slot}")
 
 
-def _within(slot: int, part: str) -> bool:
-    if part.startswith("["):  # on its way to or from another node
-        return False
-    first, _, last = part.partition("-")
-    return int(first) <= slot <= int(last or first)
+def _ranges(slots: list[list[str]]) -> Iterator[tuple[str, str]]:
+    for found in slots:
+        yield found[0], found[-1]
 
 
 def _known(node: RedisProcess) -> int:
