@@ -289,6 +289,7 @@ class LabelWorker:
     async def _keep_loop(self) -> None:
         """Say what is still held, so that nobody takes it over however long it takes; and whether there is room."""
         pause_s = min(self._min_idle_s / 3, 5.0)
+        self.pulses[1].beat("nothing to keep yet")
         while True:
             await asyncio.sleep(pause_s)
             try:

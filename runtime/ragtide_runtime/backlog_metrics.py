@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from redis import RedisError
 from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
 
 from ragtide_schemas import Streams
 
@@ -49,7 +50,7 @@ class BacklogCollector(Collector):
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 found = await asyncio.gather(*(read_backlog(self._redis, streams) for streams in self._partitions))
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
             log.warning("Redis could not be read for a scrape", error=str(error) or type(error).__name__)
         else:
             self._found = [(str(streams.partition), one) for streams, one in zip(self._partitions, found, strict=True)]

@@ -11,6 +11,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from redis import RedisError
 from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
 
 from .backlog_metrics import BacklogCollector
 from .connection import connect_async
@@ -90,7 +91,7 @@ async def _look(redis: Redis, health: Health) -> None:
         try:
             async with asyncio.timeout(LOOK_S):
                 await redis.ping()
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
             health.redis_failed(str(error) or type(error).__name__)
         else:
             health.redis_answered()
