@@ -1,8 +1,9 @@
 """The producer: puts interactions on the streams, from synchronous or asynchronous code."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
 from types import TracebackType
 from typing import Self
 
@@ -11,20 +12,21 @@ from redis.asyncio import Redis as AsyncRedis
 
 from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.producer_settings import Policy
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_runtime.tracing import trace_publishing
-from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction
+from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction, Streams
 
-from .publication import PUBLISH_SCRIPT, Addressing, Publication, publication
-
-BATCH = 200
-"""Interactions sent in one round trip."""
+from .background import Background
+from .counts import ProducerCounts
+from .course import BATCH, Course
+from .publication import PUBLISH_SCRIPT, Addressing, Publication
 
 
 class InteractionProducer:
-    """Publishes interactions: `publish` and `publish_many` block, `apublish` and `apublish_many` are awaited.
+    """Publishes interactions: `submit` never waits, `publish` and `publish_many` block, `apublish` is awaited.
 
     Use it as a context manager (`with` or `async with`), or close it. One producer serves many calls; an
     asynchronous one belongs to one event loop. Publishing is idempotent: an interaction id that was seen within the
@@ -35,7 +37,10 @@ class InteractionProducer:
         prefix: first part of every key; by default `RAGTIDE_PREFIX`.
         partitions: number of partitions of the deployment; by default `RAGTIDE_PARTITIONS`.
         dedupe_window_s: seconds for which an id counts as seen; by default `RAGTIDE_DEDUPE_WINDOW_S`.
-        settings: all settings at once, instead of the four above.
+        policy: what is done when a stream is full: `block`, `drop_new` or `sample`; by default
+            `RAGTIDE_PRODUCER_POLICY`.
+        strict: whether `submit` raises what it otherwise only counts.
+        settings: all settings at once, instead of those above but `strict`.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -48,28 +53,63 @@ class InteractionProducer:
         prefix: str | None = None,
         partitions: int | None = None,
         dedupe_window_s: float | None = None,
+        policy: Policy | None = None,
+        strict: bool = False,
         settings: Settings | None = None,
     ) -> None:
-        given = {
+        given: dict[str, object | None] = {
             "redis_url": redis_url,
             "prefix": prefix,
             "partitions": partitions,
             "dedupe_window_s": dedupe_window_s,
+            "producer": policy and {"policy": policy},
         }
         self._settings = settings or load_settings(
             **{name: value for name, value in given.items() if value is not None}
         )
-        self._addressing = Addressing(self._settings.prefix, self._settings.partitions, self._settings.dedupe_window_s)
+        self._addressing = Addressing.of(self._settings)
+        self._background = Background(self._settings, self._addressing, strict=strict)
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
         self._async_client: AsyncRedis | None = None
         self._opening = asyncio.Lock()
+
+    def submit(self, interaction: RagInteraction) -> bool:
+        """Take an interaction to be published in the background, and return at once whether it was taken.
+
+        For the application's own threads and event loops: nothing is waited for. If Redis cannot be reached, what was
+        submitted is held, up to `producer.queue` interactions; more are dropped and counted. Do not change an
+        interaction's metadata after submitting it.
+
+        Raises:
+            InvalidEntryError: the producer is strict, and the interaction is too large.
+            QueueFullError: the producer is strict, and the interaction was not taken.
+        """
+        return self._background.submit(interaction)
+
+    @property
+    def counts(self) -> ProducerCounts:
+        """What was submitted, and what became of it, at this moment."""
+        return self._background.counts()
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Wait until all that was submitted reached Redis or was dropped, and return whether it did in time.
+
+        Args:
+            timeout_s: seconds to wait; by default `producer.flush_s`.
+        """
+        return self._background.flush(timeout_s)
+
+    async def aflush(self, timeout_s: float | None = None) -> bool:
+        """Do as `flush`, without blocking the event loop."""
+        return await asyncio.to_thread(self.flush, timeout_s)
 
     def publish(self, interaction: RagInteraction) -> Publication:
         """Publish one interaction and return what became of it.
 
         Raises:
             InvalidEntryError: the interaction is too large.
+            StreamFullError: the stream had no room for `producer.block_s`, and the policy is `block`.
             RedisUnavailable: Redis could not be reached or refused; publish again later.
         """
         return self.publish_many([interaction])[0]
@@ -79,24 +119,23 @@ class InteractionProducer:
 
         Raises:
             InvalidEntryError: an interaction is too large; nothing of this call was published.
+            StreamFullError: there was no room for `producer.block_s`, and the policy is `block`; what went in stays in,
+                and publishing all of them again is safe.
             RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
         """
-        prepared = [
-            (interaction, *self._addressing.call(interaction, trace_publishing(interaction)))
-            for interaction in interactions
-        ]
+        course = self._course(interactions)
         client = self._blocking_client()
         script = client.register_script(PUBLISH_SCRIPT)
-        published: list[Publication] = []
         try:
-            for start in range(0, len(prepared), BATCH):
-                batch = prepared[start : start + BATCH]
-                runs = [BlockingRun(script, keys, arguments) for _, keys, arguments in batch]
-                replies = run_together_blocking(client, runs)
-                published += [publication(item[0], reply) for item, reply in zip(batch, replies, strict=True)]
+            while batch := course.batch():
+                replies = run_together_blocking(
+                    client, [BlockingRun(script, call.keys, call.arguments) for call in batch]
+                )
+                if pause_s := course.settle(replies):
+                    time.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return published
+        return course.publications()
 
     async def apublish(self, interaction: RagInteraction) -> Publication:
         """Do as `publish`, without blocking the event loop."""
@@ -104,21 +143,17 @@ class InteractionProducer:
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
-        prepared = [
-            (interaction, *self._addressing.call(interaction, trace_publishing(interaction)))
-            for interaction in interactions
-        ]
+        course = self._course(interactions)
         client = await self._connected()
         script = client.register_script(PUBLISH_SCRIPT)
-        published: list[Publication] = []
         try:
-            for start in range(0, len(prepared), BATCH):
-                batch = prepared[start : start + BATCH]
-                replies = await run_together(client, [Run(script, keys, arguments) for _, keys, arguments in batch])
-                published += [publication(item[0], reply) for item, reply in zip(batch, replies, strict=True)]
+            while batch := course.batch():
+                replies = await run_together(client, [Run(script, call.keys, call.arguments) for call in batch])
+                if pause_s := course.settle(replies):
+                    await asyncio.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return published
+        return course.publications()
 
     def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
         """Publish gold scores of interactions and return how many there were.
@@ -131,10 +166,13 @@ class InteractionProducer:
         client = self._blocking_client()
         sent = 0
         try:
-            for batch in _batches(feedback):
+            for batch in self._batches(feedback):
                 with client.pipeline(transaction=False) as pipe:
                     for one in batch:
-                        pipe.xadd(self._addressing.streams(one.pipeline).feedback, {DATA_FIELD: one.encode()})
+                        pipe.xadd(
+                            self._addressing.layout.of(one.pipeline, one.interaction_id).feedback,
+                            {DATA_FIELD: one.encode()},
+                        )
                     sent += len(pipe.execute())
         except RedisError as error:
             raise self._unavailable(error) from error
@@ -145,14 +183,32 @@ class InteractionProducer:
         client = await self._connected()
         sent = 0
         try:
-            for batch in _batches(feedback):
+            for batch in self._batches(feedback):
                 async with client.pipeline(transaction=False) as pipe:
                     for one in batch:
-                        pipe.xadd(self._addressing.streams(one.pipeline).feedback, {DATA_FIELD: one.encode()})
+                        pipe.xadd(
+                            self._addressing.layout.of(one.pipeline, one.interaction_id).feedback,
+                            {DATA_FIELD: one.encode()},
+                        )
                     sent += len(await pipe.execute())
         except RedisError as error:
             raise self._unavailable(error) from error
         return sent
+
+    def _course(self, interactions: Iterable[RagInteraction]) -> Course:
+        calls = (self._addressing.call(one, trace_publishing(one)) for one in interactions)
+        return Course(calls, self._settings.producer.block_s)
+
+    def _batches(self, feedback: Iterable[Feedback]) -> Iterator[list[Feedback]]:
+        """Yield batches of one partition, and so of one hash slot."""
+        iterator = iter(feedback)
+        while taken := list(islice(iterator, BATCH)):
+            taken.sort(key=lambda one: self._streams(one).partition)
+            for _, batch in groupby(taken, key=lambda one: self._streams(one).partition):
+                yield list(batch)
+
+    def _streams(self, feedback: Feedback) -> Streams:
+        return self._addressing.layout.of(feedback.pipeline, feedback.interaction_id)
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
@@ -175,7 +231,11 @@ class InteractionProducer:
         return RedisUnavailable(f"publishing to {url} failed ({error}): check that Redis runs, then publish again")
 
     def close(self) -> None:
-        """Close the blocking connection, and stop a Redis that only this producer used."""
+        """Flush what was submitted, close the blocking connection, and stop a Redis that only this producer used.
+
+        What cannot be sent within `producer.flush_s` is given up and counted. The end of the process does the same.
+        """
+        self._background.close()
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -184,7 +244,7 @@ class InteractionProducer:
             self._handle = None
 
     async def aclose(self) -> None:
-        """Close every connection, and stop a Redis that only this producer used."""
+        """Do as `close`, for every connection and without blocking the event loop."""
         if self._async_client is not None:
             await self._async_client.aclose()
             self._async_client = None
@@ -205,9 +265,3 @@ class InteractionProducer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _batches(feedback: Iterable[Feedback]) -> Iterator[list[Feedback]]:
-    iterator = iter(feedback)
-    while batch := list(islice(iterator, BATCH)):
-        yield batch

@@ -1,10 +1,20 @@
 """Errors of the producers.
 
 RagtideError
+├── QueueFullError         the producer's own queue is full; only a strict producer raises it
+├── StreamFullError        a stream had no room for as long as publishing may wait
 └── UnreadableFileError    a file of interactions cannot be opened, or is not of its format
 """
 
 from ragtide_runtime.errors import RagtideError
+
+
+class QueueFullError(RagtideError):
+    """The producer's own queue is full: Redis or the workers do not keep up, or cannot be reached."""
+
+
+class StreamFullError(RagtideError):
+    """A stream was at its cap for as long as publishing may wait; publishing all of the call again is safe."""
 
 
 class UnreadableFileError(RagtideError):

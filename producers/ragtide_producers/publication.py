@@ -1,24 +1,58 @@
 """What is sent to Redis for one interaction, and what comes back. No I/O."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, Streams, partition_of
+from ragtide_runtime.producer_settings import Policy
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Dropped, InvalidEntryError, Layout, RagInteraction, Reason, Streams
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.streams import interaction_digest
 
 PUBLISH_SCRIPT: Final = """
--- KEYS: interactions stream, owner of the interaction id. ARGV: payload, dedupe window in ms, traceparent or nothing.
--- Returns {entry id, 1 if it was added now}.
+-- KEYS: interactions stream, owner of the interaction id, counts of what was dropped.
+-- ARGV: payload, dedupe window in ms, cap, policy, the interaction's draw in [0, 1), traceparent or nothing.
+-- Returns {entry id, 1 if it was added now}, or {'full' or why it was dropped, -1}.
 local owner = redis.call('GET', KEYS[2])
 if owner then
     return {owner, 0}
 end
-local trace = ARGV[3] ~= '' and {'traceparent', ARGV[3]} or {}
+local cap, room, why = tonumber(ARGV[3]), nil, nil
+room = cap - redis.call('XLEN', KEYS[1])
+if ARGV[4] == 'sample' then
+    -- Kept with a probability that falls from 1 at half the cap to 0 at the cap.
+    if tonumber(ARGV[5]) * cap >= 2 * room then
+        why = 'sample'
+    end
+elseif room <= 0 then
+    if ARGV[4] == 'block' then
+        return {'full', -1}
+    end
+    why = 'drop_new'
+end
+if why then
+    redis.call('HINCRBY', KEYS[3], why, 1)
+    return {why, -1}
+end
+local trace = ARGV[6] ~= '' and {'traceparent', ARGV[6]} or {}
 local entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1], unpack(trace))
 redis.call('SET', KEYS[2], entry, 'PX', ARGV[2])
 return {entry, 1}
 """
-"""Adds an interaction unless its id was seen within the window. Sending it again after a lost reply adds nothing."""
+"""Adds an interaction unless its id was seen within the window or there is no room for it.
+
+Sending it again after a lost reply adds nothing; what the policy dropped is then decided, and counted, again.
+"""
+
+FULL: Final = b"full"
+"""Reply in place of an entry id when the stream is full and the policy is to wait."""
+
+Reply = tuple[bytes, int]
+"""What the publish script returns."""
+
+STREAMS_REMEMBERED = 1024
+"""Pipelines whose keys are kept at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +60,55 @@ class Publication:
     """What became of one published interaction."""
 
     interaction_id: str
-    entry_id: str
-    """Stream entry that holds it."""
+    entry_id: str | None
+    """Stream entry that holds it; None if it was dropped."""
     added: bool
-    """False if an interaction with this id was already there, within the dedupe window."""
+    """False if it was dropped, or if an interaction with this id was already there, within the dedupe window."""
+    dropped: Dropped | None = None
+    """Why the policy dropped it (`drop_new` or `sample`); None if it is in the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The publish script's keys and arguments for one interaction. All keys are in its partition's hash slot."""
+
+    interaction_id: str
+    partition: int
+    keys: tuple[str, str, str]
+    arguments: tuple[bytes, int, int, Policy, float, str]
+
+    @property
+    def owner(self) -> str:
+        """Key that holds the entry's id from the moment it is in the stream."""
+        return self.keys[1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its JSON."""
+        return len(self.arguments[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Addressing:
-    """Where interactions go: prefix, number of partitions and the dedupe window of a deployment."""
+    """Where interactions go and on which terms: what of a deployment's settings a publish call depends on."""
 
-    prefix: str
-    partitions: int
+    layout: Layout
     dedupe_window_s: float
+    interactions_cap: int
+    policy: Policy
 
-    def streams(self, pipeline: str) -> Streams:
-        """Return the keys of a pipeline's partition."""
-        return Streams(self.prefix, partition_of(pipeline, self.partitions))
+    @classmethod
+    def of(cls, settings: Settings) -> "Addressing":
+        """Return what these settings say."""
+        return cls(
+            settings.layout,
+            settings.dedupe_window_s,
+            settings.interactions_cap,
+            settings.producer.policy,
+        )
 
-    def call(self, interaction: RagInteraction, traceparent: str = "") -> tuple[list[str], list[bytes | int | str]]:
-        """Return the keys and arguments of the publish script for one interaction.
+    def call(self, interaction: RagInteraction, traceparent: str = "") -> Call:
+        """Return the publish script's call for one interaction.
 
         Args:
             interaction: to publish.
@@ -61,15 +124,42 @@ class Addressing:
                 f"interaction {interaction.interaction_id} has {len(payload)} bytes of JSON; at most {ENTRY_MAX_BYTES} "
                 "are taken: send fewer or shorter documents",
             )
-        streams = self.streams(interaction.pipeline)
-        return [streams.interactions, streams.owner(interaction.pipeline, interaction.interaction_id)], [
-            payload,
-            int(self.dedupe_window_s * 1000),
-            traceparent,
-        ]
+        pipeline, interaction_id = interaction.pipeline, interaction.interaction_id
+        partition, stream, counts, streams = _keys(self.layout.of(pipeline, interaction_id))
+        return Call(
+            interaction_id,
+            partition,
+            (stream, streams.owner(pipeline, interaction_id), counts),
+            (
+                payload,
+                int(self.dedupe_window_s * 1000),
+                self.interactions_cap,
+                self.policy,
+                draw(pipeline, interaction_id) if self.policy == "sample" else 0.0,
+                traceparent,
+            ),
+        )
 
 
-def publication(interaction: RagInteraction, reply: tuple[bytes, int]) -> Publication:
-    """Return what the publish script's reply says of an interaction."""
+@lru_cache(STREAMS_REMEMBERED)
+def _keys(streams: Streams) -> tuple[int, str, str, Streams]:
+    return streams.partition, streams.interactions, streams.dropped, streams
+
+
+def draw(pipeline: str, interaction_id: str) -> float:
+    """Return a number in [0, 1), uniform over interactions and the same whenever this one is published.
+
+    >>> draw("shop", "i-1") == draw("shop", "i-1")
+    True
+    """
+    return int(interaction_digest(pipeline, interaction_id)[:12], 16) / 16**12
+
+
+def publication(call: Call, reply: Reply) -> Publication | None:
+    """Return what the publish script's reply says of an interaction; None if it has to wait for room."""
     entry, added = reply
-    return Publication(interaction.interaction_id, entry.decode(), added == 1)
+    if added >= 0:
+        return Publication(call.interaction_id, entry.decode(), added == 1)
+    if entry == FULL:
+        return None
+    return Publication(call.interaction_id, None, added=False, dropped=Dropped(entry.decode()))

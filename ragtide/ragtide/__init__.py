@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         ragchecker_metrics,
         trace_metrics,
     )
-    from ragtide_producers import InteractionProducer, Publication
+    from ragtide_producers import InteractionProducer, ProducerCounts, Publication, QueueFullError, StreamFullError
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
     from ragtide_schemas import (
         Alert,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ClaimLabels,
         DeadLetter,
         Direction,
+        Dropped,
         Estimate,
         Feedback,
         InvalidEntryError,
@@ -65,13 +66,20 @@ _HOMES = {
         "ragchecker_metrics",
         "trace_metrics",
     ),
-    "ragtide_producers": ("InteractionProducer", "Publication"),
+    "ragtide_producers": (
+        "InteractionProducer",
+        "ProducerCounts",
+        "Publication",
+        "QueueFullError",
+        "StreamFullError",
+    ),
     "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
     "ragtide_schemas": (
         "Alert",
         "AlertRule",
         "ClaimLabels",
         "DeadLetter",
+        "Dropped",
         "Estimate",
         "Feedback",
         "InvalidEntryError",
@@ -96,6 +104,7 @@ __all__ = [
     "DeadLetter",
     "Direction",
     "DriftDetector",
+    "Dropped",
     "Estimate",
     "Feedback",
     "InteractionProducer",
@@ -109,13 +118,16 @@ __all__ = [
     "MetricEvent",
     "MetricScores",
     "PairedComparison",
+    "ProducerCounts",
     "Publication",
+    "QueueFullError",
     "RagInteraction",
     "RagtideError",
     "RedisUnavailable",
     "RetrievedDocument",
     "RunningIntervals",
     "SentenceLabels",
+    "StreamFullError",
     "__version__",
     "confidence_sequence",
     "interval",

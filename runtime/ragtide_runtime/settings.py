@@ -28,6 +28,7 @@ from ragtide_schemas.alert import Duration
 from .addresses import with_credentials
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
+from .producer_settings import ProducerSettings
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -108,6 +109,11 @@ class Settings(BaseSettings):
     """Pipelines that are too much for one partition, and over how many each is split, such as `{"shop" = 4}`."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
+    interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    """Most entries of a partition's interactions stream: what is over it waits, is dropped or thinned out, by
+    `producer.policy`."""
+    producer: ProducerSettings = ProducerSettings()
+    """How interactions are published: the table `[producer]`."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which gold scores that come later find their interaction, and wait for one not yet scored."""
     labeler: str = "local"
@@ -144,8 +150,6 @@ class Settings(BaseSettings):
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
     """About how many entries the stream of estimates keeps."""
-    interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
-    """Most interactions of a partition that wait to be labeled; what is over it waits, is dropped or thinned out."""
     metrics_cap: Annotated[int, Field(ge=1)] = 1_000_000
     """Metric events of a partition that may wait for an aggregator before its workers pause."""
     metrics_keep: Annotated[int, Field(ge=0)] = 100_000

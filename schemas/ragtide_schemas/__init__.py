@@ -3,6 +3,7 @@
 from .alert import Alert, AlertRule, Movement, alarm_line
 from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
 from .dead_letter import DeadLetter
+from .dropped import Dropped
 from .errors import InvalidEntryError, Reason
 from .estimate import Estimate
 from .feedback import Feedback
@@ -27,6 +28,7 @@ __all__ = [
     "ClaimLabels",
     "DeadLetter",
     "Direction",
+    "Dropped",
     "Entailment",
     "Estimate",
     "Feedback",

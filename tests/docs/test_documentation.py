@@ -16,7 +16,7 @@ from ragtide_runtime.catalogue import catalogue_table
 from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
-from ragtide_schemas import DATA_FIELD, Reason, Streams
+from ragtide_schemas import DATA_FIELD, Dropped, Reason, Streams
 from ragtide_schemas.metrics_page import metrics_page
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +76,11 @@ def test_every_reason_why_a_metric_is_absent_is_documented() -> None:
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
     page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
     assert [reason for reason in Reason if f"| `{reason}` |" not in page] == []
+
+
+def test_every_reason_of_a_drop_is_documented() -> None:
+    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    assert [why for why in Dropped if f"| `{why}` |" not in page] == []
 
 
 def test_every_command_that_is_named_exists() -> None:

@@ -73,9 +73,9 @@ def test_what_the_demo_keeps_can_be_looked_into(tmp_path: Path) -> None:
 
 def test_a_file_is_published_scored_estimated_and_watched(redis: Any, redis_url: str, tmp_path: Path) -> None:
     published = command(redis_url, "publish", str(SAMPLE), "--json")
-    assert json.loads(published.stdout) == {"published": 80, "duplicates": 0, "bad": 0}
+    assert json.loads(published.stdout) == {"published": 80, "duplicates": 0, "dropped": 0, "bad": 0}
     again = command(redis_url, "publish", str(SAMPLE), "--json")
-    assert json.loads(again.stdout) == {"published": 0, "duplicates": 80, "bad": 0}
+    assert json.loads(again.stdout) == {"published": 0, "duplicates": 80, "dropped": 0, "bad": 0}
     with running("up", redis_url, tmp_path / "up.log"):
         wait_for_events(redis, 80)
         wait_for_aggregation(redis)
@@ -116,7 +116,7 @@ def test_bad_rows_are_named_with_file_and_line_and_the_others_published(
     file.write_bytes(good + b"\nnot json\n\n" + b'{"pipeline": "p"}\n')
     done = command(redis_url, "publish", str(file), "--json")
     assert done.returncode == 1
-    assert json.loads(done.stdout) == {"published": 1, "duplicates": 0, "bad": 2}
+    assert json.loads(done.stdout) == {"published": 1, "duplicates": 0, "dropped": 0, "bad": 2}
     assert f"{file}:2: the entry is not valid JSON" in done.stderr
     assert f"{file}:4: question is missing" in done.stderr
     assert "Traceback" not in done.stderr

@@ -177,6 +177,17 @@ async def test_publishing_again_is_still_one_entry_when_traced(async_redis: Any,
     assert fields[TRACEPARENT_FIELD].decode().startswith("00-{:032x}-{:016x}-".format(*ids_of(first)))
 
 
+def test_what_is_submitted_belongs_to_the_span_it_was_submitted_in(redis: Any, redis_url: str, spans: Spans) -> None:
+    with InteractionProducer(settings=settings(redis_url)) as producer:
+        with spans.provider.get_tracer("application").start_as_current_span("answer a question") as answering:
+            assert producer.submit(TOWER)
+        assert producer.flush(20)
+    ((_, fields),) = redis.xrange(STREAMS.interactions)
+    publish = spans.one("ragtide publish")
+    assert parent_of(publish) == answering.get_span_context().span_id
+    assert fields[TRACEPARENT_FIELD].decode().startswith("00-{:032x}-{:016x}-".format(*ids_of(publish)))
+
+
 async def test_a_labeler_that_fails_is_a_failed_span_without_its_message(
     async_redis: Any, redis_url: str, spans: Spans
 ) -> None:

@@ -148,7 +148,8 @@ def publish(
         print_json(counts)
     else:
         err.print(
-            f"{counts['published']:,} published, {counts['duplicates']:,} there already, {counts['bad']:,} bad rows",
+            f"{counts['published']:,} published, {counts['duplicates']:,} there already, "
+            f"{counts['dropped']:,} dropped, {counts['bad']:,} bad rows",
             highlight=False,
         )
     if counts["bad"]:

@@ -28,7 +28,7 @@ def publish_file(
     rate: float | None,
     console: Console,
 ) -> Counter[str]:
-    """Publish every good row and return counts: `published`, `duplicates` and `bad`.
+    """Publish every good row and return counts: `published`, `duplicates`, `dropped` and `bad`.
 
     Bad rows are named on the console with file and line; the others are published all the same.
 
@@ -41,12 +41,13 @@ def publish_file(
 
     Raises:
         UnreadableFileError: the file cannot be read.
+        StreamFullError: the stream stayed full; what was published stays.
         RedisUnavailable: Redis failed; what was published stays, and publishing the file again adds only the rest.
     """
     if options.run is not None and options.population_size is None:
         size = sum(row.interaction is not None for row in read_rows(path, options))
         options = replace(options, population_size=max(size, 1))
-    counts: Counter[str] = Counter(published=0, duplicates=0, bad=0)
+    counts: Counter[str] = Counter(published=0, duplicates=0, dropped=0, bad=0)
     total = count_rows(path, options)
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -61,7 +62,8 @@ def publish_file(
                 else:
                     good.append(row.interaction)
             for publication in producer.publish_many(good):
-                counts["published" if publication.added else "duplicates"] += 1
+                became = "dropped" if publication.dropped else "published" if publication.added else "duplicates"
+                counts[became] += 1
             progress.advance(task, len(batch))
     return counts
 

@@ -1,0 +1,155 @@
+"""The interactions a process holds until Redis has them: a bounded queue that keeps count of everything. No I/O."""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from ragtide_schemas import Dropped, RagInteraction
+
+from .counts import ProducerCounts
+
+
+class Sent(Enum):
+    """What Redis said of an interaction that is in its stream."""
+
+    PUBLISHED = "published"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """One submitted interaction; two are never the same, whatever is in them."""
+
+    interaction: RagInteraction
+    partition: int
+    size_bytes: int
+    traceparent: str = ""
+    """Trace context of where it was submitted; empty for none."""
+
+
+class Outbox:
+    """Takes interactions from any thread without waiting, and hands them to one sender.
+
+    The lock is held for some microseconds only, and one thread may take it twice: a signal handler or a finalizer that
+    submits while its thread is submitting must not stop it.
+
+    Args:
+        most: interactions held at once.
+        most_bytes: bytes held at once.
+    """
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._changed = threading.Condition(threading.RLock())
+        self._most = most
+        self._most_bytes = most_bytes
+        self._waiting: deque[Held] = deque()
+        self._unsettled: set[Held] = set()
+        self._bytes = 0
+        self._submitted = 0
+        self._accepted = 0
+        self._settled = 0
+        self._resent = 0
+        self._sent: Counter[Sent] = Counter()
+        self._dropped: Counter[Dropped] = Counter()
+        self._unreported: Counter[tuple[int, Dropped]] = Counter()
+
+    def put(self, held: Held) -> bool:
+        """Return whether there was room for it; if not, it is dropped and counted."""
+        with self._changed:
+            self._submitted += 1
+            full = len(self._unsettled) >= self._most or self._bytes + held.size_bytes > self._most_bytes
+            if full:
+                self._drop(held.partition, Dropped.QUEUE_FULL)
+            else:
+                self._accepted += 1
+                self._unsettled.add(held)
+                self._bytes += held.size_bytes
+                self._waiting.append(held)
+            self._changed.notify_all()
+        return not full
+
+    def take(self, most: int, timeout_s: float | None, ended: threading.Event) -> list[Held]:
+        """Return the oldest ones to send; an empty list after the timeout, or when there is something else to do.
+
+        That is when drops have to be reported, or `ended` is set (call `wake` then).
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._unreported or ended.is_set(), timeout_s)
+            if ended.is_set():
+                return []
+            return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    def wake(self) -> None:
+        """Make `take` look again whether it is ended."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def settle(self, outcomes: Iterable[tuple[Held, Sent | Dropped]]) -> None:
+        """Count what became of interactions; what was given up before is not counted again."""
+        with self._changed:
+            for held, outcome in outcomes:
+                if held not in self._unsettled:
+                    continue
+                self._unsettled.remove(held)
+                self._bytes -= held.size_bytes
+                self._settled += 1
+                if isinstance(outcome, Sent):
+                    self._sent[outcome] += 1
+                elif outcome in {Dropped.DROP_NEW, Dropped.SAMPLE}:  # the publish script has reported it
+                    self._dropped[outcome] += 1
+                else:
+                    self._drop(held.partition, outcome)
+            self._changed.notify_all()
+
+    def settle_again(self, *, resent: int, dropped: Iterable[Dropped]) -> None:
+        """Count what became of published interactions that Redis had lost."""
+        with self._changed:
+            self._resent += resent
+            for why in dropped:
+                self._sent[Sent.PUBLISHED] -= 1
+                self._dropped[why] += 1
+
+    def give_up(self) -> int:
+        """Drop everything that is held, sent without a reply too, and return how many that were."""
+        with self._changed:
+            given_up = len(self._unsettled)
+            self._waiting.clear()
+            self.settle([(held, Dropped.UNSENT) for held in self._unsettled])
+        return given_up
+
+    def unreported(self) -> dict[tuple[int, Dropped], int]:
+        """Return drops that Redis does not know of, by partition and why."""
+        with self._changed:
+            return dict(self._unreported)
+
+    def reported(self, drops: dict[tuple[int, Dropped], int]) -> None:
+        """Note that Redis knows of these now."""
+        with self._changed:
+            self._unreported.subtract(drops)
+            self._unreported += Counter()  # drops what is zero
+            self._changed.notify_all()
+
+    def wait_settled(self, timeout_s: float) -> bool:
+        """Return whether all that is held now was settled, and all drops reported, within the timeout."""
+        with self._changed:
+            wanted = self._accepted
+            return self._changed.wait_for(lambda: self._settled >= wanted and not self._unreported, timeout_s)
+
+    def counts(self) -> ProducerCounts:
+        """Return all counts, of one moment."""
+        with self._changed:
+            return ProducerCounts(
+                submitted=self._submitted,
+                published=self._sent[Sent.PUBLISHED],
+                duplicates=self._sent[Sent.DUPLICATE],
+                dropped=MappingProxyType(dict(self._dropped)),
+                queued=len(self._unsettled),
+                resent=self._resent,
+            )
+
+    def _drop(self, partition: int, why: Dropped) -> None:
+        self._dropped[why] += 1
+        self._unreported[partition, why] += 1

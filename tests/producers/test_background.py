@@ -1,0 +1,408 @@
+"""`submit`: the application never waits, nothing is lost uncounted, and the end of the process sends the rest."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import RedisError
+from tests.conditions import wait_until
+from tests.producers.servers import ForgetfulRedis
+
+from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
+from ragtide_producers import sending
+from ragtide_runtime.connection import connect
+from ragtide_runtime.settings import Settings, load_settings
+from ragtide_schemas import Streams, partition_of
+
+STREAMS = Streams("ragtide", 0)
+NOWHERE = "redis://user:s3cret@127.0.0.1:1/0"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again soon: a test's Redis comes back within the second."""
+    monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr(sending, "LONGEST_WAIT_FOR_ROOM_S", 0.1)
+
+
+def interaction(number: int, pipeline: str = "shop", **changes: Any) -> RagInteraction:
+    fields: dict[str, Any] = {"question": "q", "documents": ["d"], "response": "r", **changes}
+    return RagInteraction(interaction_id=f"i-{number}", pipeline=pipeline, **fields)
+
+
+def settings(redis_url: str, cap: int = 1_000_000, partitions: int = 1, **producer: Any) -> Settings:
+    return load_settings(redis_url=redis_url, interactions_cap=cap, partitions=partitions, producer=producer)
+
+
+def ids(redis: Any, streams: Streams = STREAMS) -> list[str]:
+    return [RagInteraction.decode(fields[b"data"]).interaction_id for _, fields in redis.xrange(streams.interactions)]
+
+
+def dropped(redis: Any, streams: Streams = STREAMS) -> dict[str, int]:
+    return {field.decode(): int(count) for field, count in redis.hgetall(streams.dropped).items()}
+
+
+def adds_up(counts: ProducerCounts) -> bool:
+    settled = counts.published + counts.duplicates + sum(counts.dropped.values())
+    return counts.submitted == settled + counts.queued
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "ragtide-producer"]
+
+
+def test_what_is_submitted_is_in_the_stream_in_order_after_a_flush(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        assert all(producer.submit(interaction(n)) for n in range(450))
+        assert producer.flush(20)
+        assert ids(redis) == [f"i-{n}" for n in range(450)]
+        assert producer.counts == ProducerCounts(
+            submitted=450, published=450, duplicates=0, dropped={}, queued=0, resent=0
+        )
+
+
+def test_an_id_that_is_there_is_a_duplicate(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        producer.publish(interaction(1))
+        producer.submit(interaction(1))
+        producer.submit(interaction(2))
+        producer.submit(interaction(2))
+        assert producer.flush(20)
+        assert (producer.counts.published, producer.counts.duplicates) == (1, 2)
+    assert ids(redis) == ["i-1", "i-2"]
+
+
+def test_closing_flushes_and_ends_the_thread_and_another_submit_starts_another(redis: Any, redis_url: str) -> None:
+    producer = InteractionProducer(redis_url)
+    assert threads() == []
+    for n in range(2):
+        producer.submit(interaction(n))
+        assert len(threads()) == 1
+        producer.close()
+        assert threads() == []
+    assert ids(redis) == ["i-0", "i-1"]
+    assert producer.counts.published == 2
+
+
+async def test_the_awaited_forms_flush_too(async_redis: Any, redis_url: str) -> None:
+    async with InteractionProducer(redis_url) as producer:
+        producer.submit(interaction(1))
+        assert await producer.aflush(20)
+        assert await async_redis.xlen(STREAMS.interactions) == 1
+        producer.submit(interaction(2))
+    assert await async_redis.xlen(STREAMS.interactions) == 2
+
+
+def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, partitions=4)) as producer:
+        for n in range(40):
+            producer.submit(interaction(n, f"p-{n}"))
+    for partition in range(4):
+        expected = [f"i-{n}" for n in range(40) if partition_of(f"p-{n}", 4) == partition]
+        assert expected
+        assert ids(redis, Streams("ragtide", partition)) == expected
+
+
+def test_many_threads_submit_and_the_counts_add_up_at_every_moment(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, queue=100)) as producer:
+        taken: Counter[bool] = Counter()
+
+        def submit(first: int) -> None:
+            taken.update([producer.submit(interaction(n)) for n in range(first, first + 500)])
+
+        writers = [threading.Thread(target=submit, args=(first,)) for first in range(0, 4000, 500)]
+        for writer in writers:
+            writer.start()
+        while any(writer.is_alive() for writer in writers):
+            counts = producer.counts
+            assert adds_up(counts)
+            assert counts.queued <= 100
+        assert producer.flush(20)
+        counts = producer.counts
+    assert adds_up(counts)
+    assert (counts.submitted, counts.queued) == (4000, 0)
+    assert (counts.published, counts.dropped.get(Dropped.QUEUE_FULL, 0)) == (taken[True], taken[False])
+    assert len(ids(redis)) == counts.published
+    assert dropped(redis).get("queue_full", 0) == taken[False]
+
+
+def test_a_redis_that_cannot_be_reached_fills_the_queue_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    producer = InteractionProducer(settings=settings(NOWHERE, queue=100, flush_s=0.0))
+    assert [producer.submit(interaction(n)) for n in range(1000)] == [True] * 100 + [False] * 900
+    assert producer.counts == ProducerCounts(1000, 0, 0, {Dropped.QUEUE_FULL: 900}, 100, 0)
+    wait_until(lambda: caplog.records)
+    assert not producer.flush(0.0)
+    producer.close()
+    assert producer.counts == ProducerCounts(1000, 0, 0, {Dropped.QUEUE_FULL: 900, Dropped.UNSENT: 100}, 0, 0)
+    messages = [record.getMessage() for record in caplog.records if record.name == "ragtide.producer"]
+    assert len(messages) == 2
+    assert "127.0.0.1:1" in messages[0]
+    assert messages[1].startswith("100 interactions were not sent")
+    assert "s3cret" not in caplog.text
+
+
+def test_an_outage_is_logged_once_however_long_it_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.001)
+    tries: list[str] = []
+
+    def refuses(url: str, _: Path) -> None:
+        tries.append(url)
+        raise ConnectionRefusedError("not there")
+
+    monkeypatch.setattr(sending, "resolve_redis", refuses)
+    with InteractionProducer(settings=settings(NOWHERE, flush_s=0.0)) as producer:
+        producer.submit(interaction(1))
+        wait_until(lambda: len(tries) > 50)
+        assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("url", ["htp://nonsense", "redis://", "redis://host:notaport/0"])
+def test_a_malformed_url_is_said_once_and_costs_the_application_nothing(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with InteractionProducer(settings=settings(url, flush_s=0.0)) as producer:
+        assert producer.submit(interaction(1))
+        wait_until(lambda: "not a Redis URL" in caplog.text)
+    assert producer.counts.dropped == {Dropped.UNSENT: 1}
+
+
+def test_texts_bound_the_queue_too() -> None:
+    with InteractionProducer(settings=settings(NOWHERE, queue_bytes=1_000_000, flush_s=0.0)) as producer:
+        large = [producer.submit(interaction(n, documents=["x" * 300_000])) for n in range(5)]
+        assert large == [True] * 3 + [False] * 2
+        assert producer.submit(interaction(5))
+
+
+def test_a_redis_that_stands_still_holds_nobody_up(tmp_path: Path) -> None:
+    with ForgetfulRedis(tmp_path) as server:
+        producer = InteractionProducer(settings=settings(server.url, queue=500, flush_s=0.2))
+        producer.submit(interaction(0))
+        assert producer.flush(20)
+        server.signal(signal.SIGSTOP)
+        try:
+            # Would one submit wait for a reply, this would take the socket's timeout, 30 s.
+            started = time.monotonic()
+            assert sum(producer.submit(interaction(n)) for n in range(1, 1001)) == 500
+            producer.close()
+            assert time.monotonic() - started < 15
+        finally:
+            server.signal(signal.SIGCONT)
+        counts = producer.counts
+        assert (counts.published, counts.dropped) == (1, {Dropped.QUEUE_FULL: 500, Dropped.UNSENT: 500})
+        # The reply that comes after all changes nothing that was counted.
+        wait_until(lambda: threads() == [])
+        assert producer.counts == counts
+
+
+async def test_the_event_loop_goes_on_while_redis_stands_still(tmp_path: Path) -> None:
+    with ForgetfulRedis(tmp_path) as server:
+        async with InteractionProducer(settings=settings(server.url, flush_s=0.2)) as producer:
+            producer.submit(interaction(0))
+            assert await producer.aflush(20)
+            server.signal(signal.SIGSTOP)
+            producer.submit(interaction(1))
+            flushing = asyncio.create_task(producer.aflush(60))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not flushing.done()
+            server.signal(signal.SIGCONT)
+            assert await flushing
+        assert producer.counts.published == 2
+
+
+def test_what_was_held_during_an_outage_is_sent_when_it_is_over(tmp_path: Path) -> None:
+    server = ForgetfulRedis(tmp_path)
+    with InteractionProducer(settings=settings(server.url, queue=10)) as producer:
+        for n in range(15):
+            producer.submit(interaction(n))
+        with server:
+            assert producer.flush(20)
+            with connect(server.url) as redis:
+                assert ids(redis) == [f"i-{n}" for n in range(10)]
+                assert dropped(redis) == {"queue_full": 5}
+
+
+def test_a_full_stream_is_waited_for_in_the_background_and_then_the_queue_fills(
+    redis: Any, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with InteractionProducer(settings=settings(redis_url, cap=10, queue=20)) as producer:
+        for n in range(10):
+            producer.submit(interaction(n))
+        assert producer.flush(20)
+        for n in range(10, 40):
+            producer.submit(interaction(n))
+        wait_until(lambda: "ragtide:{0}:interactions is full" in caplog.text)
+        assert producer.counts.dropped == {Dropped.QUEUE_FULL: 10}
+        assert redis.xlen(STREAMS.interactions) == 10
+        for _ in range(2):
+            wait_until(lambda: redis.xlen(STREAMS.interactions) == 10)
+            redis.xtrim(STREAMS.interactions, maxlen=0, approximate=False)
+        assert producer.flush(20)
+        assert producer.counts.published == 30
+    assert dropped(redis) == {"queue_full": 10}
+
+
+@pytest.mark.parametrize("policy", ["drop_new", "sample"])
+def test_what_the_policy_drops_is_counted_here_and_there(policy: str, redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, cap=10, policy=policy)) as producer:
+        for n in range(100):
+            producer.submit(interaction(n))
+        assert producer.flush(20)
+        counts = producer.counts
+    assert adds_up(counts)
+    assert counts.published == redis.xlen(STREAMS.interactions) <= 10
+    assert dropped(redis) == {policy: 100 - counts.published}
+    assert counts.dropped == {Dropped(policy): 100 - counts.published}
+
+
+def test_what_is_no_interaction_is_counted_and_stops_nothing(
+    redis: Any, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with InteractionProducer(redis_url) as producer:
+        for bad in (None, "text", interaction(1, documents=["x" * 900_000] * 6)):
+            assert producer.submit(bad)  # type: ignore[arg-type]
+        assert producer.submit(interaction(2))
+        assert producer.flush(20)
+        assert producer.counts.dropped == {Dropped.INVALID: 3}
+    assert (ids(redis), dropped(redis)) == (["i-2"], {"invalid": 3})
+    assert len(caplog.records) == 1
+
+
+def test_counts_that_redis_refuses_hold_up_no_interaction(redis: Any, redis_url: str) -> None:
+    redis.set(STREAMS.dropped, "not a hash")
+    with InteractionProducer(settings=settings(redis_url, flush_s=0.0)) as producer:
+        producer.submit(None)  # type: ignore[arg-type]
+        wait_until(lambda: producer.counts.dropped)
+        for n in range(3):
+            producer.submit(interaction(n))
+            wait_until(lambda n=n: len(ids(redis)) == n + 1)  # type: ignore[misc]
+        assert not producer.flush(0.0)
+        redis.delete(STREAMS.dropped)
+        assert producer.flush(20)
+    assert dropped(redis) == {"invalid": 1}
+
+
+def test_a_strict_producer_raises_what_others_count() -> None:
+    with InteractionProducer(settings=settings(NOWHERE, queue=1, flush_s=0.0), strict=True) as producer:
+        with pytest.raises(InvalidEntryError, match="interaction i-0 has"):
+            producer.submit(interaction(0, documents=["x" * 900_000] * 6))
+        assert producer.submit(interaction(1))
+        with pytest.raises(QueueFullError, match="takes no more: look whether Redis can be reached"):
+            producer.submit(interaction(2))
+    assert producer.counts.dropped == {Dropped.QUEUE_FULL: 1, Dropped.UNSENT: 1}
+
+
+def test_what_is_given_up_is_told_to_a_redis_that_answers(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, cap=1, flush_s=0.05)) as producer:
+        for n in range(4):
+            producer.submit(interaction(n))
+        wait_until(lambda: redis.xlen(STREAMS.interactions) == 1)
+    assert (producer.counts.published, producer.counts.dropped) == (1, {Dropped.UNSENT: 3})
+    assert dropped(redis) == {"unsent": 3}
+
+
+def test_the_end_of_the_process_flushes(redis: Any, redis_url: str) -> None:
+    script = _script("for n in range(500): producer.submit(interaction(n))")
+    done = _run(script, redis_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ids(redis) == [f"i-{n}" for n in range(500)]
+
+
+def test_the_end_of_the_process_flushes_into_an_embedded_redis_too(tmp_path: Path) -> None:
+    done = _run(_script("producer.submit(interaction(1))"), None)
+    assert (done.returncode, done.stderr) == (0, "")
+    with InteractionProducer() as producer:
+        assert not producer.publish(interaction(1)).added
+
+
+def test_the_end_of_the_process_waits_only_so_long_and_says_what_it_gives_up() -> None:
+    done = _run(_script("for n in range(5): producer.submit(interaction(n))"), NOWHERE, RAGTIDE_PRODUCER_FLUSH_S="0.2")
+    assert done.returncode == 0
+    assert "5 interactions were not sent within 0.2 s and are given up" in done.stderr
+
+
+def test_a_forked_child_sends_its_own_and_nothing_of_its_parent(redis: Any, redis_url: str) -> None:
+    body = """
+for n in range(300): producer.submit(interaction(n))
+child = os.fork()
+if child == 0:
+    assert producer.counts.submitted == 0, producer.counts
+    for n in range(1000, 1300): producer.submit(interaction(n))
+    assert producer.flush(20)
+    assert producer.counts.published == 300, producer.counts
+else:
+    assert os.waitpid(child, 0)[1] == 0
+    for n in range(300, 400): producer.submit(interaction(n))
+    assert producer.flush(20)
+    assert (producer.counts.submitted, producer.counts.published) == (400, 400), producer.counts
+"""
+    done = _run(_script(body), redis_url)
+    assert done.returncode == 0, done.stderr
+    assert sorted(ids(redis)) == sorted(f"i-{n}" for n in [*range(400), *range(1000, 1300)])
+
+
+def _script(body: str) -> str:
+    return f"""
+import os
+from ragtide import InteractionProducer, RagInteraction
+def interaction(n):
+    return RagInteraction(interaction_id=f"i-{{n}}", pipeline="shop", question="q", documents=["d"], response="r")
+producer = InteractionProducer()
+{body}
+"""
+
+
+def _run(script: str, redis_url: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, **environment} | ({"RAGTIDE_REDIS_URL": redis_url} if redis_url else {})
+    return subprocess.run(
+        [sys.executable, "-c", script], env=given, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    send, failing = sending.Delivery._send, [True, True]
+
+    def loses_the_reply(self: Any, *arguments: Any) -> Any:
+        replies = send(self, *arguments)
+        if failing:
+            failing.pop()
+            raise RedisError("the connection was lost")
+        return replies
+
+    monkeypatch.setattr(sending.Delivery, "_send", loses_the_reply)
+    with InteractionProducer(redis_url) as producer:
+        for n in range(10):
+            producer.submit(interaction(n))
+        assert producer.flush(20)
+        assert (producer.counts.published, producer.counts.duplicates) == (10, 0)
+    assert ids(redis) == [f"i-{n}" for n in range(10)]
+
+
+def test_a_mistake_of_ours_does_not_end_the_thread(
+    redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    send, failing = sending.Delivery._send, [True, True]
+
+    def fails_twice(self: Any, *arguments: Any) -> Any:
+        if failing:
+            failing.pop()
+            raise ValueError("a mistake")
+        return send(self, *arguments)
+
+    monkeypatch.setattr(sending.Delivery, "_send", fails_twice)
+    with InteractionProducer(redis_url) as producer:
+        producer.submit(interaction(1))
+        assert producer.flush(20)
+    assert ids(redis) == ["i-1"]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]

@@ -1,0 +1,199 @@
+"""What happens when a stream is full: nothing is dropped without being counted."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from tests.conditions import wait_until
+
+from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
+from ragtide_producers.course import BATCH, Course
+from ragtide_producers.publication import Addressing, Reply, draw
+from ragtide_runtime.settings import Settings, load_settings
+from ragtide_schemas import Streams, partition_of
+
+STREAMS = Streams("ragtide", 0)
+
+
+def interactions(count: int, pipeline: str = "shop", first: int = 0) -> list[RagInteraction]:
+    return [
+        RagInteraction(interaction_id=f"i-{n}", pipeline=pipeline, question="q", documents=["d"], response="r")
+        for n in range(first, first + count)
+    ]
+
+
+def settings(redis_url: str, cap: int, **producer: Any) -> Settings:
+    return load_settings(redis_url=redis_url, interactions_cap=cap, producer=producer)
+
+
+def dropped(redis: Any) -> dict[str, int]:
+    return {field.decode(): int(count) for field, count in redis.hgetall(STREAMS.dropped).items()}
+
+
+def test_drop_new_keeps_the_first_and_counts_the_rest(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, 10, policy="drop_new")) as producer:
+        publications = producer.publish_many(interactions(25))
+    assert [one.added for one in publications] == [True] * 10 + [False] * 15
+    assert {(one.entry_id is None, one.dropped) for one in publications[10:]} == {(True, Dropped.DROP_NEW)}
+    assert (redis.xlen(STREAMS.interactions), dropped(redis)) == (10, {"drop_new": 15})
+
+
+@pytest.mark.parametrize("policy", ["block", "drop_new", "sample"])
+def test_what_is_in_a_full_stream_is_answered_as_there_already(policy: str, redis: Any, redis_url: str) -> None:
+    with InteractionProducer(redis_url) as producer:
+        first = producer.publish_many(interactions(5))
+    with InteractionProducer(settings=settings(redis_url, 5, policy=policy)) as producer:
+        again = producer.publish_many(interactions(5))
+    assert [one.entry_id for one in again] == [one.entry_id for one in first]
+    assert not any(one.added or one.dropped for one in again)
+    assert dropped(redis) == {}
+
+
+def test_block_waits_for_room(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, 10, block_s=60)) as producer:
+        publications: list[Any] = []
+        publishing = threading.Thread(target=lambda: publications.extend(producer.publish_many(interactions(25))))
+        publishing.start()
+        for last in (9, 19):
+            wait_until(lambda last=last: _ids(redis)[-1:] == [f"i-{last}"])  # type: ignore[misc]
+            assert redis.xlen(STREAMS.interactions) == 10
+            assert publishing.is_alive()
+            redis.xtrim(STREAMS.interactions, maxlen=0)
+        publishing.join(20)
+    assert [one.added for one in publications] == [True] * 25
+    assert [one.interaction_id for one in publications] == [f"i-{n}" for n in range(25)]
+    assert (_ids(redis), dropped(redis)) == ([f"i-{n}" for n in range(20, 25)], {})
+
+
+def _ids(redis: Any) -> list[str]:
+    return [RagInteraction.decode(fields[b"data"]).interaction_id for _, fields in redis.xrange(STREAMS.interactions)]
+
+
+def test_block_gives_up_after_a_while_and_publishing_all_again_completes_it(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, 10, block_s=0.05)) as producer:
+        with pytest.raises(StreamFullError, match=r"15 of 25 interactions are not published: start workers"):
+            producer.publish_many(interactions(25))
+        assert (redis.xlen(STREAMS.interactions), dropped(redis)) == (10, {})
+        redis.xtrim(STREAMS.interactions, maxlen=0)
+        with pytest.raises(StreamFullError, match="5 of 25"):
+            producer.publish_many(interactions(25))
+    assert _ids(redis) == [f"i-{n}" for n in range(10, 20)]
+
+
+async def test_waiting_for_room_leaves_the_event_loop_free(async_redis: Any, redis_url: str) -> None:
+    async with InteractionProducer(settings=settings(redis_url, 10, block_s=60)) as producer:
+        publishing = asyncio.create_task(producer.apublish_many(interactions(15)))
+        while await async_redis.xlen(STREAMS.interactions) < 10:  # noqa: ASYNC110  # Redis has nothing to await
+            await asyncio.sleep(0.01)
+        assert not publishing.done()
+        await async_redis.xtrim(STREAMS.interactions, maxlen=0)
+        assert all(one.added for one in await asyncio.wait_for(publishing, 20))
+
+
+async def test_an_awaited_publish_gives_up_too(async_redis: Any, redis_url: str) -> None:
+    del async_redis
+    async with InteractionProducer(settings=settings(redis_url, 1, block_s=0.05)) as producer:
+        with pytest.raises(StreamFullError):
+            await producer.apublish_many(interactions(2))
+
+
+def test_a_sample_keeps_everything_up_to_half_the_cap_and_never_passes_the_cap(redis: Any, redis_url: str) -> None:
+    with InteractionProducer(settings=settings(redis_url, 1000, policy="sample")) as producer:
+        publications = producer.publish_many(interactions(6000))
+    kept = [one.added for one in publications]
+    assert all(kept[:500])
+    length = redis.xlen(STREAMS.interactions)
+    assert 900 < length <= 1000
+    assert dropped(redis) == {"sample": 6000 - length}
+    assert {one.dropped for one in publications if not one.added} == {Dropped.SAMPLE}
+
+
+@pytest.mark.parametrize(("fill", "probability"), [(0.5, 1.0), (0.625, 0.75), (0.75, 0.5), (0.9, 0.2), (1.0, 0.0)])
+def test_the_kept_share_falls_linearly_from_half_the_cap(
+    redis: Any, redis_url: str, fill: float, probability: float
+) -> None:
+    # A cap so large that what is kept hardly changes the fill; the ids are fixed, and so is the outcome.
+    cap = 100_000
+    with redis.pipeline(transaction=False) as pipe:
+        for _ in range(int(cap * fill)):
+            pipe.xadd(STREAMS.interactions, {"data": "x"})
+        pipe.execute()
+    with InteractionProducer(settings=settings(redis_url, cap, policy="sample")) as producer:
+        publications = producer.publish_many(interactions(2000))
+    share = sum(one.added for one in publications) / 2000
+    # Four standard errors, and the fill that grows by at most 2%.
+    assert share == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 2000) ** 0.5 + 0.02)
+
+
+def test_publishing_again_at_the_same_fill_decides_the_same(redis: Any, redis_url: str) -> None:
+    with redis.pipeline(transaction=False) as pipe:
+        for _ in range(750):
+            pipe.xadd(STREAMS.interactions, {"data": "x"})
+        pipe.execute()
+    outcomes = []
+    for _ in range(2):
+        redis.xtrim(STREAMS.interactions, maxlen=750, approximate=False)
+        for key in redis.scan_iter(match="*owner*"):
+            redis.delete(key)
+        with InteractionProducer(settings=settings(redis_url, 1000, policy="sample")) as producer:
+            outcomes.append([one.added for one in producer.publish_many(interactions(100))])
+    assert outcomes[0] == outcomes[1]
+    assert 20 < sum(outcomes[0]) < 80
+
+
+def test_draws_are_uniform_and_differ_between_pipelines() -> None:
+    draws = sorted(draw("shop", f"i-{n}") for n in range(5000))
+    # Kolmogorov-Smirnov at 1 in 1,000.
+    assert max(abs(value - rank / 5000) for rank, value in enumerate(draws)) < 1.95 / 5000**0.5
+    assert draw("shop", "i-1") != draw("shop2", "i-1")
+
+
+def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
+    chosen = load_settings(redis_url=redis_url, interactions_cap=5, partitions=4, producer={"policy": "drop_new"})
+    pipelines = [f"p-{n}" for n in range(40)]
+    assert {partition_of(name, 4) for name in pipelines} == {0, 1, 2, 3}
+    batch = [one for name in pipelines for one in interactions(2, name)]
+    with InteractionProducer(settings=chosen) as producer:
+        publications = producer.publish_many(batch)
+    assert [one.interaction_id for one in publications] == [one.interaction_id for one in batch]
+    for partition in range(4):
+        streams = Streams("ragtide", partition)
+        there = sum(partition_of(one.pipeline, 4) == partition for one in batch)
+        assert redis.xlen(streams.interactions) == 5
+        assert int(redis.hget(streams.dropped, "drop_new")) == there - 5
+
+
+def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> None:
+    addressing = Addressing.of(load_settings(partitions=4))
+    calls = [addressing.call(one) for n in range(500) for one in interactions(1, f"p-{n}", n)]
+    course = Course(calls, block_s=1.0)
+    full: list[Reply] = [(b"full", -1)]
+    pauses: list[float] = []
+    sent = 0
+    while batch := course.batch():
+        assert len({call.partition for call in batch}) == 1
+        assert len(batch) <= BATCH
+        if sent < 2 and len(pauses) < 3:
+            pauses.append(course.settle(full * len(batch)))
+            assert len(course.batch()) == 1
+            continue
+        assert course.settle([(b"1-1", 1)] * len(batch)) == 0.0
+        sent += 1
+    assert pauses == [0.01, 0.02, 0.04]
+    assert [one.interaction_id for one in course.publications()] == [f"i-{n}" for n in range(500)]
+
+
+def test_a_full_course_ends_after_the_stated_seconds_and_any_room_counts_anew() -> None:
+    addressing = Addressing.of(load_settings())
+    course = Course([addressing.call(one) for one in interactions(2)], block_s=1.0)
+    assert course.batch()
+    waited = course.settle([(b"full", -1), (b"full", -1)])
+    for _ in range(3):
+        waited += course.settle([(b"full", -1)])
+    assert course.settle([(b"1-1", 1)]) == 0.0
+    waited_anew = 0.0
+    with pytest.raises(StreamFullError, match="1 of 2"):  # noqa: PT012  # as often as it takes
+        while True:
+            waited_anew += course.settle([(b"full", -1)])
+    assert waited_anew == pytest.approx(1.0)
