@@ -6,9 +6,10 @@ from typing import cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.stream_reads import START
 from ragtide_schemas import Streams
 
-from .commit import CHECKPOINT_VERSION, START
+from .commit import CHECKPOINT_VERSION
 from .errors import CheckpointError
 from .feedback import PendingFeedback
 from .state import AggregatorState, StateOptions

@@ -19,15 +19,13 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.stream_reads import START
 from ragtide_schemas import Alert, DeadLetter, Estimate, Streams
 
 from .errors import LeaseLostError, StreamWentBackError
 
 CHECKPOINT_VERSION: Final = b"2"
 """Version of what the checkpoint's fields hold."""
-
-START: Final = "0-0"
-"""Position before the first entry."""
 
 COMMIT_SCRIPT: Final = """
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of

@@ -7,15 +7,15 @@ from time import monotonic, perf_counter
 from typing import Final, NamedTuple, cast
 
 import structlog
-from redis import RedisError, ResponseError
+from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.payloads import payload_of, raw_of
-from ragtide_runtime.stream_reads import Entry, order, read_after, read_range
+from ragtide_runtime.stream_reads import START, Entry, last_id, order, read_after, read_range
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Streams, utc_now
 
 from .checkpoint import Checkpoint, load_checkpoint
-from .commit import START, Committer, Step
+from .commit import Committer, Step
 from .errors import LeaseLostError, StreamWentBackError
 from .estimates import estimates
 from .housekeeping import Caps, House
@@ -313,10 +313,7 @@ async def _end(redis: Redis, stream: str, position: str) -> str:
     """Return a position, or the last entry before it if the stream has lost the entry there; trimmed is not lost."""
     if position == START or await read_range(redis, stream, first=position, last=position, count=1):
         return position
-    try:
-        last = cast("bytes", (await redis.xinfo_stream(stream))["last-generated-id"]).decode()
-    except ResponseError:  # there is no such stream
-        return START
+    last = await last_id(redis, stream)
     if order(last) < order(position):
         return last
     before = await redis.xrevrange(stream, max=position, count=1)

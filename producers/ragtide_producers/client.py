@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from types import TracebackType
 from typing import Self
@@ -11,7 +11,8 @@ from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
 
 from ragtide_runtime.connection import connect, connect_async
-from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.deployment import check_layout, check_layout_blocking
+from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.producer_settings import Policy
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
@@ -36,6 +37,7 @@ class InteractionProducer:
         redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the Redis that ragtide runs on this machine.
         prefix: first part of every key; by default `RAGTIDE_PREFIX`.
         partitions: number of partitions of the deployment; by default `RAGTIDE_PARTITIONS`.
+        splits: pipelines that are split over several, and over how many; by default `RAGTIDE_SPLITS`.
         dedupe_window_s: seconds for which an id counts as seen; by default `RAGTIDE_DEDUPE_WINDOW_S`.
         policy: what is done when a stream is full: `block`, `drop_new` or `sample`; by default
             `RAGTIDE_PRODUCER_POLICY`.
@@ -52,6 +54,7 @@ class InteractionProducer:
         *,
         prefix: str | None = None,
         partitions: int | None = None,
+        splits: Mapping[str, int] | None = None,
         dedupe_window_s: float | None = None,
         policy: Policy | None = None,
         strict: bool = False,
@@ -61,6 +64,7 @@ class InteractionProducer:
             "redis_url": redis_url,
             "prefix": prefix,
             "partitions": partitions,
+            "splits": splits,
             "dedupe_window_s": dedupe_window_s,
             "producer": policy and {"policy": policy},
         }
@@ -213,7 +217,16 @@ class InteractionProducer:
     def _blocking_client(self) -> Redis:
         if self._client is None:
             self._handle = self._handle or resolve_redis(self._settings.redis_address, self._settings.data_dir)
-            self._client = connect(self._handle.url)
+            client = connect(self._handle.url)
+            try:
+                check_layout_blocking(client, self._settings.layout)
+            except RedisError as error:
+                client.close()
+                raise self._unavailable(error) from error
+            except ConfigurationError:
+                client.close()
+                raise
+            self._client = client
         return self._client
 
     async def _connected(self) -> AsyncRedis:
@@ -223,7 +236,16 @@ class InteractionProducer:
                     self._handle = await asyncio.to_thread(
                         resolve_redis, self._settings.redis_address, self._settings.data_dir
                     )
-                self._async_client = connect_async(self._handle.url)
+                client = connect_async(self._handle.url)
+                try:
+                    await check_layout(client, self._settings.layout)
+                except RedisError as error:
+                    await client.aclose()
+                    raise self._unavailable(error) from error
+                except ConfigurationError:
+                    await client.aclose()
+                    raise
+                self._async_client = client
             return self._async_client
 
     def _unavailable(self, error: RedisError) -> RedisUnavailable:

@@ -23,6 +23,7 @@ from redis.cluster import RedisCluster
 from redis.retry import Retry
 
 from ragtide_runtime.connection import connect
+from ragtide_runtime.deployment import check_layout_blocking
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, run_together_blocking
@@ -230,6 +231,7 @@ class Delivery:
             # Trying again is done here, where it can be interrupted. A client of a cluster has to do it itself.
             if isinstance(client, Redis):
                 client.set_retry(Retry(NoBackoff(), 0))
+            check_layout_blocking(client, self._settings.layout)
             self._client = client
         return self._client
 

@@ -2,11 +2,18 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, NamedTuple, cast
 
+from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
+
+START: Final = "0-0"
+"""Position before the first entry."""
+
+READ_AT_ONCE: Final = 1000
+"""Entries read in one round trip."""
 
 
 class Entry(NamedTuple):
@@ -25,6 +32,23 @@ def order(entry_id: str) -> tuple[int, int]:
 async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str = "+", count: int) -> list[Entry]:
     """Return entries from `first` to `last`; `(id` leaves that one out."""
     return _entries(await redis.xrange(stream, min=first, max=last, count=count))
+
+
+async def read_all(redis: Redis, stream: str) -> AsyncIterator[Entry]:
+    """Yield every entry of a stream, the oldest first."""
+    first = "-"
+    while entries := await read_range(redis, stream, first=first, count=READ_AT_ONCE):
+        for entry in entries:
+            yield entry
+        first = f"({entries[-1].entry_id}"
+
+
+async def last_id(redis: Redis, stream: str) -> str:
+    """Return the id of the last entry a stream has ever had, even if it is gone; `0-0` without a stream."""
+    try:
+        return cast("bytes", (await redis.xinfo_stream(stream))["last-generated-id"]).decode()
+    except ResponseError:  # there is no such stream
+        return START
 
 
 async def read_last(redis: Redis, stream: str) -> Entry | None:

@@ -80,6 +80,25 @@ class Streams:
         """Hash: the aggregators there are, until when each counts, and how many partitions it owns; of partition 0."""
         return self._key("aggregators")
 
+    @property
+    def layout(self) -> str:
+        """String: partitions and splits of the deployment; of partition 0."""
+        return self._key("layout")
+
+    @property
+    def relocation(self) -> str:
+        """Hash: the layout that the deployment is being changed to, and how far that is; of partition 0."""
+        return self._key("relocation")
+
+    @property
+    def relocated(self) -> str:
+        """Hash: the checkpoint to be, while partitions are being changed."""
+        return self._key("checkpoint-relocated")
+
+    def known(self, kind: str) -> str:
+        """Return the pattern of all keys of single interactions of a kind: `owner`, `scored` or `graded`."""
+        return self._key(f"{kind}:*")
+
     def owner(self, pipeline: str, interaction_id: str) -> str:
         """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
         return self._key(f"owner:{interaction_digest(pipeline, interaction_id)}")

@@ -32,7 +32,8 @@ from .estimates import compare, estimates
 from .feedback import feedback
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
-from .roles import aggregate, cancelled_by_signal, until_signal, work
+from .repartition import repartition
+from .roles import cancelled_by_signal, serve, until_signal
 from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table
 from .watch import Screen
@@ -93,7 +94,6 @@ def common(
 def _serve(context: typer.Context, *names: Role) -> None:
     settings = given(context).settings()
     configure_logging(settings.log_level)
-    runs = {Role.WORKER: work, Role.AGGREGATOR: aggregate}
 
     # Late, because a web server is what no other command needs.
     from ragtide_runtime.endpoints import serving  # noqa: PLC0415
@@ -101,8 +101,10 @@ def _serve(context: typer.Context, *names: Role) -> None:
     async def run(url: str) -> None:
         stop = asyncio.Event()
         observed = Observed(Health(*names))
+        worker, aggregator = Role.WORKER in names, Role.AGGREGATOR in names
         async with serving(settings, url, observed):
-            await until_signal(*(runs[name](settings, url, stop, observed) for name in names), stop=stop)
+            roles = serve(settings, url, stop, worker=worker, aggregator=aggregator, observed=observed)
+            await until_signal(roles, stop=stop)
 
     with (
         exporting(names[0] if len(names) == 1 else "up"),
@@ -161,6 +163,7 @@ cli.command()(agree)
 cli.command()(feedback)
 cli.command()(estimates)
 cli.command()(compare)
+cli.command()(repartition)
 
 
 @cli.command()

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from rich.console import Console
 
 from ragtide_runtime.connection import connect_async
+from ragtide_runtime.deployment import check_layout
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
@@ -46,16 +47,26 @@ def given(context: typer.Context) -> Given:
     return found if found is not None else Given()
 
 
-def with_redis(settings: Settings, body: Callable[[Redis, RedisHandle], Awaitable[T]]) -> T:
+def with_redis(
+    settings: Settings, body: Callable[[Redis, RedisHandle], Awaitable[T]], *, any_layout: bool = False
+) -> T:
     """Return what the body returns, run with a client of the Redis the settings mean.
 
+    Args:
+        settings: of the deployment.
+        body: what to run.
+        any_layout: whether the deployment may have other partitions than the settings say.
+
     Raises:
+        ConfigurationError: the deployment has other partitions than the settings say.
         RedisUnavailable: Redis cannot be started or reached.
     """
 
     async def run(handle: RedisHandle) -> T:
         redis = connect_async(handle.url)
         try:
+            if not any_layout:
+                await check_layout(redis, settings.layout)
             return await body(redis, handle)
         finally:
             await redis.aclose()

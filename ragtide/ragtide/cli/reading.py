@@ -1,7 +1,7 @@
 """Reading what the roles have written, over all partitions: estimates, alerts, dead letters."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redis.asyncio import Redis
@@ -11,13 +11,10 @@ from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.merging import merged
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import Settings
-from ragtide_runtime.stream_reads import Entry, read_range
+from ragtide_runtime.stream_reads import read_all
 from ragtide_schemas import DATA_FIELD, Alert, DeadLetter, Estimate, RagInteraction, Streams
 
 from .kept import panes_of
-
-READ_AT_ONCE = 1000
-"""Entries read in one round trip."""
 
 RETRY_SCRIPT = """
 -- KEYS: dead letters, the stream it came from, owner of the interaction id or nothing.
@@ -66,7 +63,7 @@ async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
     """Return every alert in its latest state, in the order in which they fired."""
     latest: dict[str, Alert] = {}
     for streams in settings.layout.all():
-        async for entry in _entries(redis, streams.alerts):
+        async for entry in read_all(redis, streams.alerts):
             alert = Alert.decode(entry.fields[DATA_FIELD])
             latest[alert.alert_id] = alert
     return sorted(latest.values(), key=lambda alert: alert.fired_at)
@@ -76,7 +73,7 @@ async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLett
     """Return every dead letter, the oldest first."""
     found: list[StoredLetter] = []
     for streams in settings.layout.all():
-        async for entry in _entries(redis, streams.dead_letters):
+        async for entry in read_all(redis, streams.dead_letters):
             letter = DeadLetter.decode(entry.fields[DATA_FIELD])
             found.append(StoredLetter(entry.entry_id, streams.partition, letter))
     return sorted(found, key=lambda stored: stored.letter.failed_at)
@@ -103,14 +100,3 @@ def _owner(streams: Streams, letter: DeadLetter) -> list[str]:
     except ValueError:
         return []
     return [streams.owner(interaction.pipeline, interaction.interaction_id)]
-
-
-async def _entries(redis: Redis, stream: str) -> AsyncIterator[Entry]:
-    first = "-"
-    while True:
-        entries = await read_range(redis, stream, first=first, count=READ_AT_ONCE)
-        for entry in entries:
-            yield entry
-        if len(entries) < READ_AT_ONCE:
-            return
-        first = f"({entries[-1].entry_id}"

@@ -17,6 +17,7 @@ from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.plugins import custom_metrics
 from ragtide_runtime.connection import CONNECTIONS, connect_async
+from ragtide_runtime.deployment import agree_on_layout
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
@@ -25,6 +26,21 @@ from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 
 from .kept import state_options
+
+
+async def serve(
+    settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, aggregator: bool, observed: Observed
+) -> None:
+    """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
+
+    Raises:
+        ConfigurationError: the deployment has another number of partitions.
+    """
+    async with connect_async(url) as redis:
+        await agree_on_layout(redis, settings.layout)
+    roles = [work(settings, url, stop, observed)] if worker else []
+    roles += [aggregate(settings, url, stop, observed)] if aggregator else []
+    await together(*roles, stop=stop)
 
 
 async def work(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:

@@ -1,0 +1,263 @@
+"""`ragtide repartition`: another number of partitions, or other splits, while nothing runs; nothing is lost.
+
+1. Everything must have come to rest: no aggregator, no interaction that waits, every checkpoint at the end of its
+   streams. Otherwise nothing is done.
+2. The layout to be is noted; from now on roles and producers refuse to start until this is finished. What is known of
+   single interactions (whose id is taken, where their metric events are, what was graded) is copied to where it will be
+   looked for, and the checkpoints to be are written beside the present ones. Interrupted here, the next run does it
+   again.
+3. It is noted that all is prepared; interrupted from now on, the next run goes on. Checkpoints are renamed into place,
+   dead letters, and alerts of partitions that are no more, are moved, and the new layout is written.
+"""
+
+from typing import Annotated, Any, Final, cast
+
+import typer
+from redis.asyncio import Redis
+
+from ragtide_aggregator.relocation import Fields, pipeline_of, relocated
+from ragtide_runtime.backlog import read_backlog
+from ragtide_runtime.deployment import decode_layout, encode_layout, layout_key
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings import Settings
+from ragtide_runtime.stream_reads import START, last_id, read_all
+from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, Layout, MetricEvent, RagInteraction, Streams
+
+from .common import err, given, with_redis
+
+KINDS: Final = ("owner", "graded", "scored")
+"""What is known of single interactions."""
+
+AT_ONCE: Final = 500
+"""Entries or keys moved in one round trip."""
+
+
+def repartition(
+    context: typer.Context,
+    partitions: Annotated[int, typer.Argument(min=1, max=1024, help="Number of partitions to be.")],
+    split: Annotated[
+        list[str] | None, typer.Option(help="Pipeline to be split, such as shop=4; all that are to be.")
+    ] = None,
+) -> None:
+    """Change the number of partitions, while neither producers nor roles run; then set RAGTIDE_PARTITIONS to it."""
+    settings = given(context).settings()
+    splits = dict(_split(text) for text in split or [])
+    wanted = settings.model_copy(update={"partitions": partitions, "splits": splits})
+    Settings.model_validate(wanted.model_dump())  # whether they fit together
+    body = _Repartition(settings, wanted.layout)
+    moved = with_redis(settings, lambda redis, _: body.run(redis), any_layout=True)
+    err.print(
+        f"{partitions} partitions now, {moved:,} metric events in another one: set RAGTIDE_PARTITIONS={partitions}"
+        + (" and RAGTIDE_SPLITS" if splits else "")
+        + " everywhere, then start the roles and the producers",
+        highlight=False,
+    )
+
+
+def _split(text: str) -> tuple[str, int]:
+    pipeline, _, parts = text.rpartition("=")
+    if not pipeline or not parts.isdigit():
+        raise typer.BadParameter(f"{text!r} is not a split: give pipeline=parts, such as shop=4")
+    return pipeline, int(parts)
+
+
+class _Repartition:
+    def __init__(self, settings: Settings, new: Layout) -> None:
+        self._settings = settings
+        self._new = new
+
+    async def run(self, redis: Redis) -> int:
+        """Change the layout, and return how many metric events are in another partition now."""
+        home = Streams(self._new.prefix, 0)
+        stored = cast("bytes | None", await redis.get(layout_key(self._new.prefix)))
+        old = self._settings.layout if stored is None else decode_layout(self._new.prefix, stored)
+        noted = cast("dict[bytes, bytes]", await redis.hgetall(home.relocation))
+        if not noted:
+            # 1.
+            for streams in old.all():
+                await _at_rest(redis, streams)
+            await redis.hset(home.relocation, "layout", encode_layout(self._new))
+        elif noted[b"layout"] != encode_layout(self._new):
+            begun = decode_layout(self._new.prefix, noted[b"layout"])
+            raise ConfigurationError(
+                f"a change to {begun.partitions} partitions was interrupted: finish it first, with "
+                f"ragtide repartition {begun.partitions} and its splits"
+            )
+        moved = 0
+        if b"prepared" not in noted:
+            # 2.
+            try:
+                moved = await self._prepare(redis, old)
+            except ConfigurationError:  # it cannot be done, and nothing has been copied
+                await redis.delete(home.relocation)
+                raise
+            await redis.hset(home.relocation, "prepared", 1)
+        # 3.
+        for streams in self._new.all():
+            if await redis.exists(streams.relocated):
+                await redis.rename(streams.relocated, streams.checkpoint)
+        for streams in old.all():
+            await self._move_letters(redis, streams)
+            if streams.partition >= self._new.partitions:
+                await self._empty(redis, streams)
+        await redis.set(layout_key(self._new.prefix), encode_layout(self._new))
+        await redis.delete(home.relocation)
+        return moved
+
+    async def _prepare(self, redis: Redis, old: Layout) -> int:
+        checkpoints: dict[int, Fields] = {}
+        for streams in old.all():
+            stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
+            checkpoints[streams.partition] = {name.decode(): data for name, data in stored.items()}
+        try:
+            fields = relocated(old, self._new, checkpoints)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
+        moved = sum([await self._copy_known(redis, streams) for streams in old.all()])
+        for streams in self._new.all():
+            mine = fields[streams.partition]
+            mine["steps"] = checkpoints.get(streams.partition, {}).get("steps", b"0")
+            for name, stream in (("position", streams.metrics), ("feedback", streams.feedback)):
+                mine[name] = (await last_id(redis, stream)).encode()
+            await redis.delete(streams.relocated)
+            names = list(mine)
+            for start in range(0, len(names), AT_ONCE):
+                await redis.hset(
+                    streams.relocated, mapping={name: mine[name] for name in names[start : start + AT_ONCE]}
+                )
+        return moved
+
+    async def _copy_known(self, redis: Redis, streams: Streams) -> int:
+        """Copy what is known of single interactions to every partition their pipelines go to."""
+        moved: list[tuple[Streams, MetricEvent]] = []
+        targets: dict[int, Streams] = {}
+        async for entry in read_all(redis, streams.metrics):
+            try:
+                event = MetricEvent.decode(entry.fields[DATA_FIELD])
+            except (InvalidEntryError, KeyError):  # it is among the dead letters
+                continue
+            target = self._new.of(event.pipeline, event.interaction_id)
+            if target != streams:
+                moved.append((target, event))
+        stored = cast("list[bytes]", await redis.hkeys(streams.checkpoint))
+        for name in stored:
+            for target in _targets(name.decode(), self._new):
+                if target != streams:
+                    targets[target.partition] = target
+        for kind in KINDS:
+            await _copy(redis, streams, kind, list(targets.values()))
+        for target, event in moved:
+            source_key = streams.scored(event.pipeline, event.interaction_id)
+            ttl = await redis.pttl(source_key)
+            entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode()})
+            if ttl > 0:
+                await redis.set(target.scored(event.pipeline, event.interaction_id), entry_id, px=ttl)
+        return len(moved)
+
+    async def _move_letters(self, redis: Redis, streams: Streams) -> None:
+        """Move dead letters to where their interactions belong now, so that they can be retried there."""
+        async for entry in read_all(redis, streams.dead_letters):
+            letter = DeadLetter.decode(entry.fields[DATA_FIELD])
+            target = self._home_of(letter, streams)
+            if target == streams:
+                continue
+            kind = letter.stream.rpartition(":")[2]
+            letter = letter.model_copy(update={"stream": getattr(target, kind, letter.stream)})
+            await redis.xadd(target.dead_letters, {DATA_FIELD: letter.encode()})
+            await redis.xdel(streams.dead_letters, entry.entry_id)
+
+    def _home_of(self, letter: DeadLetter, streams: Streams) -> Streams:
+        here = streams if streams.partition < self._new.partitions else Streams(self._new.prefix, 0)
+        try:
+            one = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
+        except ValueError:
+            return here
+        return self._new.of(one.pipeline, one.interaction_id)
+
+    async def _empty(self, redis: Redis, streams: Streams) -> None:
+        """Move the alerts of a partition that is no more, and remove it."""
+        home = Streams(self._new.prefix, 0)
+        async for entry in read_all(redis, streams.alerts):
+            await redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD]})
+            await redis.xdel(streams.alerts, entry.entry_id)
+        for name, count in (await redis.hgetall(streams.dropped)).items():
+            await redis.hincrby(home.dropped, name, int(count))
+        gone = [
+            streams.interactions,
+            streams.metrics,
+            streams.feedback,
+            streams.estimates,
+            streams.alerts,
+            streams.dead_letters,
+            streams.checkpoint,
+            streams.dropped,
+            streams.fencing_tokens,
+        ]
+        await redis.delete(*gone)
+        for kind in KINDS:
+            async for key in redis.scan_iter(match=streams.known(kind), count=AT_ONCE):
+                await redis.delete(key)
+
+
+def _targets(field: str, new: Layout) -> list[Streams]:
+    if not field.startswith("estimate:"):
+        return []
+    return new.all_of(cast("str", pipeline_of(field, b"")))
+
+
+async def _at_rest(redis: Redis, streams: Streams) -> None:
+    name = f"partition {streams.partition}"
+    owner = cast("bytes | None", await redis.get(streams.lease))
+    if owner is not None:
+        raise ConfigurationError(f"{name} is owned by aggregator {owner.decode()}: stop all roles and producers first")
+    waiting = (await read_backlog(redis, streams)).waiting
+    if waiting:
+        raise ConfigurationError(
+            f"{name} has {waiting} interactions that wait: stop the producers, and let workers and aggregators finish "
+            "before you stop them (ragtide doctor shows what waits)"
+        )
+    for field, stream in (("position", streams.metrics), ("feedback", streams.feedback)):
+        last = await last_id(redis, stream)
+        position = cast("bytes | None", await redis.hget(streams.checkpoint, field))
+        if last != START and (position is None or position.decode() != last):
+            raise ConfigurationError(
+                f"{name} has entries in {stream} that are not aggregated: let an aggregator finish before you stop it"
+            )
+
+
+async def _copy(redis: Redis, source: Streams, kind: str, targets: list[Streams]) -> None:
+    """Copy all keys of a kind to other partitions, for as long as they are kept here; what is there already stays."""
+    if not targets:
+        return
+    names: list[str] = []
+    async for key in redis.scan_iter(match=source.known(kind), count=AT_ONCE):
+        names.append(key.decode())
+        if len(names) == AT_ONCE:
+            await _copy_some(redis, source, names, kind, targets)
+            names = []
+    await _copy_some(redis, source, names, kind, targets)
+
+
+async def _copy_some(redis: Redis, source: Streams, names: list[str], kind: str, targets: list[Streams]) -> None:
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.pttl(name)
+            if kind == "graded":
+                pipe.smembers(name)
+            else:
+                pipe.get(name)
+        replies: list[Any] = await pipe.execute()
+    digests = [name.rpartition(":")[2] for name in names]
+    for target in targets:
+        async with redis.pipeline(transaction=False) as pipe:
+            for digest, ttl_ms, data in zip(digests, replies[::2], replies[1::2], strict=True):
+                if ttl_ms <= 0 or not data:
+                    continue
+                name = target.known(kind).replace("*", digest)
+                if kind == "graded":
+                    pipe.sadd(name, *data)
+                    pipe.pexpire(name, ttl_ms)
+                else:
+                    # Metric events have other ids there: those that are copied get theirs afterwards.
+                    pipe.set(name, START if kind == "scored" else data, px=ttl_ms, nx=True)
+            await pipe.execute()
