@@ -2,11 +2,11 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels '.[service]'
+RUN python -m pip wheel --no-cache-dir --wheel-dir /wheels '.[service,otel]'
 
 FROM python:3.13-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    python -m pip install --no-cache-dir --no-index --find-links /wheels 'ragtide[service]' \
+    python -m pip install --no-cache-dir --no-index --find-links /wheels 'ragtide[service,otel]' \
     && useradd --system --create-home ragtide
 USER ragtide
 ENV PYTHONUNBUFFERED=1

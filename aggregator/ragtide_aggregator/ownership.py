@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass, field, replace
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Final, NamedTuple, cast
 
 import structlog
@@ -21,6 +21,7 @@ from .estimates import estimates
 from .housekeeping import Caps, House
 from .joining import Joiner
 from .lease import Lease
+from .observer import TenureObserver
 from .recent import Recent
 from .stalls import StallLimits, Stalls
 from .state import StateOptions
@@ -84,7 +85,9 @@ class Tenure:
         lease: Lease,
         token: str,
         checkpoint: Checkpoint,
+        observer: TenureObserver,
     ) -> None:
+        self._observer = observer
         self._redis = redis
         self._streams = streams
         self._options = options
@@ -111,7 +114,16 @@ class Tenure:
         self.events_applied = 0
 
     @classmethod
-    async def begin(cls, redis: Redis, streams: Streams, options: ServiceOptions, lease: Lease, token: str) -> "Tenure":
+    async def begin(
+        cls,
+        redis: Redis,
+        streams: Streams,
+        options: ServiceOptions,
+        lease: Lease,
+        token: str,
+        *,
+        observer: TenureObserver,
+    ) -> "Tenure":
         """Return a tenure that continues from the checkpoint.
 
         Raises:
@@ -121,7 +133,7 @@ class Tenure:
         if options.split:
             state_options = replace(state_options, origin=f"{streams.partition} ")
         checkpoint = await load_checkpoint(redis, streams, state_options)
-        tenure = cls(redis, streams, options, lease=lease, token=token, checkpoint=checkpoint)
+        tenure = cls(redis, streams, options, lease=lease, token=token, checkpoint=checkpoint, observer=observer)
         ends = await tenure._ends()
         if ends != tenure._at:
             tenure._go_back(ends, checkpoint)
@@ -148,6 +160,7 @@ class Tenure:
             due_s = max(next_commit - monotonic(), 0.0) if self._dirty else self._options.lease_s / 4
             if not stop.is_set():
                 await self._take(min(due_s, 0.5))
+                self._observer.turned(len(self._state))
             now = monotonic()
             if now >= next_look and not stop.is_set():
                 await self._look()
@@ -197,6 +210,7 @@ class Tenure:
         self.events_applied += 1
         self._recent.add(event.pipeline, event.interaction_id)
         self._joiner.applied(event)
+        self._observer.applied(entry.fields, event)
 
     def _refuse(self, entry: Entry, error: InvalidEntryError) -> None:
         text, encoding = DeadLetter.encode_payload(raw_of(entry.fields))
@@ -258,13 +272,16 @@ class Tenure:
 
     async def _write(self, step: Step) -> None:
         while True:
+            started = perf_counter()
             try:
                 await self._committer.commit(step, self._token)
             except RedisError as error:
                 # Sent again as it is: the script finds out whether it had been written.
+                self._observer.failed(error)
                 log.warning("commit failed, trying again", partition=self._streams.partition, error=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
+                self._observer.committed(step, perf_counter() - started)
                 return
 
     async def _ends(self) -> Positions:

@@ -15,6 +15,7 @@ from ragtide_schemas.streams import interaction_digest
 from .errors import LeaseLostError, StreamWentBackError
 from .lease import Lease
 from .membership import Membership, share
+from .observer import Observer, TenureObserver
 from .ownership import RETRY_S, ServiceOptions, Tenure
 
 SOON_S = 0.2
@@ -38,9 +39,19 @@ class Aggregator:
     longer counts, which is before its leases run out, so that the others are ready when they do.
     """
 
-    def __init__(self, redis: Redis, layout: Layout, options: ServiceOptions, *, holder: str) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        layout: Layout,
+        options: ServiceOptions,
+        *,
+        holder: str,
+        observer: Observer | None = None,
+    ) -> None:
         self._redis = redis
         self._options = options
+        self._observer = observer or Observer()
+        self._observer.owns_none_of(layout.partitions)
         self._partitions = layout.partitions
         self._streams = layout.all()
         self._leases = [Lease(redis, streams, holder=holder, lease_s=options.lease_s) for streams in self._streams]
@@ -101,6 +112,7 @@ class Aggregator:
                 self._serving[partition].stop.set()
             return await self._acquire(mine.take)
         except RedisError as error:
+            self._observer.failed(error)
             log.warning("looking for partitions failed, trying again", error=str(error))
             return RETRY_S
 
@@ -121,6 +133,7 @@ class Aggregator:
         if not self._serving and not self._waiting:
             log.info("standing by: other aggregators own the partitions", partitions=self._partitions)
         self._waiting = not self._serving
+        self._observer.turned(owned=len(self._serving), partitions=self._partitions)
         return min(waits)
 
     def _candidates(self) -> Iterator[int]:
@@ -133,14 +146,24 @@ class Aggregator:
 
     async def _serve(self, partition: int, token: str, stop: asyncio.Event) -> None:
         lease = self._leases[partition]
+        with self._observer.tenure(partition) as observer:
+            await self._own(partition, lease, token, stop, observer)
+
+    async def _own(
+        self, partition: int, lease: Lease, token: str, stop: asyncio.Event, observer: TenureObserver
+    ) -> None:
         try:
-            tenure = await Tenure.begin(self._redis, self._streams[partition], self._options, lease, token)
+            tenure = await Tenure.begin(
+                self._redis, self._streams[partition], self._options, lease, token, observer=observer
+            )
             self._tenures[partition] = tenure
             await tenure.run(stop)
         except (LeaseLostError, StreamWentBackError) as error:
+            observer.lost()
             log.warning("partition lost", partition=partition, detail=str(error))
         except RedisError as error:
             # What was not committed is read again from the checkpoint.
+            observer.failed(error)
             log.warning("Redis failed, starting again from the checkpoint", partition=partition, error=str(error))
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), RETRY_S)

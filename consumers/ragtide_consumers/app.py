@@ -18,6 +18,8 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.addresses import address_of
 from ragtide_runtime.connection import CLUSTER_TIMEOUTS, CONNECTIONS, TIMEOUTS, connect_async
+from ragtide_runtime.health import Condition, Health, Sign
+from ragtide_runtime.instruments import WorkerInstruments
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP
 
@@ -109,6 +111,7 @@ class WorkerApp(FastStream):
             logger=LIBRARY_LOG,
             specification=AsyncAPI(title="ragtide label workers", description=worker_app.__doc__),
         )
+        self.subscribed = broker
         self.workers = workers
         self.given_up = asyncio.Event()
 
@@ -118,7 +121,9 @@ class WorkerApp(FastStream):
         super().exit()
 
 
-def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
+def worker_app(
+    settings: Settings, url: str, labeler: Labeler, instruments: WorkerInstruments | None = None
+) -> WorkerApp:
     """Return the application that labels every partition's interactions.
 
     It reads with a batch subscriber (FastStream's one-message subscriber costs more than the labeling), acknowledges
@@ -143,6 +148,7 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
             forget_s=settings.worker_forget_s,
             # Those that are kept after they were aggregated do not wait.
             metrics_cap=settings.metrics_cap + settings.metrics_keep,
+            instruments=instruments,
         )
         workers.append(worker)
         source = StreamSub(
@@ -176,19 +182,38 @@ def worker_app(settings: Settings, url: str, labeler: Labeler) -> WorkerApp:
     return app
 
 
-async def run_workers(settings: Settings, url: str, labeler: Labeler, stop: asyncio.Event) -> None:
+def _signs(app: WorkerApp) -> list[Sign]:
+    # FastStream keeps the outcome of each read to itself: what can be seen is whether it still reads.
+    reading = Condition(
+        "reading",
+        lambda: all(subscriber.running for subscriber in app.subscribed.subscribers),
+        "FastStream has stopped reading: the consumer group vanished, or the worker stops",
+    )
+    return [reading, *(pulse for worker in app.workers for pulse in worker.pulses)]
+
+
+async def run_workers(
+    settings: Settings,
+    url: str,
+    labeler: Labeler,
+    stop: asyncio.Event,
+    *,
+    instruments: WorkerInstruments | None = None,
+    health: Health | None = None,
+) -> None:
     """Label until told to stop; then finish what is in flight, for at most the grace time.
 
     A consumer group that vanished (somebody flushed Redis) makes FastStream give up; the application is then built
     anew, which creates the group again.
     """
     while not stop.is_set():
-        app = worker_app(settings, url, labeler)
+        app = worker_app(settings, url, labeler, instruments)
         await app.start()
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]
-        await asyncio.wait([*waits, *loops], return_when=asyncio.FIRST_COMPLETED)
+        with (health or Health()).watching("worker", *_signs(app)):
+            await asyncio.wait([*waits, *loops], return_when=asyncio.FIRST_COMPLETED)
         failed = [loop for loop in loops if loop.done()]
         for wait in waits:
             wait.cancel()

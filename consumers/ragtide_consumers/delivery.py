@@ -23,7 +23,7 @@ from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams
 
 EMIT_SCRIPT: Final = """
 -- KEYS: interactions, metrics, owner of the interaction id, where its event went.
--- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms.
+-- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms, traceparent or nothing.
 local owner = redis.call('GET', KEYS[3])
 if owner and owner ~= ARGV[2] then
     return 'duplicate'
@@ -34,7 +34,8 @@ end
 if not owner then
     redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[4])
 end
-local event = redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
+local trace = ARGV[6] ~= '' and {'traceparent', ARGV[6]} or {}
+local event = redis.call('XADD', KEYS[2], '*', 'data', ARGV[3], unpack(trace))
 redis.call('SET', KEYS[4], event, 'PX', ARGV[5])
 return 'emitted'
 """
@@ -66,6 +67,8 @@ class Scored:
 
     entry_id: str
     event: MetricEvent
+    traceparent: str = ""
+    """Trace context that travels with the event; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class Refused:
 
     entry_id: str
     letter: DeadLetter
+    interaction_id: str | None = None
+    """Of the interaction in it, if it holds one."""
 
 
 class Delivery:
@@ -105,5 +110,12 @@ class Delivery:
         return Run(
             self._emit,
             [streams.interactions, streams.metrics, streams.owner(*identity), streams.scored(*identity)],
-            [LABEL_GROUP, result.entry_id, result.event.encode(), self._window_ms, self._feedback_ms],
+            [
+                LABEL_GROUP,
+                result.entry_id,
+                result.event.encode(),
+                self._window_ms,
+                self._feedback_ms,
+                result.traceparent,
+            ],
         )

@@ -8,6 +8,7 @@ from typing import Final
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.instruments import JudgeInstruments
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import RagInteraction
 
@@ -39,13 +40,16 @@ class Bounded:
 
 
 @asynccontextmanager
-async def labeler_of(settings: Settings, redis: Redis | None, *, patient: bool = True) -> AsyncIterator[Labeler]:
+async def labeler_of(
+    settings: Settings, redis: Redis | None, *, patient: bool = True, instruments: JudgeInstruments | None = None
+) -> AsyncIterator[Labeler]:
     """Give the labeler that the settings name, with the user's own metrics, and close it in the end.
 
     Args:
         settings: name it and hold what it needs.
         redis: where a judge's cache and spend limit are shared; without one they are this process's own.
         patient: whether a judge that cannot be asked is waited for, as in a worker, or raises.
+        instruments: count what a judge is asked.
 
     Raises:
         ConfigurationError: there is none of that name, or what it needs is missing.
@@ -63,7 +67,7 @@ async def labeler_of(settings: Settings, redis: Redis | None, *, patient: bool =
         # Late, because the judge's client alone takes longer to import than most commands run.
         from .judge.build import judge_of  # noqa: PLC0415
 
-        labeler, client = judge_of(settings, redis, patient=patient)
+        labeler, client = judge_of(settings, redis, patient=patient, instruments=instruments)
         try:
             yield measured(labeler)
         finally:

@@ -9,8 +9,12 @@ from time import monotonic, perf_counter
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
+from structlog.contextvars import bind_contextvars
 
+from ragtide_runtime.health import Pulse
+from ragtide_runtime.instruments import WorkerInstruments
 from ragtide_runtime.tasks import end
+from ragtide_runtime.tracing import attributes_of, traced, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, Streams, utc_now
 
 from .delivery import Delivered, Delivery, Refused, Scored
@@ -25,6 +29,9 @@ DELIVER_AT_ONCE = 200
 
 RETRY_S = 0.5
 """Seconds before a failed hand-over is tried again."""
+
+FAILED = "failed"
+"""Outcome of a try that the labeler failed, among the outcomes of entries."""
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -50,10 +57,18 @@ class LabelWorker:
         feedback_window_s: float,
         forget_s: float = 3600.0,
         metrics_cap: int = 1_000_000,
+        instruments: WorkerInstruments | None = None,
     ) -> None:
         self._redis = redis
         self._forget_s = forget_s
         self._metrics_cap = metrics_cap
+        self._instruments = instruments or WorkerInstruments()
+        self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
+        self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
+        self.pulses = [
+            Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "keeping", "taking over")
+        ]
+        """Signs of life of the loops, in their order."""
         self._streams = streams
         self._labeler = labeler
         self._consumer = consumer
@@ -92,6 +107,8 @@ class LabelWorker:
             await asyncio.wait_for(self._results.join(), grace_s)
         await end(delivering)
         await end(keeping)
+        self._instruments.in_flight.dec(len(self._working))
+        self._working.clear()
         handed_back = 0
         # What FastStream had read when it was stopped never reached us, yet it is ours.
         with suppress(RedisError):
@@ -113,10 +130,13 @@ class LabelWorker:
                     continue
                 task = asyncio.create_task(self._work(entry))
                 self._working[entry.entry_id] = task
+                self._instruments.in_flight.inc()
         finally:
             self._waiting -= waiting
 
     async def _work(self, entry: StreamEntry) -> None:
+        # The task's own context: whatever is logged while the entry is worked on says which entry it is.
+        bind_contextvars(entry_id=entry.entry_id)
         try:
             result = await self._label(entry)
         except asyncio.CancelledError:
@@ -134,6 +154,7 @@ class LabelWorker:
     def _release(self, entry: StreamEntry) -> None:
         if self._working.pop(entry.entry_id, None) is not None:
             self._slots.release()
+            self._instruments.in_flight.dec()
 
     async def _label(self, entry: StreamEntry) -> Scored | Refused | None:
         """Return the entry's result, or None if it is to be tried again when it has been idle for long enough."""
@@ -164,37 +185,41 @@ class LabelWorker:
             interaction = RagInteraction.from_entry(entry.entry_id, entry.payload())
         except InvalidEntryError as error:
             return self._refuse(entry, error.reason, error.detail)
-        started = perf_counter()
-        try:
-            labeling = await self._labeler.label(interaction)
-            event = metric_event(
-                interaction,
-                identity(self._labeler),
-                labeling,
-                labeled_at=utc_now(),
-                latency_s=perf_counter() - started,
-                entry_id=entry.entry_id,
-            )
-        except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
-            detail = f"{type(error).__name__}: {error}"
-            log.warning(
-                "labeling failed",
-                interaction_id=interaction.interaction_id,
-                entry_id=entry.entry_id,
-                deliveries=entry.deliveries,
-                error=detail,
-            )
-            if entry.deliveries < self._max_deliveries:
-                return None
-            return self._refuse(
-                entry,
-                Reason.LABELING_FAILED,
-                f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
-                "mend the cause, then retry it",
-            )
-        return Scored(entry.entry_id, event)
+        bind_contextvars(interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
+        parent = traceparent_of(entry.fields)
+        attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
+        with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
+            started = perf_counter()
+            try:
+                labeling = await self._labeler.label(interaction)
+                latency_s = perf_counter() - started
+                event = metric_event(
+                    interaction,
+                    identity(self._labeler),
+                    labeling,
+                    labeled_at=utc_now(),
+                    latency_s=latency_s,
+                    entry_id=entry.entry_id,
+                )
+            except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
+                span.failed(type(error).__name__)
+                self._outcomes[FAILED].inc()
+                detail = f"{type(error).__name__}: {error}"
+                log.warning("labeling failed", deliveries=entry.deliveries, error=detail)
+                if entry.deliveries < self._max_deliveries:
+                    return None
+                return self._refuse(
+                    entry,
+                    Reason.LABELING_FAILED,
+                    f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
+                    "mend the cause, then retry it",
+                    interaction.interaction_id,
+                )
+            self._labeling_seconds.observe(latency_s)
+            log.debug("labeled", labeler=event.labeler, latency_s=latency_s)
+            return Scored(entry.entry_id, event, span.traceparent)
 
-    def _refuse(self, entry: StreamEntry, reason: Reason, detail: str) -> Refused:
+    def _refuse(self, entry: StreamEntry, reason: Reason, detail: str, interaction_id: str | None = None) -> Refused:
         payload, encoding = DeadLetter.encode_payload(entry.raw())
         letter = DeadLetter(
             stream=self._streams.interactions,
@@ -207,11 +232,13 @@ class LabelWorker:
             failed_at=utc_now(),
             component=self._consumer,
         )
-        return Refused(entry.entry_id, letter)
+        return Refused(entry.entry_id, letter, interaction_id)
 
     async def _deliver_loop(self) -> None:
+        pulse = self.pulses[0]
         while True:
-            batch = [await self._results.get()]
+            with pulse.resting("waiting for results"):
+                batch = [await self._results.get()]
             while len(batch) < DELIVER_AT_ONCE and not self._results.empty():
                 batch.append(self._results.get_nowait())
             try:
@@ -227,36 +254,50 @@ class LabelWorker:
                 outcomes = await self._delivery.deliver([result for _, result in batch])
             except RedisError as error:
                 # Safe to repeat: an entry that was acknowledged the first time is not emitted again.
+                self.pulses[0].trouble(f"handing over fails: {error}")
                 log.warning("handing over results failed, trying again", results=len(batch), error=str(error))
                 await asyncio.sleep(RETRY_S)
                 continue
             again: list[tuple[StreamEntry, Scored | Refused]] = []
             for (entry, result), outcome in zip(batch, outcomes, strict=True):
                 self.counts[outcome] += 1
+                self._count(result, outcome)
                 if outcome is Delivered.DUPLICATE and isinstance(result, Scored):
                     detail = (
                         f"another entry of pipeline {result.event.pipeline} already has interaction_id "
                         f"{result.event.interaction_id}: give every interaction an id of its own"
                     )
-                    again.append((entry, self._refuse(entry, Reason.DUPLICATE, detail)))
+                    again.append((entry, self._refuse(entry, Reason.DUPLICATE, detail, result.event.interaction_id)))
                 elif isinstance(result, Refused) and outcome is Delivered.REFUSED:
                     log.warning(
                         "entry refused",
                         entry_id=entry.entry_id,
+                        interaction_id=result.interaction_id,
                         reason=result.letter.reason,
                         detail=result.letter.detail,
                     )
             batch = again
 
+    def _count(self, result: Scored | Refused, outcome: Delivered) -> None:
+        reason = result.letter.reason if isinstance(result, Refused) else None
+        if outcome is Delivered.REFUSED:
+            self._instruments.dead_letters.labels(str(reason)).inc()
+        # A duplicate is handed over twice, the second time as a dead letter: as an entry it is counted once.
+        if reason is not Reason.DUPLICATE:
+            self._outcomes[outcome].inc()
+
     async def _keep_loop(self) -> None:
         """Say what is still held, so that nobody takes it over however long it takes; and whether there is room."""
         pause_s = min(self._min_idle_s / 3, 5.0)
+        self.pulses[1].beat("nothing to keep yet")
         while True:
             await asyncio.sleep(pause_s)
             try:
                 await self._reclaimer.keep([*self._working, *self._waiting])
                 self._mind_room(await self._redis.xlen(self._streams.metrics))
+                self.pulses[1].beat("keeping what is held" if self._room.is_set() else "pausing: metric events pile up")
             except RedisError as error:
+                self.pulses[1].trouble(f"keeping entries fails: {error}")
                 log.warning("keeping entries failed, trying again", error=str(error))
 
     def _mind_room(self, metric_events: int) -> None:
@@ -271,6 +312,7 @@ class LabelWorker:
             self._room.clear()
 
     async def _reclaim_loop(self) -> None:
+        pulse = self.pulses[2]
         pause_s = min(self._min_idle_s / 3, 5.0)
         next_forgetting = monotonic()
         while True:
@@ -282,10 +324,15 @@ class LabelWorker:
                         log.info("dead workers forgotten", workers=forgotten, partition=self._streams.partition)
                 entries, scanned = await self._reclaimer.claim(self._concurrency)
             except RedisError as error:
+                pulse.trouble(f"looking for abandoned entries fails: {error}")
                 log.warning("looking for abandoned entries failed, trying again", error=str(error))
                 entries, scanned = [], True
+            else:
+                pulse.beat("looking for abandoned entries")
             if entries:
+                self._instruments.reclaimed.inc(len(entries))
                 log.info("took over abandoned entries", entries=len(entries), partition=self._streams.partition)
-                await self.take(entries)
+                with pulse.resting("waiting for a free slot for what was taken over"):
+                    await self.take(entries)
             if scanned:
                 await asyncio.sleep(pause_s)

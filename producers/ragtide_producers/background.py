@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from ragtide_runtime.embedded import CLOSE_TIMEOUT_S
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.tracing import trace_publishing
 from ragtide_schemas import RagInteraction
 
 from .counts import ProducerCounts
@@ -78,7 +79,7 @@ class Background:
     def _held(self, interaction: RagInteraction) -> Held:
         try:
             streams = self._addressing.layout.of(interaction.pipeline, interaction.interaction_id)
-            return Held(interaction, streams.partition, _size(interaction))
+            return Held(interaction, streams.partition, _size(interaction), trace_publishing(interaction))
         except Exception:  # noqa: BLE001  # not an interaction: the thread will find out and count it
             return Held(interaction, 0, 0)
 

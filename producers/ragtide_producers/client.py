@@ -17,6 +17,7 @@ from ragtide_runtime.producer_settings import Policy
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
 from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.tracing import trace_publishing
 from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction, Streams
 
 from .background import Background
@@ -199,7 +200,8 @@ class InteractionProducer:
         return sent
 
     def _course(self, interactions: Iterable[RagInteraction]) -> Course:
-        return Course(map(self._addressing.call, interactions), self._settings.producer.block_s)
+        calls = (self._addressing.call(one, trace_publishing(one)) for one in interactions)
+        return Course(calls, self._settings.producer.block_s)
 
     def _batches(self, feedback: Iterable[Feedback]) -> Iterator[list[Feedback]]:
         """Yield batches of one partition, and so of one hash slot."""

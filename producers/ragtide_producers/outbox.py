@@ -26,6 +26,8 @@ class Held:
     interaction: RagInteraction
     partition: int
     size_bytes: int
+    traceparent: str = ""
+    """Trace context of where it was submitted; empty for none."""
 
 
 class Outbox:

@@ -12,7 +12,7 @@ from ragtide_schemas.streams import interaction_digest
 
 PUBLISH_SCRIPT: Final = """
 -- KEYS: interactions stream, owner of the interaction id, counts of what was dropped.
--- ARGV: payload, dedupe window in ms, cap, policy, the interaction's draw in [0, 1).
+-- ARGV: payload, dedupe window in ms, cap, policy, the interaction's draw in [0, 1), traceparent or nothing.
 -- Returns {entry id, 1 if it was added now}, or {'full' or why it was dropped, -1}.
 local owner = redis.call('GET', KEYS[2])
 if owner then
@@ -35,7 +35,8 @@ if why then
     redis.call('HINCRBY', KEYS[3], why, 1)
     return {why, -1}
 end
-local entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])
+local trace = ARGV[6] ~= '' and {'traceparent', ARGV[6]} or {}
+local entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1], unpack(trace))
 redis.call('SET', KEYS[2], entry, 'PX', ARGV[2])
 return {entry, 1}
 """
@@ -74,7 +75,7 @@ class Call:
     interaction_id: str
     partition: int
     keys: tuple[str, str, str]
-    arguments: tuple[bytes, int, int, Policy, float]
+    arguments: tuple[bytes, int, int, Policy, float, str]
 
     @property
     def owner(self) -> str:
@@ -106,8 +107,12 @@ class Addressing:
             settings.producer.policy,
         )
 
-    def call(self, interaction: RagInteraction) -> Call:
+    def call(self, interaction: RagInteraction, traceparent: str = "") -> Call:
         """Return the publish script's call for one interaction.
+
+        Args:
+            interaction: to publish.
+            traceparent: trace context that travels with it; empty for none.
 
         Raises:
             InvalidEntryError: its JSON is larger than one entry may be.
@@ -131,6 +136,7 @@ class Addressing:
                 self.interactions_cap,
                 self.policy,
                 draw(pipeline, interaction_id) if self.policy == "sample" else 0.0,
+                traceparent,
             ),
         )
 

@@ -141,7 +141,7 @@ class Delivery:
         for held in taken:
             try:
                 with NOT_FORKING:
-                    call = self._addressing.call(held.interaction)
+                    call = self._addressing.call(held.interaction, held.traceparent)
             except Exception as error:  # noqa: BLE001  # whatever the application submitted
                 self._outbox.settle([(held, Dropped.INVALID)])
                 detail = error.detail if isinstance(error, InvalidEntryError) else repr(error)

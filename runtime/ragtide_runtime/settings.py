@@ -174,6 +174,10 @@ class Settings(BaseSettings):
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
     """Least severe events that are logged: debug, info, warning or error."""
+    http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Port for /metrics, /healthz and /readyz of a role; none serves nothing, 0 takes any free one and logs it."""
+    http_host: str = "127.0.0.1"
+    """Address on which it is served; `0.0.0.0` or `::` for other machines, which then need no password."""
 
     @model_validator(mode="after")
     def _rule_names_are_unique(self) -> Self:

@@ -12,7 +12,7 @@ from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabiliti
 from .metric_definitions import RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, register_metric, value_range
-from .streams import DATA_FIELD, LABEL_GROUP, Layout, Streams, partition_of
+from .streams import DATA_FIELD, LABEL_GROUP, TRACEPARENT_FIELD, Layout, Streams, partition_of
 from .times import from_milliseconds, to_milliseconds, utc_now
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "METRICS",
     "RAGTIDE_METRICS",
     "SCHEMA_VERSION",
+    "TRACEPARENT_FIELD",
     "Alert",
     "AlertRule",
     "Bands",

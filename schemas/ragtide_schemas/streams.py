@@ -8,6 +8,9 @@ from typing import Final
 DATA_FIELD: Final = b"data"
 """The one field of a stream entry: the JSON of one model."""
 
+TRACEPARENT_FIELD: Final = b"traceparent"
+"""A field beside it that an entry may have: the W3C trace context of who added it."""
+
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
 
@@ -58,6 +61,11 @@ class Streams:
         return self._key("checkpoint")
 
     @property
+    def dropped(self) -> str:
+        """Hash: interactions that were dropped, by why."""
+        return self._key("dropped")
+
+    @property
     def lease(self) -> str:
         """String: fencing token of the aggregator that owns the partition."""
         return self._key("lease")
@@ -71,11 +79,6 @@ class Streams:
     def aggregators(self) -> str:
         """Hash: the aggregators there are, until when each counts, and how many partitions it owns; of partition 0."""
         return self._key("aggregators")
-
-    @property
-    def dropped(self) -> str:
-        """Hash: interactions that were dropped, by why."""
-        return self._key("dropped")
 
     @property
     def layout(self) -> str:

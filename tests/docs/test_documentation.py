@@ -12,6 +12,7 @@ import yaml
 from ragtide import RagInteraction
 from ragtide.cli.app import cli
 from ragtide_consumers.metrics.scores import AbsentReason
+from ragtide_runtime.catalogue import catalogue_table
 from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
@@ -57,6 +58,11 @@ def test_the_table_of_settings_is_the_settings() -> None:
     assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings_table prints"
 
 
+def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert catalogue_table() in page, "the metrics changed: paste what python -m ragtide_runtime.catalogue prints"
+
+
 def test_the_page_of_metrics_is_the_registry() -> None:
     page = (ROOT / "docs" / "metric-registry.md").read_text(encoding="utf-8")
     assert page == metrics_page(), "the registry changed: run make schemas, and look at the difference"
@@ -100,8 +106,10 @@ def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> Non
     for name in ("worker", "aggregator"):
         assert services[name]["command"] == [name]
         assert name in known
-        check = services[name]["healthcheck"]["test"]
-        assert check == ["CMD", "ragtide", "doctor", "--role", name]
+        probe, python, option, code = services[name]["healthcheck"]["test"]
+        assert (probe, python, option) == ("CMD", "python", "-c")
+        assert f":{services[name]['environment']['RAGTIDE_HTTP_PORT']}/readyz" in code
+        compile(code, "health check", "exec")
         assert services[name]["depends_on"]["redis"]["condition"] == "service_healthy"
     assert "healthcheck" in services["redis"]
 

@@ -5,6 +5,7 @@ from functools import partial
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.instruments import JudgeInstruments
 from ragtide_runtime.settings import Settings
 
 from ..cascade import CascadeLabeler
@@ -18,7 +19,9 @@ from .labeler import JudgeLabeler, metrics_of
 from .spend import MemorySpend, NoSpendLimit, RedisSpend, Spend
 
 
-def judge_of(settings: Settings, redis: Redis | None, *, patient: bool) -> tuple[Labeler, JudgeClient]:
+def judge_of(
+    settings: Settings, redis: Redis | None, *, patient: bool, instruments: JudgeInstruments | None = None
+) -> tuple[Labeler, JudgeClient]:
     """Return the labeler `judge` or `cascade`, and the client to close in the end.
 
     Raises:
@@ -30,7 +33,7 @@ def judge_of(settings: Settings, redis: Redis | None, *, patient: bool) -> tuple
     ):
         if profile not in known:
             raise ConfigurationError(f"{name} is {profile!r}, which is unknown: use one of {', '.join(known)}")
-    client = _client(settings, redis)
+    client = _client(settings, redis, instruments)
     build = partial(JudgeLabeler, client, profile=settings.profile, claim_profile=settings.claim_profile)
     if settings.labeler == "judge":
         fallback = LocalLabeler() if settings.judge.over_budget == "local" else None
@@ -41,7 +44,7 @@ def judge_of(settings: Settings, redis: Redis | None, *, patient: bool) -> tuple
     return CascadeLabeler(LocalLabeler(), judge, settings.cascade, judge_metrics=metrics), client
 
 
-def _client(settings: Settings, redis: Redis | None) -> JudgeClient:
+def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstruments | None) -> JudgeClient:
     judge = settings.judge
     limited = judge.spend_per_hour_usd is not None or judge.spend_per_day_usd is not None
     cache: Cache = NoCache()
@@ -50,4 +53,4 @@ def _client(settings: Settings, redis: Redis | None) -> JudgeClient:
         cache = MemoryCache() if redis is None else RedisCache(redis, settings.prefix, judge.cache_ttl_s)
     if limited:
         spend = MemorySpend(judge) if redis is None else RedisSpend(redis, settings.prefix, judge)
-    return JudgeClient(judge, cache=cache, spend=spend)
+    return JudgeClient(judge, cache=cache, spend=spend, instruments=instruments)

@@ -16,12 +16,15 @@ from redis import RedisError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.instruments import JudgeInstruments
 from ragtide_runtime.judge_settings import JudgeSettings
+from ragtide_runtime.tracing import traced
 
 from ..metrics.scores import AbsentReason
 from .answers import Answer
 from .breaker import Breaker
 from .cache import Cache, content_key
+from .counting import CallCounter
 from .dialect import Dialect, Message
 from .errors import ContextTooLong, JudgeMisconfigured, JudgeUnavailable, NoLabels, OverBudget
 from .pacing import AdaptiveLimit, MinuteLimits
@@ -72,12 +75,15 @@ class JudgeClient:
         settings: of the judge; the model is required.
         cache: where usable answers are kept.
         spend: who knows what was spent.
+        instruments: count what is asked.
 
     Raises:
         ConfigurationError: no model, or no key for an endpoint that needs one.
     """
 
-    def __init__(self, settings: JudgeSettings, *, cache: Cache, spend: Spend) -> None:
+    def __init__(
+        self, settings: JudgeSettings, *, cache: Cache, spend: Spend, instruments: JudgeInstruments | None = None
+    ) -> None:
         if settings.model is None:
             raise ConfigurationError(
                 "judge.model is not set: name the model to ask, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini"
@@ -111,6 +117,8 @@ class JudgeClient:
         self._answered = False
         self._answer_tokens = float(USUAL_ANSWER_TOKENS)
         self._random = random.Random()  # noqa: S311  # jitter is no secret
+        self._counted = CallCounter(instruments or JudgeInstruments(), settings.model)
+        self._counted.watch(breaker_open=lambda: self._breaker.is_open, calls_allowed=lambda: self.at_once.limit)
 
     async def ask(self, prompt: Prompt, usage: Usage, corrections: Sequence[Message] = ()) -> Answer:
         """Return the judge's answer, and add what it took to `usage`.
@@ -130,6 +138,7 @@ class JudgeClient:
         found = await self._cache.get(self._key(prompt)) if not corrections else None
         if found is not None:
             usage.counters["cache_hits"] += 1
+            self._counted.found()
             return Answer(found.text, found.finish, from_cache=True)
         reservation = await self._reserve(prompt, corrections)
         spent = usage.cost_usd
@@ -232,27 +241,40 @@ class JudgeClient:
     async def _call(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
         usage.counters["judge_calls"] += 1
         parameters = self._dialect.parameters(prompt, corrections)
-        started = monotonic()
-        try:
-            async with asyncio.timeout(self.settings.timeout_s):
-                # As the library documents for any endpoint: half the work of `chat.completions.create`, which walks
-                # through the whole request and builds models of the reply.
-                reply = await self._client.post("/chat/completions", cast_to=object, body=parameters)
-        except (openai.OpenAIError, TimeoutError, ValueError) as error:
-            raise self._judged(error, parameters, monotonic() - started) from None
-        except BaseException:
-            self._breaker.abandoned()
-            raise
-        self.at_once.answered(monotonic() - started)
-        self._breaker.succeeded()
-        self._answered = True
-        return self._read(reply, usage)
+        attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.settings.model or ""}
+        with traced("ragtide judge call", "CLIENT", attributes) as span:
+            started = monotonic()
+            try:
+                async with asyncio.timeout(self.settings.timeout_s):
+                    # As the library documents for any endpoint: half the work of `chat.completions.create`, which walks
+                    # through the whole request and builds models of the reply.
+                    reply = await self._client.post("/chat/completions", cast_to=object, body=parameters)
+            except (openai.OpenAIError, TimeoutError, ValueError) as error:
+                span.failed(self._counted.failed(error))
+                raise self._judged(error, parameters, monotonic() - started) from None
+            except BaseException:
+                self._breaker.abandoned()
+                raise
+            latency_s = monotonic() - started
+            self.at_once.answered(latency_s)
+            self._breaker.succeeded()
+            self._answered = True
+            self._counted.answered(latency_s)
+            answer = self._read(reply, usage)
+            span.tell(
+                {
+                    "gen_ai.usage.input_tokens": answer.prompt_tokens,
+                    "gen_ai.usage.output_tokens": answer.completion_tokens,
+                }
+            )
+            return answer
 
     def _read(self, reply: object, usage: Usage) -> Answer:
         answer = read_reply(reply, self._price)
         usage.prompt_tokens += answer.prompt_tokens
         usage.completion_tokens += answer.completion_tokens
         usage.cost_usd += answer.cost_usd
+        self._counted.took(answer)
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
         return answer
 

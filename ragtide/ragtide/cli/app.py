@@ -17,8 +17,11 @@ from ragtide.version import __version__
 from ragtide_consumers.subscriber import AlertSubscriber
 from ragtide_producers import FileOptions, InteractionProducer
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.health import Health
 from ragtide_runtime.logs import configure_logging
+from ragtide_runtime.observed import Observed
 from ragtide_runtime.redis_url import RedisHandle, resolve_redis
+from ragtide_runtime.tracing import exporting
 from ragtide_schemas import Alert, Estimate
 
 from . import demo as demonstration
@@ -88,15 +91,25 @@ def common(
     context.obj = Given(redis_url, prefix, data_dir)
 
 
-def _serve(context: typer.Context, *, worker: bool, aggregator: bool) -> None:
+def _serve(context: typer.Context, *names: Role) -> None:
     settings = given(context).settings()
     configure_logging(settings.log_level)
 
+    # Late, because a web server is what no other command needs.
+    from ragtide_runtime.endpoints import serving  # noqa: PLC0415
+
     async def run(url: str) -> None:
         stop = asyncio.Event()
-        await until_signal(serve(settings, url, stop, worker=worker, aggregator=aggregator), stop=stop)
+        observed = Observed(Health(*names))
+        worker, aggregator = Role.WORKER in names, Role.AGGREGATOR in names
+        async with serving(settings, url, observed):
+            roles = serve(settings, url, stop, worker=worker, aggregator=aggregator, observed=observed)
+            await until_signal(roles, stop=stop)
 
-    with resolve_redis(settings.redis_address, settings.data_dir) as handle:
+    with (
+        exporting(names[0] if len(names) == 1 else "up"),
+        resolve_redis(settings.redis_address, settings.data_dir) as handle,
+    ):
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
         asyncio.run(run(handle.url))
 
@@ -104,19 +117,19 @@ def _serve(context: typer.Context, *, worker: bool, aggregator: bool) -> None:
 @cli.command()
 def up(context: typer.Context) -> None:
     """Run all roles in one process, until SIGTERM or Ctrl-C."""
-    _serve(context, worker=True, aggregator=True)
+    _serve(context, Role.WORKER, Role.AGGREGATOR)
 
 
 @cli.command()
 def worker(context: typer.Context) -> None:
     """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
-    _serve(context, worker=True, aggregator=False)
+    _serve(context, Role.WORKER)
 
 
 @cli.command()
 def aggregator(context: typer.Context) -> None:
     """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
-    _serve(context, worker=False, aggregator=True)
+    _serve(context, Role.AGGREGATOR)
 
 
 @cli.command()

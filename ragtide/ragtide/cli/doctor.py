@@ -6,11 +6,10 @@ from typing import Any, Literal, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from ragtide_runtime.backlog import read_backlog
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import order, read_last
 from ragtide_schemas import LABEL_GROUP, Streams
-
-from .reading import read_waiting
 
 OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
@@ -111,7 +110,7 @@ def _memory(info: dict[str, Any]) -> list[Finding]:
 async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
     name = f"partition {streams.partition}"
     findings: list[Finding] = []
-    waiting = await read_waiting(redis, streams)
+    waiting = (await read_backlog(redis, streams)).waiting
     workers = sum(consumer["idle"] < 60_000 for consumer in await _consumers(redis, streams))
     level: Level = "warning" if waiting and not workers else "ok"
     findings.append(

@@ -12,7 +12,7 @@ from ragtide_aggregator.merging import merged
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_all
-from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Alert, DeadLetter, Estimate, RagInteraction, Streams
+from ragtide_schemas import DATA_FIELD, Alert, DeadLetter, Estimate, RagInteraction, Streams
 
 from .kept import panes_of
 
@@ -29,15 +29,6 @@ if KEYS[3] and redis.call('GET', KEYS[3]) == ARGV[3] then
     redis.call('SET', KEYS[3], entry, 'KEEPTTL')
 end
 return entry
-"""
-
-
-WAITING_CAP = 1000
-"""How far entries that wait for a worker are counted on a Redis before 7.0, which does not know the number itself."""
-
-COUNT_SCRIPT = """
--- KEYS: stream. ARGV: last delivered id, cap. Counts on the server, so that no payload travels.
-return #redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', ARGV[2])
 """
 
 
@@ -109,20 +100,3 @@ def _owner(streams: Streams, letter: DeadLetter) -> list[str]:
     except ValueError:
         return []
     return [streams.owner(interaction.pipeline, interaction.interaction_id)]
-
-
-async def read_waiting(redis: Redis, streams: Streams) -> int:
-    """Return how many entries no worker has finished: those being worked on, and those not yet taken.
-
-    Those not yet taken are counted to at most `WAITING_CAP` on a Redis before 7.0.
-    """
-    if not await redis.exists(streams.interactions):
-        return 0
-    for group in await redis.xinfo_groups(streams.interactions):
-        if group["name"].decode() == LABEL_GROUP:
-            not_taken = group.get("lag")
-            if not_taken is None:
-                count = redis.register_script(COUNT_SCRIPT)
-                not_taken = await count(keys=[streams.interactions], args=[group["last-delivered-id"], WAITING_CAP])
-            return int(group["pending"]) + int(not_taken)
-    return int(await redis.xlen(streams.interactions))

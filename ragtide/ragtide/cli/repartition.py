@@ -16,6 +16,7 @@ import typer
 from redis.asyncio import Redis
 
 from ragtide_aggregator.relocation import Fields, pipeline_of, relocated
+from ragtide_runtime.backlog import read_backlog
 from ragtide_runtime.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings
@@ -23,7 +24,6 @@ from ragtide_runtime.stream_reads import START, last_id, read_all
 from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, Layout, MetricEvent, RagInteraction, Streams
 
 from .common import err, given, with_redis
-from .reading import read_waiting
 
 KINDS: Final = ("owner", "graded", "scored")
 """What is known of single interactions."""
@@ -210,7 +210,7 @@ async def _at_rest(redis: Redis, streams: Streams) -> None:
     owner = cast("bytes | None", await redis.get(streams.lease))
     if owner is not None:
         raise ConfigurationError(f"{name} is owned by aggregator {owner.decode()}: stop all roles and producers first")
-    waiting = await read_waiting(redis, streams)
+    waiting = (await read_backlog(redis, streams)).waiting
     if waiting:
         raise ConfigurationError(
             f"{name} has {waiting} interactions that wait: stop the producers, and let workers and aggregators finish "

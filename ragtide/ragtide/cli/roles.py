@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from ragtide_aggregator.housekeeping import Caps
+from ragtide_aggregator.observer import Observer
 from ragtide_aggregator.ownership import ServiceOptions
 from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.stalls import StallLimits
@@ -19,13 +20,17 @@ from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.deployment import agree_on_layout
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
+from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
+from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 
 from .kept import state_options
 
 
-async def serve(settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, aggregator: bool) -> None:
+async def serve(
+    settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, aggregator: bool, observed: Observed
+) -> None:
     """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
 
     Raises:
@@ -33,24 +38,27 @@ async def serve(settings: Settings, url: str, stop: asyncio.Event, *, worker: bo
     """
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
-    roles = [work(settings, url, stop)] if worker else []
-    roles += [aggregate(settings, url, stop)] if aggregator else []
+    roles = [work(settings, url, stop, observed)] if worker else []
+    roles += [aggregate(settings, url, stop, observed)] if aggregator else []
     await together(*roles, stop=stop)
 
 
-async def work(settings: Settings, url: str, stop: asyncio.Event) -> None:
+async def work(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Label interactions until told to stop."""
     collect_rarely()
+    observed = observed or Observed()
     redis = connect_async(url)
     try:
-        async with labeler_of(settings, redis) as labeler:
-            await run_workers(settings, url, labeler, stop)
+        async with labeler_of(settings, redis, instruments=JudgeInstruments(observed.registry)) as labeler:
+            counted = WorkerInstruments(observed.registry)
+            await run_workers(settings, url, labeler, stop, instruments=counted, health=observed.health)
     finally:
         await redis.aclose()
 
 
-async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
+async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Aggregate every partition until told to stop."""
+    observed = observed or Observed()
     custom_metrics(settings)  # whose ranges it must know
     for rule in settings.alerts:
         try:
@@ -76,8 +84,10 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event) -> None:
         stalls=StallLimits(settings.stall.labeling_s, settings.stall.traffic_s, settings.stall.quiet_s),
     )
     holder = f"{socket.gethostname()}-{os.getpid()}"
+    observer = Observer(AggregatorInstruments(observed.registry), observed.health)
     try:
-        await Aggregator(redis, settings.layout, options, holder=holder).run(stop)
+        with observer.watched():
+            await Aggregator(redis, settings.layout, options, holder=holder, observer=observer).run(stop)
     finally:
         await redis.aclose()
 

@@ -11,10 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from ragtide_aggregator.estimates import chosen
+from ragtide_runtime.backlog import COUNT_CAP, read_backlog
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Alert, Estimate
 
-from .reading import WAITING_CAP, read_alerts, read_estimates, read_waiting
+from .reading import read_alerts, read_estimates
 from .tables import alerts_view, estimate_key, estimates_table
 
 TREND_POINTS = 16
@@ -51,10 +52,11 @@ class Screen:
     async def _read_counts(self) -> Text:
         waiting = scored = dead = 0
         for streams in self._settings.layout.all():
-            scored += await self._redis.xlen(streams.metrics)
-            dead += await self._redis.xlen(streams.dead_letters)
-            waiting += await read_waiting(self._redis, streams)
-        more = "+" if waiting >= WAITING_CAP else ""
+            backlog = await read_backlog(self._redis, streams)
+            scored += backlog.lengths["metrics"]
+            dead += backlog.lengths["dead_letters"]
+            waiting += backlog.waiting
+        more = "+" if waiting >= COUNT_CAP else ""
         text = Text.assemble(
             ("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters "
         )

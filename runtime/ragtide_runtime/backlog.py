@@ -1,0 +1,144 @@
+"""How far behind a partition is: what waits for workers and for the aggregator, how old it is, how long streams are."""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import LABEL_GROUP, Streams
+
+COUNT_CAP: Final = 1000
+"""How far entries are counted whose number Redis does not know itself."""
+
+SEEN_MS: Final = 60_000
+"""Milliseconds since its last read for which a worker counts as there."""
+
+BACKLOG_SCRIPT: Final = """
+-- KEYS: interactions, metrics, feedback, estimates, alerts, dead letters, checkpoint, dropped, lease.
+-- ARGV: group, cap, ms since its last read for which a worker is there.
+-- Only reads, and counts here, so that no payload travels.
+local function fields(flat)
+    local found = {}
+    for i = 1, #flat, 2 do
+        found[flat[i]] = flat[i + 1]
+    end
+    return found
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function ms(id)
+    return tonumber(string.match(id, '^%d+'))
+end
+local function first_after(stream, id)
+    local found = redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', 1)
+    return found[1] and ms(found[1][1])
+end
+local function count_after(stream, id)
+    return #redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', ARGV[2])
+end
+local function age(first)
+    return first and math.max(now - first, 0) or 0
+end
+
+local lengths = {}
+for i = 1, 6 do
+    lengths[i] = redis.call('XLEN', KEYS[i])
+end
+local waiting, pending, workers, oldest = lengths[1], 0, 0, first_after(KEYS[1], '0-0')
+if redis.call('EXISTS', KEYS[1]) == 1 then
+    for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+        local group = fields(flat)
+        if group['name'] == ARGV[1] then
+            local last = group['last-delivered-id']
+            pending = group['pending']
+            -- No lag before Redis 7.0, and none after entries were deleted.
+            waiting = pending + (group['lag'] or count_after(KEYS[1], last))
+            oldest = first_after(KEYS[1], last)
+            if pending > 0 then
+                local taken = ms(redis.call('XPENDING', KEYS[1], ARGV[1])[2])
+                oldest = oldest and math.min(oldest, taken) or taken
+            end
+            for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+                if fields(consumer)['idle'] < tonumber(ARGV[3]) then
+                    workers = workers + 1
+                end
+            end
+        end
+    end
+end
+local position = redis.call('HGET', KEYS[7], 'position') or '0-0'
+return cjson.encode({
+    lengths = lengths,
+    waiting = waiting,
+    pending = pending,
+    oldest_ms = age(oldest),
+    events_waiting = count_after(KEYS[2], position),
+    events_oldest_ms = age(first_after(KEYS[2], position)),
+    workers = workers,
+    owned = redis.call('EXISTS', KEYS[9]),
+    dropped = fields(redis.call('HGETALL', KEYS[8])),
+})
+"""
+
+LENGTHS: Final = ("interactions", "metrics", "feedback", "estimates", "alerts", "dead_letters")
+"""Streams of a partition, in the order of the script's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What one look at a partition found; all of it at the same moment."""
+
+    lengths: dict[str, int]
+    """Entries in each stream."""
+    waiting: int
+    """Interactions no worker has finished; those not yet taken are counted to at most `COUNT_CAP` where Redis does not
+    know how many they are: before 7.0, and after entries were deleted."""
+    pending: int
+    """Of these, those that a worker has taken."""
+    oldest_s: float
+    """Age in seconds of the oldest of them, by Redis's clock; 0 if there is none."""
+    events_waiting: int
+    """Metric events that are in no checkpoint yet, counted to at most `COUNT_CAP`."""
+    events_oldest_s: float
+    """Age in seconds of the oldest of them; 0 if there is none."""
+    workers: int
+    """Workers that have read within the last minute."""
+    owned: bool
+    """Whether an aggregator holds the lease."""
+    dropped: dict[str, int]
+    """Interactions that were dropped, by why."""
+
+
+async def read_backlog(redis: Redis, streams: Streams) -> Backlog:
+    """Return how far behind a partition is.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    reply = await redis.register_script(BACKLOG_SCRIPT)(
+        keys=[
+            streams.interactions,
+            streams.metrics,
+            streams.feedback,
+            streams.estimates,
+            streams.alerts,
+            streams.dead_letters,
+            streams.checkpoint,
+            streams.dropped,
+            streams.lease,
+        ],
+        args=[LABEL_GROUP, COUNT_CAP, SEEN_MS],
+    )
+    found = json.loads(reply)
+    return Backlog(
+        lengths=dict(zip(LENGTHS, found["lengths"], strict=True)),
+        waiting=int(found["waiting"]),
+        pending=int(found["pending"]),
+        oldest_s=found["oldest_ms"] / 1000,
+        events_waiting=int(found["events_waiting"]),
+        events_oldest_s=found["events_oldest_ms"] / 1000,
+        workers=int(found["workers"]),
+        owned=bool(found["owned"]),
+        dropped={why: int(count) for why, count in found["dropped"].items()},
+    )

@@ -1,0 +1,69 @@
+"""The metrics of `catalogue.py` as things to count with.
+
+Made with a registry they are scraped; without one they count for nobody, as in offline scoring. Each is made once per
+registry: a second one of the same name is an error of Prometheus's client.
+"""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from . import catalogue
+from .catalogue import Metric
+
+
+def counter(metric: Metric, registry: CollectorRegistry | None) -> Counter:
+    """Return a counter as the catalogue describes it."""
+    return Counter(metric.name, metric.meaning, metric.labels, registry=registry)
+
+
+def gauge(metric: Metric, registry: CollectorRegistry | None) -> Gauge:
+    """Return a gauge as the catalogue describes it."""
+    return Gauge(metric.name, metric.meaning, metric.labels, registry=registry)
+
+
+def histogram(metric: Metric, registry: CollectorRegistry | None) -> Histogram:
+    """Return a histogram as the catalogue describes it."""
+    return Histogram(metric.name, metric.meaning, metric.labels, registry=registry, buckets=metric.buckets)
+
+
+class WorkerInstruments:
+    """What the label workers of a process count."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.labelings = counter(catalogue.LABELINGS, registry)
+        self.dead_letters = counter(catalogue.DEAD_LETTERS, registry)
+        self.labeling_seconds = histogram(catalogue.LABELING_SECONDS, registry)
+        self.in_flight = gauge(catalogue.IN_FLIGHT, registry)
+        self.reclaimed = counter(catalogue.RECLAIMED, registry)
+
+    def outcomes(self, labeler: str, names: Iterable[str]) -> dict[str, Counter]:
+        """Return a labeler's counter of each outcome: shown as 0 before the first, so that a rate over it is seen."""
+        return {name: self.labelings.labels(labeler, name) for name in names}
+
+
+class JudgeInstruments:
+    """What the judge's client of a process counts."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.calls = counter(catalogue.JUDGE_CALLS, registry)
+        self.call_seconds = histogram(catalogue.JUDGE_CALL_SECONDS, registry)
+        self.tokens = counter(catalogue.JUDGE_TOKENS, registry)
+        self.cost_usd = counter(catalogue.JUDGE_COST, registry)
+        self.cache_hits = counter(catalogue.JUDGE_CACHE_HITS, registry)
+        self.breaker_open = gauge(catalogue.JUDGE_BREAKER, registry)
+        self.calls_allowed = gauge(catalogue.JUDGE_AT_ONCE, registry)
+
+
+class AggregatorInstruments:
+    """What the aggregators of a process count."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.events_applied = counter(catalogue.EVENTS_APPLIED, registry)
+        self.events_refused = counter(catalogue.EVENTS_REFUSED, registry)
+        self.checkpoint_seconds = histogram(catalogue.CHECKPOINT_SECONDS, registry)
+        self.checkpoint_rows = counter(catalogue.CHECKPOINT_ROWS, registry)
+        self.lease_owned = gauge(catalogue.LEASE_OWNED, registry)
+        self.leases_lost = counter(catalogue.LEASES_LOST, registry)
+        self.keys = gauge(catalogue.KEYS, registry)
+        self.alerts = counter(catalogue.ALERTS, registry)

@@ -1,0 +1,63 @@
+"""What the judge's client counts for Prometheus."""
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.consumers.judge.asking import TOWER, settings
+from tests.judge_server import Drops, Hangs, JudgeServer, Status
+
+from ragtide_consumers.judge.errors import JudgeUnavailable
+from ragtide_consumers.labelers import labeler_of
+from ragtide_runtime.instruments import JudgeInstruments
+from ragtide_runtime.judge_settings import Price
+
+MODEL = {"model": "test-model"}
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(f"ragtide_judge_{name}", {**MODEL, **labels})
+
+
+async def labeled(server: JudgeServer, registry: CollectorRegistry, redis: Any = None, **changes: Any) -> Any:
+    options = settings(server, **changes)
+    instruments = JudgeInstruments(registry)
+    async with labeler_of(options, redis, patient=False, instruments=instruments) as labeler:
+        return [await labeler.label(TOWER), await labeler.label(TOWER)]
+
+
+async def test_tokens_and_dollars_are_those_of_the_labelings(server: JudgeServer) -> None:
+    registry = CollectorRegistry()
+    prices = {"test-model": Price(input=1.0, output=2.0)}
+    first, second = await labeled(server, registry, prices=prices)
+    assert value(registry, "calls_total", outcome="answered") == 2
+    assert value(registry, "call_seconds_count") == 2
+    assert value(registry, "tokens_total", direction="prompt") == first.prompt_tokens + second.prompt_tokens > 0
+    completion = first.completion_tokens + second.completion_tokens
+    assert value(registry, "tokens_total", direction="completion") == completion > 0
+    assert value(registry, "cost_usd_total") == pytest.approx(first.cost_usd + second.cost_usd)
+    assert value(registry, "breaker_open") == 0
+    assert (value(registry, "calls_allowed") or 0) >= 1
+
+
+async def test_each_failed_try_is_counted_by_its_kind(server: JudgeServer) -> None:
+    registry = CollectorRegistry()
+    server.script += [Status(429), Status(500), Hangs(), Drops(), Status(400, "response_format is not supported")]
+    await labeled(server, registry, attempts=6, timeout_s=0.3)
+    outcomes = ("rate_limited", "server_error", "timeout", "no_connection", "refused", "answered")
+    assert [value(registry, "calls_total", outcome=outcome) for outcome in outcomes] == [1, 1, 1, 1, 1, 2]
+
+
+async def test_an_answer_from_the_cache_costs_nothing(server: JudgeServer) -> None:
+    registry = CollectorRegistry()
+    await labeled(server, registry, cache_ttl_s=60.0)
+    assert value(registry, "calls_total", outcome="answered") == 1
+    assert value(registry, "cache_hits_total") == 1
+
+
+async def test_an_open_breaker_is_shown(server: JudgeServer) -> None:
+    registry = CollectorRegistry()
+    server.always = Status(500)
+    with pytest.raises(JudgeUnavailable):
+        await labeled(server, registry, attempts=2, breaker_failures=2)
+    assert value(registry, "breaker_open") == 1

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+from tests.redis_processes import cluster
+
+from ragtide_runtime.backlog_metrics import BacklogCollector
+from ragtide_runtime.connection import connect_async
+from ragtide_schemas import DATA_FIELD, Layout
+
+
+async def test_a_cluster_is_read_partition_by_partition(tmp_path: Path) -> None:
+    with cluster(tmp_path, masters=3, replicas=0) as nodes:
+        async with connect_async(nodes.url) as redis:
+            for streams in Layout("ragtide", 4).all():
+                for _ in range(streams.partition):
+                    await redis.xadd(streams.interactions, {DATA_FIELD: b"{}"})
+            collector = BacklogCollector(redis, "ragtide", 4)
+            await collector.refresh()
+            found = {
+                (sample.name, *sample.labels.values()): sample.value
+                for family in collector.collect()
+                for sample in family.samples
+            }
+    assert found["ragtide_redis_up",] == 1
+    assert [found["ragtide_interactions_waiting", str(partition)] for partition in range(4)] == [0, 1, 2, 3]
