@@ -1,14 +1,16 @@
 """`ragtide doctor`: is this deployment fit to be trusted, and if not, what to do."""
 
-from dataclasses import asdict, dataclass
+import json
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast
 
 from redis import ResponseError
 from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
 
-from ragtide_runtime.backlog import read_backlog
+from ragtide_aggregator.ownership import WENT_BACK
+from ragtide_runtime.backlog import COUNT_CAP, read_backlog
 from ragtide_runtime.settings import Settings
-from ragtide_runtime.stream_reads import order, read_last
 from ragtide_schemas import LABEL_GROUP, Streams
 
 OLDEST_REDIS = (6, 2)
@@ -37,9 +39,9 @@ class Finding:
 async def examine(redis: Redis, settings: Settings, description: str) -> list[Finding]:
     """Return what was found: Redis itself, its durability, and every partition's streams, workers and aggregator."""
     findings = [Finding("ok", "redis", description)]
-    findings += _server(await redis.info("server"))
-    findings += _persistence(await redis.info("persistence"))
-    findings += _memory(await redis.info("memory"))
+    for name, info in await _servers(redis):
+        findings += [replace(finding, subject=name + finding.subject) for finding in _about_server(info)]
+    findings += await _aggregators(redis, settings)
     for streams in settings.layout.all():
         findings += await _partition(redis, streams)
     return findings
@@ -67,6 +69,33 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
             well, found = owner is not None, "no owner" if owner is None else f"owned by {owner}"
         findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
     return findings
+
+
+async def _servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
+    """Return what every server says of itself that takes writes: of a cluster every master, with its name."""
+    if isinstance(redis, RedisCluster):
+        found = await redis.info(target_nodes=RedisCluster.PRIMARIES)
+        return [(f"{name}: ", info) for name, info in sorted(found.items())]
+    return [("", await redis.info())]
+
+
+def _about_server(info: dict[str, Any]) -> list[Finding]:
+    return [*_server(info), *_persistence(info), *_replicas(info), *_memory(info)]
+
+
+def _replicas(info: dict[str, Any]) -> list[Finding]:
+    count = int(info.get("connected_slaves", 0))
+    if not count:
+        return []
+    return [Finding("ok", "replicas", f"{count}; a failover loses what they have not received yet")]
+
+
+async def _aggregators(redis: Redis, settings: Settings) -> list[Finding]:
+    members = cast("dict[bytes, bytes]", await redis.hgetall(Streams(settings.prefix, 0).aggregators))
+    if not members:
+        return []
+    owned = ", ".join(f"{name.decode()} owns {data.split()[1].decode()}" for name, data in sorted(members.items()))
+    return [Finding("ok", "aggregators", owned)]
 
 
 def _server(info: dict[str, Any]) -> list[Finding]:
@@ -109,31 +138,25 @@ def _memory(info: dict[str, Any]) -> list[Finding]:
 
 async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
     name = f"partition {streams.partition}"
-    findings: list[Finding] = []
-    waiting = (await read_backlog(redis, streams)).waiting
-    workers = sum(consumer["idle"] < 60_000 for consumer in await _consumers(redis, streams))
-    level: Level = "warning" if waiting and not workers else "ok"
-    findings.append(
-        Finding(
-            level,
-            f"{name}: labeling",
-            f"{await redis.xlen(streams.metrics):,} scored, {waiting:,} waiting, {workers} workers seen this minute",
-            "start one: ragtide worker" if level == "warning" else "",
-        )
-    )
+    backlog = await read_backlog(redis, streams)
+    level: Level = "warning" if backlog.waiting and not backlog.workers else "ok"
+    age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting else ""
+    found = f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {backlog.workers} workers seen this minute"
+    findings = [Finding(level, f"{name}: labeling", found, "start one: ragtide worker" if level == "warning" else "")]
     owner = await _owner(redis, streams)
-    behind = await _behind(redis, streams)
+    behind = backlog.events_waiting
     level = "warning" if behind and owner is None else "ok"
+    more = "or more " if behind >= COUNT_CAP else ""
+    lag = f"{behind:,} {more}metric events not yet aggregated" if behind else "up to date"
     findings.append(
         Finding(
             level,
             f"{name}: aggregator",
-            f"{'owned by ' + owner if owner else 'no owner'}, "
-            + ("events not yet aggregated" if behind else "up to date"),
+            f"{'owned by ' + owner if owner else 'no owner'}, {lag}",
             "start one: ragtide aggregator" if level == "warning" else "",
         )
     )
-    dead = await redis.xlen(streams.dead_letters)
+    dead = backlog.lengths["dead_letters"]
     findings.append(
         Finding(
             "warning" if dead else "ok",
@@ -142,6 +165,28 @@ async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
             "look at them: ragtide dead-letters" if dead else "",
         )
     )
+    return findings + await _losses(redis, streams, name, backlog.dropped)
+
+
+async def _losses(redis: Redis, streams: Streams, name: str, dropped: dict[str, int]) -> list[Finding]:
+    """Return what was dropped, and whether a stream went back behind the checkpoint."""
+    findings: list[Finding] = []
+    if dropped:
+        whys = ", ".join(f"{count:,} {why}" for why, count in sorted(dropped.items()))
+        findings.append(
+            Finding("warning", f"{name}: dropped", whys, "add workers, or raise interactions_cap: estimates miss them")
+        )
+    went_back = cast("bytes | None", await redis.hget(streams.checkpoint, WENT_BACK))
+    if went_back is not None:
+        told = json.loads(went_back)
+        findings.append(
+            Finding(
+                "warning",
+                f"{name}: went back",
+                f"{told['times']} times, last on {told['at']}: Redis had lost the end of a stream",
+                "look at Redis's persistence and failovers; let producers send their last interactions again",
+            )
+        )
     return findings
 
 
@@ -150,12 +195,6 @@ async def _consumers(redis: Redis, streams: Streams) -> list[dict[str, Any]]:
         return list(await redis.xinfo_consumers(streams.interactions, LABEL_GROUP))
     except ResponseError:  # no stream or no group yet
         return []
-
-
-async def _behind(redis: Redis, streams: Streams) -> bool:
-    position = cast("bytes | None", await redis.hget(streams.checkpoint, "position"))
-    last = await read_last(redis, streams.metrics)
-    return last is not None and (position is None or order(position.decode()) < order(last.entry_id))
 
 
 async def _owner(redis: Redis, streams: Streams) -> str | None:
