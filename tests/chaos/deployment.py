@@ -101,6 +101,8 @@ class Deployment:
         self.roles = [Role("worker", number + 1, folder, environment, plant) for number in range(workers)]
         self.roles += [Role("aggregator", number + 1, folder, environment, plant) for number in range(aggregators)]
         self.ended_by_themselves: list[str] = []
+        self.ended_while_starting: list[str] = []
+        """Roles that lost Redis while they started and ended, for a supervisor to start them again; the last words."""
 
     def ready(self, role: RoleName) -> list[Role]:
         """Return the processes of a role that have started and are not paused."""
@@ -113,9 +115,12 @@ class Deployment:
         """Start again what has ended by itself."""
         for role in self.roles:
             code = role.process.poll()
-            if code is not None:
-                self.ended_by_themselves.append(f"{role.name} ended with {code}: {_tail(role)}")
-                role.start()
+            if code is None:
+                continue
+            starting = code == 1 and not READY.search(role.said)
+            ended = self.ended_while_starting if starting else self.ended_by_themselves
+            ended.append(f"{role.name} ended with {code}: {_tail(role)}")
+            role.start()
 
     def stop(self) -> list[str]:
         """Stop every role with SIGTERM, and return what was wrong with how they ended."""

@@ -73,6 +73,7 @@ class Run:
     """Those of them that never found out."""
     faults: Counter[str] = field(default_factory=Counter)
     logged: Counter[str] = field(default_factory=Counter)
+    ended_while_starting: list[str] = field(default_factory=list)
     publish_retries: int = 0
     connections: int = 0
     """Connections that were made to Redis."""
@@ -83,7 +84,7 @@ class Run:
             Check("everything published is worked off", 1, self.stuck),
             *checks(traffic, self.outcome, quiet),
             Check("every owner paused beyond its lease is refused afterwards", self.stale, self.not_refused),
-            Check("no role ends by itself, and each ends well when it is stopped", 1, self.wrong_ends),
+            Check("no role that has started ends by itself, and each ends well when it is stopped", 1, self.wrong_ends),
         ]
 
     def counts(self) -> dict[str, Any]:
@@ -99,6 +100,7 @@ class Run:
             "estimates": len(self.outcome.estimates),
             "faults": dict(self.faults),
             "roles said": dict(self.logged),
+            "ended while starting": self.ended_while_starting,
             "publishing tried again": self.publish_retries,
             "connections made": self.connections,
             "scored by a clock that had jumped": self.outcome.jumped,
@@ -145,6 +147,7 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
             not_refused=[stale.role.name for stale in injector.stale if not stale.noticed],
             faults=faults,
             logged=deployment.logged(),
+            ended_while_starting=deployment.ended_while_starting,
             publish_retries=publisher.retries,
             connections=proxy.connections,
         )

@@ -11,7 +11,7 @@ from ragtide import RagInteraction
 from ragtide.cli.demo import demo_interactions
 from ragtide_schemas import DATA_FIELD, Reason
 
-PIPELINES = ("shop", "help")
+PIPELINES = ("shop", "support")
 
 START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 SPAN = timedelta(minutes=50)
