@@ -88,6 +88,8 @@ class Injector:
     redis: RedisServer
     proxy: Proxy
     judge: UnevenJudge
+    idle: bool = False
+    """Whether all work is done, so that no worker will hold any more."""
     stale: list[Stale] = field(default_factory=list)
     """Every owner that was paused and goes on."""
 
@@ -167,11 +169,11 @@ class Injector:
         return f"{worker[0].name} and {owner.name} an hour {'forward' if forward else 'back'}", None
 
     def _worker(self, fault: Fault) -> tuple[Role, int] | None:
-        """Return a worker that holds many entries, and how many."""
+        """Return a worker that holds many entries, and how many; any if nothing is left to hold."""
         held = self.observer.held()
         found = [(role, held.get(role.pid, 0)) for role in self.deployment.ready("worker")]
         most = max((count for _, count in found), default=0)
-        busy = [one for one in found if one[1] > most / 2]
+        busy = [one for one in found if one[1] > most / 2 or self.idle]
         return busy[int(fault.choice * len(busy))] if busy else None
 
     def _owner(self, fault: Fault) -> Role | None:

@@ -34,7 +34,7 @@ RULES = (
 TICK_S = 0.02
 """Seconds between two looks at how far the run is."""
 
-PATIENCE_S = 150.0
+PATIENCE_S = 100.0
 """Seconds without any progress after which a run is given up, and its checks say what is missing."""
 
 Say = Callable[[str], None]
@@ -190,11 +190,15 @@ def _until_done(
             ending[2]()
             endings.remove(ending)
         scored, waiting = observer.scored(), observer.waiting()
-        # Not far beyond the next fault, so that it hits work; duplicates and poison are published, and not scored.
+        # Not far beyond the next fault, so that it hits work; duplicates and poison are published, and not scored. One
+        # that is due and finds nothing to hit needs more work, as long as there is any.
+        is_due = bool(due) and scored >= due[0].after
         items_per_score = len(publisher.items) / options.interactions
-        at_most = int(due[0].after * items_per_score) + options.ahead if due else len(publisher.items)
+        gated = bool(due) and not is_due
+        at_most = int(due[0].after * items_per_score) + options.ahead if gated else len(publisher.items)
         publisher.go_on(waiting=waiting, at_most=at_most)
-        if due and scored >= due[0].after and (done := injector.inject(due[0])) is not None:
+        injector.idle = publisher.done and not waiting
+        if is_due and (done := injector.inject(due[0])) is not None:
             fault = due.pop(0)
             faults[fault.kind] += 1
             say(f"after {scored:6,} scored  {fault.kind:16} {done[0]}")
@@ -206,5 +210,14 @@ def _until_done(
         if (scored, waiting) != progress:
             progress, moved_at = (scored, waiting), now
         elif now - moved_at > PATIENCE_S:
-            return [f"{waiting} entries wait", f"{len(due)} faults wait", *behind]
+            return [
+                f"{waiting} entries wait, held {observer.held()}, owners {observer.owners()}",
+                f"{publisher.published} of {len(publisher.items)} items are published",
+                f"faults to come: {[fault.kind for fault in due]}, to end: {[fault.kind for _, fault, _ in endings]}",
+                *[
+                    f"{one.name} ({one.pid}) {'is ready' if one.ready else 'is not'}"
+                    for one in injector.deployment.roles
+                ],
+                *behind,
+            ]
         time.sleep(TICK_S)
