@@ -17,6 +17,9 @@ ROOT = Path(__file__).parents[2]
 READY = re.compile(rb"worker started|owner of the partition|standing by")
 """What a role says when it has started."""
 
+START_S = 60.0
+"""Seconds a role may take to start, with all others at work on the same machine."""
+
 RoleName = Literal["worker", "aggregator"]
 
 COUNTED = (
@@ -124,11 +127,18 @@ class Deployment:
 
     def stop(self) -> list[str]:
         """Stop every role with SIGTERM, and return what was wrong with how they ended."""
-        wait_until(lambda: all(role.ready or role.process.poll() is not None for role in self.roles), 60)
-        for role in self.roles:
-            role.signal(signal.SIGTERM)
         wrong = []
         for role in self.roles:
+            try:
+                # A process that is still starting does not hear SIGTERM as a request yet.
+                wait_until(lambda role=role: role.ready or role.process.poll() is not None, START_S)  # type: ignore[misc]
+            except AssertionError:
+                wrong.append(f"{role.name} has neither started nor ended: {_tail(role)}")
+                role.kill()
+        started = [role for role in self.roles if role.ready]
+        for role in started:
+            role.signal(signal.SIGTERM)
+        for role in started:
             try:
                 code = role.process.wait(60)
             except subprocess.TimeoutExpired:

@@ -34,7 +34,7 @@ RULES = (
 TICK_S = 0.02
 """Seconds between two looks at how far the run is."""
 
-PATIENCE_S = 100.0
+PATIENCE_S = 120.0
 """Seconds without any progress after which a run is given up, and its checks say what is missing."""
 
 Say = Callable[[str], None]
