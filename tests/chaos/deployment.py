@@ -135,6 +135,9 @@ class Deployment:
             except AssertionError:
                 wrong.append(f"{role.name} has neither started nor ended: {_tail(role)}")
                 role.kill()
+                continue
+            if not role.ready:
+                wrong.append(f"{role.name} ended with {role.process.poll()}: {_tail(role)}")
         started = [role for role in self.roles if role.ready]
         for role in started:
             role.signal(signal.SIGTERM)
