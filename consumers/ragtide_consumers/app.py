@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from faststream import AckPolicy, FastStream
 from faststream.redis import RedisBroker, RedisClusterBroker, RedisSentinelBroker, StreamSub
 from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
 from faststream.specification import AsyncAPI
-from redis import ResponseError
+from redis import RedisError, ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.addresses import address_of
@@ -29,6 +30,9 @@ from .worker import LabelWorker
 
 POLL_MS = 200
 """Milliseconds one read waits for entries."""
+
+RETRY_S = 1.0
+"""Seconds before a start that failed is tried again."""
 
 GRACE_S = 10.0
 """Seconds that stopping waits for what is in flight."""
@@ -168,9 +172,13 @@ def worker_app(
         )(worker.take)
 
     @app.on_startup
-    async def _start() -> None:
-        for streams, worker in zip(settings.layout.all(), workers, strict=True):
+    async def _create_groups() -> None:
+        for streams in settings.layout.all():
             await create_group(redis, streams.interactions)
+
+    @app.after_startup
+    async def _start() -> None:
+        for worker in workers:
             worker.start()
 
     @app.after_shutdown
@@ -204,11 +212,18 @@ async def run_workers(
     """Label until told to stop; then finish what is in flight, for at most the grace time.
 
     A consumer group that vanished (somebody flushed Redis) makes FastStream give up; the application is then built
-    anew, which creates the group again.
+    anew, which creates the group again. So it is when Redis goes away while it starts.
     """
     while not stop.is_set():
         app = worker_app(settings, url, labeler, instruments)
-        await app.start()
+        try:
+            await app.start()
+        except (RedisError, OSError, TimeoutError) as error:
+            log.warning("starting failed, trying again", error=repr(error))
+            await app.stop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RETRY_S)
+            continue
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]

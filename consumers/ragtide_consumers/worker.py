@@ -96,6 +96,8 @@ class LabelWorker:
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
+        if not self.loops:  # what was taken before a start that failed is finished all the same
+            self.start()
         delivering, keeping, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()

@@ -1,19 +1,25 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from redis import ConnectionError  # noqa: A004 - Redis's own
 from tests.aggregator.events import event
+from tests.redis_processes import RedisProcess
 
-from ragtide import Labeling, RagInteraction
-from ragtide_consumers.app import create_group
+from ragtide import Labeling, LocalLabeler, RagInteraction
+from ragtide.cli.demo import demo_interactions
+from ragtide_consumers.app import create_group, run_workers
 from ragtide_consumers.delivery import Delivered, Delivery, Scored
 from ragtide_consumers.entries import StreamEntry
 from ragtide_consumers.quarantine import TRIES_ALONE, Lane
 from ragtide_consumers.reclaim import Reclaimer
 from ragtide_consumers.worker import LabelWorker
+from ragtide_runtime.connection import connect_async
+from ragtide_runtime.settings import Settings
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, DeadLetter, MetricEvent, Reason, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -332,3 +338,28 @@ async def is_alone(redis: Any, name: str) -> bool:
 
 async def has_events(redis: Any, count: int) -> bool:
     return len(await events(redis)) >= count
+
+
+async def test_a_redis_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    server = RedisProcess(tmp_path)
+    server.start()
+    server.kill()
+    stop = asyncio.Event()
+    settings = Settings(redis_url=server.url, worker_min_idle_s=0.5)
+    running = asyncio.create_task(run_workers(settings, server.url, LocalLabeler(), stop))
+    try:
+        with structlog.testing.capture_logs() as logs:
+            async with asyncio.timeout(30):
+                while not [entry for entry in logs if entry["event"].startswith("starting failed")]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await asyncio.to_thread(server.start)
+        async with connect_async(server.url) as redis:
+            for one in demo_interactions()[:5]:
+                await redis.xadd(STREAMS.interactions, {DATA_FIELD: one.encode()})
+            async with asyncio.timeout(60):
+                while await redis.xlen(STREAMS.metrics) < 5:  # noqa: ASYNC110 - Redis changes, and tells nobody
+                    await asyncio.sleep(0.01)
+    finally:
+        stop.set()
+        await running
+        server.kill()

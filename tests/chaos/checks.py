@@ -1,0 +1,155 @@
+"""What must hold at the end of a run, whatever happened during it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isclose
+from typing import Any
+
+from tests.chaos.outcome import Outcome
+from tests.chaos.traffic import Traffic
+
+from ragtide_schemas import Estimate, Reason
+
+EXACT = ("n", "n_absent", "n_late", "coverage", "minimum", "maximum", "quantiles", "band", "updated_at")
+"""What of an estimate does not depend on the order of the values, to the bit."""
+
+CLOSE = {"estimate": 1e-12, "standard_deviation": 1e-9, "lower": 1e-9, "upper": 1e-9, "baseline": 1e-9}
+"""What does not depend on it but for rounding, with the relative difference that may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    claim: str
+    looked_at: int
+    """How many things it was looked at for."""
+    wrong: list[str]
+    """What contradicts it."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.wrong
+
+
+def checks(traffic: Traffic, outcome: Outcome, quiet: Outcome | None) -> Iterator[Check]:
+    """Yield what can be said of a run; without a quiet run nothing is compared with one."""
+    yield _scored_once(traffic, outcome)
+    yield _every_entry_has_one_end(traffic, outcome)
+    yield _poison(traffic, outcome)
+    yield _state(outcome)
+    yield _alerts_once(outcome)
+    yield _alerts_of_a_replay(outcome)
+    if quiet is not None:
+        yield _equal_scores(outcome, quiet)
+        yield _equal_estimates(outcome, quiet)
+        yield _equal_alerts(outcome, quiet)
+
+
+def _scored_once(traffic: Traffic, outcome: Outcome) -> Check:
+    scored = Counter((event.pipeline, event.interaction_id) for _, event in outcome.events)
+    wrong = [f"{name} scored {scored[name]} times" for name in traffic.valid if scored[name] != 1]
+    wrong += [f"{name} was never published" for name in scored.keys() - traffic.valid.keys()]
+    return Check("every valid interaction is scored exactly once", len(traffic.valid), wrong)
+
+
+def _every_entry_has_one_end(traffic: Traffic, outcome: Outcome) -> Check:
+    ends: dict[tuple[int, str], list[str]] = {entry: [] for entry in outcome.entries}
+    for partition, event in outcome.events:
+        ends.setdefault((partition, event.entry_id or ""), []).append("scored")
+    for partition, letter in outcome.letters:
+        if letter.stream.endswith(":interactions"):
+            ends.setdefault((partition, letter.entry_id), []).append(letter.reason)
+    wrong = []
+    for entry, found in ends.items():
+        published = outcome.entries.get(entry)
+        if isinstance(published, tuple):
+            expected = published in traffic.valid and found in (["scored"], [Reason.DUPLICATE])
+        else:
+            expected = found == [traffic.poison.get(published or b"")]
+        if not expected:
+            wrong.append(f"entry {entry} ({published!r:.80}) ended as {found or 'nothing'}")
+    return Check("every entry is scored, a duplicate's letter, or its poison's letter, once", len(ends), wrong)
+
+
+def _poison(traffic: Traffic, outcome: Outcome) -> Check:
+    letters = Counter((partition, letter.stream, letter.entry_id) for partition, letter in outcome.letters)
+    wrong = [f"{count} letters of {entry}" for entry, count in letters.items() if count != 1]
+    shown = {letter.payload_bytes() for _, letter in outcome.letters}
+    wrong += [f"no dead letter of {payload[:60]!r}" for payload in traffic.poison.keys() - shown]
+    bad = Counter(letter.payload_bytes() for _, letter in outcome.letters if letter.stream.endswith(":metrics"))
+    if bad != Counter(outcome.bad_events.values()):
+        wrong.append(f"{bad.total()} letters of {len(outcome.bad_events)} bad metric events")
+    return Check("every poison entry is one dead letter", len(traffic.poison), wrong)
+
+
+def _state(outcome: Outcome) -> Check:
+    wrong = [
+        f"partition {partition}: {name} differs"
+        for partition, (stored, replayed) in enumerate(zip(outcome.checkpoints, outcome.replayed, strict=True))
+        for name, row in replayed.items()
+        if stored.get(name) != row
+    ]
+    looked_at = sum(len(replayed) for replayed in outcome.replayed)
+    return Check("the checkpoint is that of a direct computation, to the bit", looked_at, wrong)
+
+
+def _alerts_once(outcome: Outcome) -> Check:
+    changes = Counter((alert.alert_id, alert.status) for alert in outcome.alerts)
+    wrong = [f"{name} is {status} {count} times" for (name, status), count in changes.items() if count != 1]
+    wrong += [f"{name} never fired" for name, status in changes if (name, "firing") not in changes and status]
+    return Check("every alert fires once and resolves at most once", len(changes), wrong)
+
+
+def _alerts_of_a_replay(outcome: Outcome) -> Check:
+    written = Counter(alert.encode() for alert in outcome.alerts)
+    direct = Counter(alert.encode() for alert in outcome.replayed_alerts)
+    wrong = [f"too often: {alert[:120]!r}" for alert in (written - direct).elements()]
+    wrong += [f"missing: {alert[:120]!r}" for alert in (direct - written).elements()]
+    return Check("the alerts are those of a direct computation, to the bit", written.total(), wrong)
+
+
+def _equal_scores(outcome: Outcome, quiet: Outcome) -> Check:
+    def scores(run: Outcome) -> dict[tuple[str, str], Any]:
+        return {(e.pipeline, e.interaction_id): (e.scores, e.absent, e.gold_scores, e.labeler) for _, e in run.events}
+
+    there, here = scores(quiet), scores(outcome)
+    wrong = [f"{name}: {here.get(name)} instead of {there[name]}" for name in there if here.get(name) != there[name]]
+    return Check("every interaction has the scores of the quiet run", len(there), wrong)
+
+
+def _equal_estimates(outcome: Outcome, quiet: Outcome) -> Check:
+    there, here = (
+        {_key(e): e for e in run.estimates if not e.metric.startswith("labeling.")} for run in (quiet, outcome)
+    )
+    wrong = [f"only in one run: {key}" for key in there.keys() ^ here.keys()]
+    for key in there.keys() & here.keys():
+        wrong += [f"{key}: {difference}" for difference in _differences(here[key], there[key])]
+    return Check("the estimates are those of the quiet run (means to 1e-12)", len(there), wrong)
+
+
+def _key(e: Estimate) -> tuple[str | None, ...]:
+    return e.pipeline, e.segment, e.metric, e.profile, e.labeler, e.labeler_version, e.window, e.estimator
+
+
+def _differences(one: Estimate, other: Estimate) -> Iterator[str]:
+    for name in EXACT:
+        if getattr(one, name) != getattr(other, name):
+            yield f"{name} {getattr(one, name)} instead of {getattr(other, name)}"
+    if [(at.upto, at.share) for at in one.distribution] != [(at.upto, at.share) for at in other.distribution]:
+        yield f"distribution {one.distribution} instead of {other.distribution}"
+    for name, tolerance in CLOSE.items():
+        ours, theirs = getattr(one, name), getattr(other, name)
+        if (ours is None) != (theirs is None):
+            yield f"{name} {ours} instead of {theirs}"
+        elif ours is not None and not isclose(ours, theirs, rel_tol=tolerance, abs_tol=tolerance):
+            yield f"{name} {ours!r} instead of {theirs!r}"
+
+
+def _equal_alerts(outcome: Outcome, quiet: Outcome) -> Check:
+    def fired(run: Outcome) -> set[tuple[str, str]]:
+        return {(alert.rule, alert.pipeline) for alert in run.alerts}
+
+    wrong = [f"only in one run: {alert}" for alert in fired(outcome) ^ fired(quiet)]
+    return Check("the same rules fire on the same pipelines as in the quiet run", len(fired(quiet)), wrong)

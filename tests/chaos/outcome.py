@@ -1,0 +1,116 @@
+"""Everything a run has left in Redis, read past the proxy."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtide.cli.kept import state_options
+from ragtide.cli.reading import read_estimates
+from ragtide_aggregator.state import AggregatorState
+from ragtide_runtime.connection import connect_async
+from ragtide_runtime.settings import Settings
+from ragtide_runtime.stream_reads import order
+from ragtide_schemas import (
+    DATA_FIELD,
+    Alert,
+    DeadLetter,
+    Estimate,
+    InvalidEntryError,
+    MetricEvent,
+    RagInteraction,
+    Streams,
+)
+
+READ_AT_ONCE = 500
+"""Entries read in one round trip; some hold megabytes."""
+
+JUMP_S = 3600.0
+"""Seconds by which clocks jump."""
+
+EntryKey = tuple[int, str]
+"""Partition and id of an entry in the stream of interactions."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was published, and what became of it."""
+
+    entries: dict[EntryKey, tuple[str, str] | bytes] = field(default_factory=dict)
+    """Each entry of the interactions: pipeline and id of a valid one, or what the dead letter of another one shows."""
+    events: list[tuple[int, MetricEvent]] = field(default_factory=list)
+    """Metric events with their partitions, in the order of the streams."""
+    bad_events: dict[EntryKey, bytes] = field(default_factory=dict)
+    """Entries of the metric events that are none."""
+    jumped: int = 0
+    """How many of the events were scored by a process whose clock had jumped."""
+    letters: list[tuple[int, DeadLetter]] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+    """Every change of an alert."""
+    estimates: list[Estimate] = field(default_factory=list)
+    checkpoints: list[dict[str, bytes]] = field(default_factory=list)
+    """The fields of each partition's checkpoint."""
+    replayed: list[dict[str, bytes]] = field(default_factory=list)
+    """The rows that the same metric events give when one process applies them without any fault."""
+    replayed_alerts: list[Alert] = field(default_factory=list)
+    """The alerts that this raises."""
+
+
+def read_outcome(redis: Any, settings: Settings, url: str) -> Outcome:
+    """Return what a run has left, and what its metric events come to in a direct computation."""
+    outcome = Outcome()
+    for partition in range(settings.partitions):
+        streams = Streams(settings.prefix, partition)
+        for entry_id, fields in _entries(redis, streams.interactions):
+            outcome.entries[partition, entry_id] = _published(entry_id, fields)
+        state = AggregatorState(state_options(settings))
+        for entry_id, fields in _entries(redis, streams.metrics):
+            try:
+                event = MetricEvent.decode(fields[DATA_FIELD])
+            except InvalidEntryError:
+                outcome.bad_events[partition, entry_id] = fields[DATA_FIELD]
+            else:
+                outcome.events.append((partition, event))
+                written_ms = order(entry_id)[0]
+                outcome.jumped += abs(event.labeled_at.timestamp() - written_ms / 1000) > JUMP_S / 2
+                state.apply(event, written_ms)
+        changes = state.take_changes()
+        outcome.replayed.append(dict(changes.rows))
+        outcome.replayed_alerts += changes.alerts
+        for _, fields in _entries(redis, streams.dead_letters):
+            outcome.letters.append((partition, DeadLetter.decode(fields[DATA_FIELD])))
+        outcome.alerts += [Alert.decode(fields[DATA_FIELD]) for _, fields in _entries(redis, streams.alerts)]
+        outcome.checkpoints.append({name.decode(): data for name, data in redis.hgetall(streams.checkpoint).items()})
+    outcome.estimates = asyncio.run(_estimates(settings, url))
+    return outcome
+
+
+async def _estimates(settings: Settings, url: str) -> list[Estimate]:
+    redis = connect_async(url)
+    try:
+        # The interval of the running strategy depends on the order of the values, this one on their moments only.
+        return await read_estimates(redis, settings, strategy="normal")
+    finally:
+        await redis.aclose()
+
+
+def _published(entry_id: str, fields: dict[bytes, bytes]) -> tuple[str, str] | bytes:
+    payload = fields.get(DATA_FIELD)
+    if payload is None:
+        return b"\n".join(name + b"=" + value for name, value in fields.items())
+    try:
+        interaction = RagInteraction.from_entry(entry_id, payload)
+    except InvalidEntryError:
+        return payload
+    return interaction.pipeline, interaction.interaction_id
+
+
+def _entries(redis: Any, stream: str) -> Iterator[tuple[str, dict[bytes, bytes]]]:
+    first = "-"
+    while True:
+        found = redis.xrange(stream, min=first, count=READ_AT_ONCE)
+        for entry_id, fields in found:
+            yield entry_id.decode(), fields
+        if len(found) < READ_AT_ONCE:
+            return
+        first = f"({found[-1][0].decode()}"

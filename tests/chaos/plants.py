@@ -1,0 +1,36 @@
+"""Bugs to plant into a role, so that it is seen whether the checks would find them."""
+
+from collections.abc import Callable
+
+from ragtide_aggregator import commit, lease
+from ragtide_consumers import delivery
+
+
+def emit() -> None:
+    """Emit without looking at what XACK says: two workers that finish the same entry both emit its event."""
+    looks = """if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
+    return 'finished_before'
+end"""
+    _replace(
+        delivery, "EMIT_SCRIPT", lambda script: script.replace(looks, "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])")
+    )
+
+
+def fencing() -> None:
+    """Commit without looking at token and position, and never notice that the lease was lost."""
+    begins = "local at ="
+    _replace(commit, "COMMIT_SCRIPT", lambda script: begins + script.partition(begins)[2])
+    _replace(lease, "RENEW_SCRIPT", lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
+
+
+PLANTS: dict[str, Callable[[], None]] = {"emit": emit, "fencing": fencing}
+"""Each bug by its name."""
+
+
+def _replace(module: object, name: str, change: Callable[[str], str]) -> None:
+    script = getattr(module, name)
+    changed = change(script)
+    # A script that was rewritten since must not look as if it had the bug.
+    if changed == script or len(changed) < 40 or "'fenced'" in changed:
+        raise AssertionError(f"{name} has changed: plant the bug into the new one")
+    setattr(module, name, changed)
