@@ -23,7 +23,7 @@ START_S = 60.0
 RoleName = Literal["worker", "aggregator"]
 
 COUNTED = (
-    "lease lost",
+    "partition lost",
     "took over abandoned entries",
     "trying an entry alone",
     "handing over results failed",

@@ -60,7 +60,7 @@ def plan(seed: int, count: int, interactions: int, kinds: tuple[str, ...] = tupl
 
 Ending = Callable[[], None]
 
-NOTICED = (b"lease lost", b"Redis failed", b"using ")
+NOTICED = (b"partition lost", b"Redis failed", b"using ")
 """What an owner says that finds its lease lost or its connection cut, and a process that takes the place of another."""
 
 

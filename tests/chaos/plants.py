@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from ragtide_aggregator import commit, lease
+from ragtide_aggregator import commit, lease, service
+from ragtide_aggregator.membership import share
 from ragtide_consumers import delivery
 
 
@@ -17,10 +18,12 @@ end"""
 
 
 def fencing() -> None:
-    """Commit without looking at token and position, and never notice that the lease was lost."""
-    begins = "local at ="
+    """Commit without looking at token and steps, and never notice that the lease was lost."""
+    begins = "local function order(id)"
     _replace(commit, "COMMIT_SCRIPT", lambda script: begins + script.partition(begins)[2])
     _replace(lease, "RENEW_SCRIPT", lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
+    # Nor does it leave the partition to its successor by itself, for having one too many.
+    vars(service)["share"] = lambda me, owned, partitions: share(me, owned, partitions)._replace(give=0)
 
 
 PLANTS: dict[str, Callable[[], None]] = {"emit": emit, "fencing": fencing}

@@ -130,6 +130,9 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
         publisher = Publisher(settings, things, ahead=options.ahead)
         stack.callback(publisher.stop)
         observer = Observer(redis.client, settings)
+        for streams in settings.layout.all():
+            # Somebody who never reads: what everybody else has finished stays, to be looked at in the end.
+            redis.client.xgroup_create(streams.interactions, "audit", id="0", mkstream=True)
         faults: Counter[str] = Counter()
         injector = Injector(deployment, observer, redis, proxy, judge)
         publisher.start()
