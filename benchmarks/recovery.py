@@ -68,7 +68,7 @@ def main() -> None:
         settings = {
             "RAGTIDE_REDIS_URL": server.url,
             "RAGTIDE_LEASE_S": str(options.lease),
-            "RAGTIDE_METRICS_KEEP": "1000000",
+            "RAGTIDE_EVENTS_KEEP": "1000000",
         }
         with role("aggregator", settings, Path(name) / "first.log") as first:
             fill(redis, 0, 3 * pipelines, pipelines)

@@ -61,7 +61,7 @@ def main() -> None:
     ):
         settings = {
             "RAGTIDE_REDIS_URL": server.url,
-            "RAGTIDE_METRICS_KEEP": "10000",
+            "RAGTIDE_EVENTS_KEEP": "10000",
             "RAGTIDE_ESTIMATES_CAP": "10000",
             "RAGTIDE_DEDUPE_WINDOW_S": str(6 * options.minutes),
             "RAGTIDE_FEEDBACK_WINDOW_S": str(6 * options.minutes),

@@ -151,7 +151,7 @@ def worker_app(
             feedback_window_s=settings.feedback_window_s,
             forget_s=settings.worker_forget_s,
             # Those that are kept after they were aggregated do not wait.
-            metrics_cap=settings.metrics_cap + settings.metrics_keep,
+            metrics_cap=settings.events_cap + settings.events_keep,
             instruments=instruments,
         )
         workers.append(worker)

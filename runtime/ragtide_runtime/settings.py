@@ -150,11 +150,11 @@ class Settings(BaseSettings):
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
     """About how many entries the stream of estimates keeps."""
-    metrics_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    events_cap: Annotated[int, Field(ge=1)] = 1_000_000
     """Metric events of a partition that may wait for an aggregator before its workers pause."""
-    metrics_keep: Annotated[int, Field(ge=0)] = 100_000
+    events_keep: Annotated[int, Field(ge=0)] = 100_000
     """Metric events of a partition that are kept after they were aggregated, for feedback that comes later."""
-    alerts_cap: Annotated[int, Field(ge=1)] = 10_000
+    alert_cap: Annotated[int, Field(ge=1)] = 10_000
     """Most entries the stream of alerts keeps."""
     dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
     """Most dead letters of a partition; older ones are dropped and counted."""

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ragtide import ConfigurationError
-from ragtide_runtime.settings import load_settings
+from ragtide_runtime.settings import Settings, load_settings
 
 RULE = """
 [[alerts]]
@@ -121,3 +121,20 @@ def test_the_judges_settings_come_from_the_environment_or_a_table(
     )
     assert (settings.cascade.rate, settings.cascade.segment_rates) == (0.2, {"lang=ru": 0.5})
     assert "sk-secret" not in repr(settings) + str(settings) + settings.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (name, type(field.default))
+        for name, field in Settings.model_fields.items()
+        if isinstance(field.default, bool | int | float)
+    ],
+)
+def test_every_plain_setting_can_be_set_in_the_environment(
+    name: str, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that begins with that of a table would be taken for a field of the table."""
+    text = {bool: "false", int: "3", float: "0.5"}[kind]
+    monkeypatch.setenv(f"RAGTIDE_{name.upper()}", text)
+    assert getattr(load_settings(), name) == {"false": False, "3": 3, "0.5": 0.5}[text]

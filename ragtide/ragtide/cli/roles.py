@@ -76,9 +76,9 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
         feedback_window_s=settings.feedback_window_s,
         split=bool(settings.splits),
         caps=Caps(
-            metrics_keep=settings.metrics_keep,
+            metrics_keep=settings.events_keep,
             interactions=settings.interactions_cap,
-            alerts=settings.alerts_cap,
+            alerts=settings.alert_cap,
             dead_letters=settings.dead_letters_cap,
         ),
         stalls=StallLimits(settings.stall.labeling_s, settings.stall.traffic_s, settings.stall.quiet_s),
