@@ -30,8 +30,9 @@ def free_port() -> int:
 class RedisProcess:
     """One server on a TCP port, to be stopped, killed and started again with its data."""
 
-    def __init__(self, folder: Path, *options: str, sentinel: bool = False) -> None:
+    def __init__(self, folder: Path, *options: str, sentinel: bool = False, binary: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._binary = binary
         self.folder = folder
         self.port = free_port()
         self._options = options
@@ -54,7 +55,7 @@ class RedisProcess:
         if not configuration.exists():  # a sentinel and a cluster node write into theirs
             lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", *self._options]
             configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        command: list[str | Path] = [find_redis_server().path, configuration]
+        command: list[str | Path] = [self._binary or find_redis_server().path, configuration]
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *(["--sentinel"] if self._sentinel else [])], stdout=log, stderr=log

@@ -43,6 +43,17 @@ LIBRARY_LOG = logging.getLogger("ragtide.faststream")
 """Where FastStream logs: not its own logger, which writes to standard error in a format of its own."""
 
 
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Take the stack from what says that Redis cannot be reached: it is an event, not a mistake."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, RedisError | OSError):
+        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {error!r}", (), None
+    return True
+
+
+LIBRARY_LOG.addFilter(_in_one_line)
+
+
 def consumer_name() -> str:
     """Return a name that no other worker has: host, process and a few random letters."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}"

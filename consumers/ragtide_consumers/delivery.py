@@ -41,8 +41,8 @@ return 'emitted'
 """
 
 REFUSE_SCRIPT: Final = """
--- KEYS: interactions, dead letters. ARGV: group, entry id, dead letter.
-if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
+-- KEYS: interactions, dead letters. ARGV: group, entry id, dead letter, 1 if the entry is still to be acknowledged.
+if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 and ARGV[4] == '1' then
     return 'finished_before'
 end
 redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
@@ -79,6 +79,8 @@ class Refused:
     letter: DeadLetter
     interaction_id: str | None = None
     """Of the interaction in it, if it holds one."""
+    pending: bool = True
+    """Whether it is still to be acknowledged."""
 
 
 class Delivery:
@@ -105,7 +107,7 @@ class Delivery:
         streams = self._streams
         if isinstance(result, Refused):
             keys = [streams.interactions, streams.dead_letters]
-            return Run(self._refuse, keys, [LABEL_GROUP, result.entry_id, result.letter.encode()])
+            return Run(self._refuse, keys, [LABEL_GROUP, result.entry_id, result.letter.encode(), int(result.pending)])
         identity = result.event.pipeline, result.event.interaction_id
         return Run(
             self._emit,

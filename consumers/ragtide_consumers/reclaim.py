@@ -61,8 +61,11 @@ class Reclaimer:
         )
         self._cursor, claimed = reply[0], reply[1]
         scanned = self._cursor in (b"0-0", "0-0")
+        let_go = [
+            StreamEntry(entry_id.decode(), {}, pending=False) for entry_id in (reply[2] if len(reply) > 2 else ())
+        ]
         if not claimed:
-            return [], scanned
+            return let_go, scanned
         deliveries = await self._deliveries()
         entries = [
             StreamEntry(entry_id.decode(), fields, deliveries.get(entry_id, 1))
@@ -72,7 +75,7 @@ class Reclaimer:
         # Redis 6.2 answers a deleted entry with nil, without its id: find which of ours no longer exist.
         if len(entries) < len(claimed):
             entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
-        return entries, scanned
+        return entries + let_go, scanned
 
     async def hand_back(self) -> int:
         """Make what this worker took and did not finish free for others at once; return how many entries that were.

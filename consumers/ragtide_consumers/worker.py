@@ -234,7 +234,7 @@ class LabelWorker:
             failed_at=utc_now(),
             component=self._consumer,
         )
-        return Refused(entry.entry_id, letter, interaction_id)
+        return Refused(entry.entry_id, letter, interaction_id, pending=entry.pending)
 
     async def _deliver_loop(self) -> None:
         pulse = self.pulses[0]

@@ -217,6 +217,7 @@ async def test_a_pending_entry_that_was_trimmed_away_is_a_dead_letter_not_a_cras
     async with working(async_redis, Scripted()):
         await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
         await until(lambda: _is(pending(async_redis), 0))
+        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
     assert [(letter.entry_id, letter.reason) for letter in await letters(async_redis)] == [
         (gone.entry_id, Reason.DELETED)
     ]
