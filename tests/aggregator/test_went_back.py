@@ -20,12 +20,13 @@ async def counted(redis: Any) -> int:
 
 async def lose_tail(redis: Any, count: int) -> list[bytes]:
     """Take the last metric events away, as a Redis that comes back without its last writes does; return them."""
-    lost = await redis.xrevrange(STREAMS.metrics, count=count)
-    await redis.xdel(STREAMS.metrics, *(entry_id for entry_id, _ in lost))
-    last = (await redis.xrevrange(STREAMS.metrics, count=1))[0][0]
-    # Redis refuses an id below that of the last entry; now it is that of the last one.
-    await redis.execute_command("XSETID", STREAMS.metrics, last)
-    return [fields[DATA_FIELD] for _, fields in reversed(lost)]
+    entries = await redis.xrange(STREAMS.metrics)
+    async with redis.pipeline(transaction=True) as pipe:
+        pipe.delete(STREAMS.metrics)
+        for entry_id, fields in entries[:-count]:
+            pipe.xadd(STREAMS.metrics, fields, id=entry_id)
+        await pipe.execute()
+    return [fields[DATA_FIELD] for _, fields in entries[-count:]]
 
 
 async def test_what_was_read_and_then_lost_is_not_committed(async_redis: Any) -> None:
