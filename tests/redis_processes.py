@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from redis import Redis, RedisError
 from tests.conditions import wait_until
@@ -69,7 +69,7 @@ class RedisProcess:
             return bool(self.client.ping())
         return False
 
-    def send(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
         """Send a signal, such as SIGSTOP."""
         assert self._process is not None
         os.kill(self._process.pid, number)
@@ -79,6 +79,13 @@ class RedisProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
 
 @contextmanager

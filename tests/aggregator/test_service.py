@@ -190,3 +190,25 @@ async def test_a_checkpoint_of_another_version_is_a_clear_error_not_a_new_beginn
     with pytest.raises(CheckpointError, match="version 99"):
         await service.run(asyncio.Event())
     assert await async_redis.hget(STREAMS.checkpoint, "position") == b"1-0"
+
+
+async def test_what_is_dropped_is_an_alert_once_whoever_owns_the_partition(async_redis: Any) -> None:
+    async def told() -> list[tuple[str, str]]:
+        found = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
+        return [(alert.rule, alert.status) for alert in found]
+
+    async def fired() -> bool:
+        return bool(await told())
+
+    await async_redis.hincrby(STREAMS.dropped, "queue_full", 3)
+    async with running(async_redis, "first"):
+        await until(fired)
+    async with running(async_redis, "second"):
+        # Somebody else owns it now and has looked, since it has trimmed what this says is done.
+        await async_redis.xadd(STREAMS.feedback, {DATA_FIELD: "no feedback"})
+
+        async def looked() -> bool:
+            return bool(await async_redis.xlen(STREAMS.feedback) == 0)
+
+        await until(looked)
+    assert await told() == [("stall-dropped", "firing")]

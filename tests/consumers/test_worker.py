@@ -364,3 +364,26 @@ async def test_a_redis_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> No
         stop.set()
         await running
         server.kill()
+
+
+async def test_workers_pause_while_metric_events_pile_up_and_keep_what_they_hold(async_redis: Any) -> None:
+    for _ in range(6):
+        await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: "of an aggregator that is away"})
+    await publish(async_redis, *["fine"] * 10)
+    labeler = Scripted()
+    async with working(async_redis, labeler, metrics_cap=6, min_idle_s=0.3) as worker:
+        await until(lambda: _paused(worker))
+        taking = asyncio.create_task(worker.take(await read(async_redis)))
+        # Longer than others wait before they take over what somebody holds.
+        other = Reclaimer(async_redis, STREAMS, consumer="other", min_idle_s=0.3)
+        for _ in range(4):
+            await asyncio.sleep(0.15)
+            assert await other.claim(100) == ([], True)
+        assert labeler.calls == 0
+        await async_redis.xtrim(STREAMS.metrics, maxlen=0, approximate=False)
+        await taking
+        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 10))
+
+
+async def _paused(worker: LabelWorker) -> bool:
+    return not worker._room.is_set()

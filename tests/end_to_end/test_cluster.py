@@ -143,7 +143,7 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             slot = int(redis.keyslot(LAYOUT.all()[0].metrics))
             master = nodes.master_of(slot)
             replica = nodes.replicas[list(nodes.masters).index(master)]
-            replica.send(signal.SIGSTOP)
+            replica.signal(signal.SIGSTOP)
             master.client.execute_command("CLIENT KILL TYPE replica")
             publish(producer, published[400:600])
             wait_until(lambda: n_scored(redis) == 600, 90)
@@ -154,7 +154,7 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
                 if nodes.master_of(int(redis.keyslot(LAYOUT.of(one.pipeline, one.interaction_id).metrics))) is master
             }
             master.kill()
-            replica.send(signal.SIGCONT)
+            replica.signal(signal.SIGCONT)
             wait_until(lambda: nodes.is_master(replica), 60)
             publish(producer, published[600:])
             survivors = 900 - len(doomed)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis import RedisError
 from tests.conditions import wait_until
-from tests.producers.servers import ForgetfulRedis
+from tests.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
 from ragtide_producers import sending
@@ -185,7 +185,7 @@ def test_texts_bound_the_queue_too() -> None:
 
 
 def test_a_redis_that_stands_still_holds_nobody_up(tmp_path: Path) -> None:
-    with ForgetfulRedis(tmp_path) as server:
+    with RedisProcess(tmp_path, "save ''") as server:
         producer = InteractionProducer(settings=settings(server.url, queue=500, flush_s=0.2))
         producer.submit(interaction(0))
         assert producer.flush(20)
@@ -206,7 +206,7 @@ def test_a_redis_that_stands_still_holds_nobody_up(tmp_path: Path) -> None:
 
 
 async def test_the_event_loop_goes_on_while_redis_stands_still(tmp_path: Path) -> None:
-    with ForgetfulRedis(tmp_path) as server:
+    with RedisProcess(tmp_path, "save ''") as server:
         async with InteractionProducer(settings=settings(server.url, flush_s=0.2)) as producer:
             producer.submit(interaction(0))
             assert await producer.aflush(20)
@@ -222,7 +222,7 @@ async def test_the_event_loop_goes_on_while_redis_stands_still(tmp_path: Path) -
 
 
 def test_what_was_held_during_an_outage_is_sent_when_it_is_over(tmp_path: Path) -> None:
-    server = ForgetfulRedis(tmp_path)
+    server = RedisProcess(tmp_path, "save ''")
     with InteractionProducer(settings=settings(server.url, queue=10)) as producer:
         for n in range(15):
             producer.submit(interaction(n))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.conditions import wait_until
-from tests.producers.servers import ForgetfulRedis
 from tests.producers.test_background import adds_up, ids, interaction, settings
+from tests.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer
 from ragtide_producers import sending
@@ -27,23 +27,23 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForgetfulRedis]:
-    with ForgetfulRedis(tmp_path) as server:
+def server(tmp_path: Path) -> Iterator[RedisProcess]:
+    with RedisProcess(tmp_path, "save ''") as server:
         yield server
 
 
-def lose_everything(server: ForgetfulRedis) -> None:
+def lose_everything(server: RedisProcess) -> None:
     server.kill()
     server.start()
 
 
-def stored(server: ForgetfulRedis) -> list[str]:
+def stored(server: RedisProcess) -> list[str]:
     with connect(server.url) as redis:
         return ids(redis)
 
 
 def test_after_a_loss_the_last_seconds_are_there_again_exactly_once(
-    server: ForgetfulRedis, caplog: pytest.LogCaptureFixture
+    server: RedisProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     with InteractionProducer(settings=settings(server.url, resend_s=60)) as producer:
         for n in range(540):
@@ -61,7 +61,7 @@ def test_after_a_loss_the_last_seconds_are_there_again_exactly_once(
     assert "lost interactions that it had confirmed; 540 are sent again" in caplog.text
 
 
-def test_a_loss_is_noticed_even_if_nothing_more_is_submitted(server: ForgetfulRedis) -> None:
+def test_a_loss_is_noticed_even_if_nothing_more_is_submitted(server: RedisProcess) -> None:
     with InteractionProducer(settings=settings(server.url, resend_s=3.0)) as producer:
         for n in range(10):
             producer.submit(interaction(n))
@@ -71,7 +71,7 @@ def test_a_loss_is_noticed_even_if_nothing_more_is_submitted(server: ForgetfulRe
         assert producer.counts.published == 10
 
 
-def test_a_second_loss_is_mended_too(server: ForgetfulRedis) -> None:
+def test_a_second_loss_is_mended_too(server: RedisProcess) -> None:
     with InteractionProducer(settings=settings(server.url, resend_s=60)) as producer:
         for round_ in range(3):
             producer.submit(interaction(round_))
@@ -96,7 +96,7 @@ def test_a_redis_that_lost_nothing_gets_nothing_again(redis: Any, redis_url: str
     assert len(ids(redis)) == 11
 
 
-def test_resend_s_zero_sends_nothing_again(server: ForgetfulRedis) -> None:
+def test_resend_s_zero_sends_nothing_again(server: RedisProcess) -> None:
     with InteractionProducer(settings=settings(server.url, resend_s=0)) as producer:
         producer.submit(interaction(0))
         assert producer.flush(20)
