@@ -166,7 +166,7 @@ class Tenure:
                 await self._look()
                 next_look = now + HOUSE_S
             if self._dirty and (now >= next_commit or stop.is_set()):
-                await self._commit()
+                await self._commit(stop)
                 next_commit = monotonic() + self._options.commit_interval_s
                 next_renewal = monotonic() + self._options.lease_s / 3
             elif now >= next_renewal:
@@ -245,7 +245,7 @@ class Tenure:
                 "Redis came back without its last writes; they are read again from the checkpoint"
             )
 
-    async def _commit(self) -> None:
+    async def _commit(self, stop: asyncio.Event) -> None:
         self._joiner.expire(max(order(position)[0] for position in self._at))
         changes = self._state.take_changes()
         graded, refused = self._joiner.take_changes()
@@ -264,18 +264,20 @@ class Tenure:
             alerts=changes.alerts,
             dead_letters=[*self._next.letters, *refused],
         )
-        await self._write(step)
+        await self._write(step, stop)
         self._committed, self._next, self._dirty = self._at, Uncommitted(), False
         self._steps += 1
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
 
-    async def _write(self, step: Step) -> None:
+    async def _write(self, step: Step, stop: asyncio.Event) -> None:
         while True:
             started = perf_counter()
             try:
                 await self._committer.commit(step, self._token)
             except RedisError as error:
+                if stop.is_set():  # what is not committed is read again by whoever comes next
+                    raise
                 # Sent again as it is: the script finds out whether it had been written.
                 self._observer.failed(error)
                 log.warning("commit failed, trying again", partition=self._streams.partition, error=str(error))

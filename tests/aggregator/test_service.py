@@ -166,9 +166,12 @@ async def test_a_commit_whose_reply_was_lost_is_not_doubled(async_redis: Any, mo
     monkeypatch.setattr(Committer, "commit", losing)
     monkeypatch.setattr("ragtide_aggregator.ownership.RETRY_S", 0.01)
     await publish(async_redis, EVENTS)
+
+    async def all_lost() -> bool:
+        return lost == 3 and await caught_up(async_redis)
+
     async with running(async_redis):
-        await until(lambda: caught_up(async_redis))
-    assert lost == 3
+        await until(all_lost)
     assert await async_redis.xlen(STREAMS.alerts) == 1
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from redis import RedisError
 from tests.conditions import wait_until
 from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_events, running
+from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
 from ragtide_runtime.connection import connect
@@ -38,3 +39,14 @@ def test_a_redis_that_is_killed_and_comes_back_with_its_data_costs_nothing(tmp_p
 def _aggregated(url: str) -> int:
     found = [e["n"] for e in estimates(url) if e["metric"] == "trace.adherence" and e["segment"] is None]
     return max(found, default=0)
+
+
+def test_roles_end_when_they_are_told_to_even_if_redis_is_gone(tmp_path: Path) -> None:
+    with (
+        RedisProcess(tmp_path / "redis", "appendonly yes") as server,
+        InteractionProducer(server.url) as producer,
+        running("up", server.url, tmp_path / "up.log"),
+    ):
+        producer.publish_many(interactions(400))
+        wait_until(lambda: server.client.xlen(STREAMS.metrics) >= 50, 60)
+        server.kill()
