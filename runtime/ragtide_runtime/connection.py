@@ -1,16 +1,20 @@
 """Connections to Redis: one way to make a client, asynchronous or not, of one server, a cluster, or by sentinels."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from redis import Redis
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
+from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.cluster import ClusterNode, RedisCluster
+from redis.exceptions import ConnectionError  # noqa: A004 - Redis's own
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -83,11 +87,42 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
         nodes = [AsyncClusterNode(*node) for node in address.nodes]
         options = {"retry": AsyncRetry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
         # Beyond that it would refuse instead of waiting.
-        cluster = AsyncRedisCluster(startup_nodes=nodes, max_connections=10_000, **options)
+        cluster = _Cluster(startup_nodes=nodes, max_connections=10_000, **options)
         return cast("AsyncRedis", cluster)  # it has the same commands
     sentinel: Any = AsyncSentinel
     manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
     return cast("AsyncRedis", manager.master_for(address.master))
+
+
+class _Cluster(AsyncRedisCluster):
+    """A cluster's client all of whose failures are RedisErrors.
+
+    When one task finds that the nodes have changed, redis-py closes every connection; what other tasks were sending
+    over them then fails with an AttributeError.
+    """
+
+    async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
+        with _failures_of_connections():
+            return await super().execute_command(*args, **kwargs)
+
+    def pipeline(self, transaction: bool | None = None, shard_hint: bool | None = None) -> ClusterPipeline:
+        if shard_hint:
+            raise ValueError("shard_hint is not for clusters")
+        return _Pipeline(self, transaction)  # type: ignore[abstract]  # so it is in redis-py itself
+
+
+class _Pipeline(ClusterPipeline):
+    async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
+        with _failures_of_connections():
+            return await super().execute(raise_on_error, allow_redirections)
+
+
+@contextmanager
+def _failures_of_connections() -> Iterator[None]:
+    try:
+        yield
+    except AttributeError as error:
+        raise ConnectionError(f"the connection was closed while it was used ({error})") from error
 
 
 def _backoff() -> ExponentialWithJitterBackoff:
