@@ -13,8 +13,9 @@ help: ## list the targets
 demo: .venv/.service ## run the demo: everything on an embedded Redis, until an alert fires
 	$(BIN)/ragtide demo $(ARGS)
 
+# Two at a time: most of them wait for processes.
 test: .venv/.dev ## run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)
