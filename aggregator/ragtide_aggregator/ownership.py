@@ -29,6 +29,9 @@ from .state import StateOptions
 RETRY_S = 0.5
 """Seconds before a failed command is tried again."""
 
+CATCHING_UP = 3.0
+"""While behind, how much longer than a commit took nothing is committed: that part of the time is for reading."""
+
 HOUSE_S = 1.0
 """Seconds between two looks at what can be trimmed and what has stalled."""
 
@@ -158,8 +161,9 @@ class Tenure:
         next_look = monotonic()
         while True:
             due_s = max(next_commit - monotonic(), 0.0) if self._dirty else self._options.lease_s / 4
+            behind = False
             if not stop.is_set():
-                await self._take(min(due_s, 0.5))
+                behind = await self._take(min(due_s, 0.5))
                 self._observer.turned(len(self._state))
             now = monotonic()
             if now >= next_look and not stop.is_set():
@@ -167,7 +171,9 @@ class Tenure:
                 next_look = now + HOUSE_S
             if self._dirty and (now >= next_commit or stop.is_set()):
                 await self._commit(stop)
-                next_commit = monotonic() + self._options.commit_interval_s
+                # With many keys a commit takes long; while there is more to read than that, reading comes first.
+                pause_s = CATCHING_UP * (monotonic() - now) if behind else 0.0
+                next_commit = monotonic() + max(self._options.commit_interval_s, pause_s)
                 next_renewal = monotonic() + self._options.lease_s / 3
             elif now >= next_renewal:
                 await self._renew()
@@ -175,8 +181,8 @@ class Tenure:
             if stop.is_set():
                 return
 
-    async def _take(self, wait_s: float) -> None:
-        """Read and apply metric events and feedback after the positions."""
+    async def _take(self, wait_s: float) -> bool:
+        """Read and apply metric events and feedback after the positions, and return whether there may be more."""
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
         block_ms = int(wait_s * 1000) or None
         positions = {self._streams.metrics: self._at.metrics, self._streams.feedback: self._at.feedback}
@@ -191,6 +197,7 @@ class Tenure:
             self._at = self._at._replace(feedback=feedback[-1].entry_id)
             self._next.feedback_read.append(feedback[-1].entry_id)
         self._dirty = self._dirty or bool(events or feedback)
+        return max(len(events), len(feedback)) == self._options.batch
 
     def _apply(self, entry: Entry) -> None:
         try:
