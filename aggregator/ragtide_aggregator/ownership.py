@@ -30,7 +30,10 @@ RETRY_S = 0.5
 """Seconds before a failed command is tried again."""
 
 CATCHING_UP = 3.0
-"""While behind, how much longer than a commit took nothing is committed: that part of the time is for reading."""
+"""While behind, how much longer than a long commit took nothing is committed: that part of the time is for reading."""
+
+LONG_COMMIT_S = 0.1
+"""Seconds from which on a commit is long."""
 
 HOUSE_S = 1.0
 """Seconds between two looks at what can be trimmed and what has stalled."""
@@ -172,7 +175,8 @@ class Tenure:
             if self._dirty and (now >= next_commit or stop.is_set()):
                 await self._commit(stop)
                 # With many keys a commit takes long; while there is more to read than that, reading comes first.
-                pause_s = CATCHING_UP * (monotonic() - now) if behind else 0.0
+                took_s = monotonic() - now
+                pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
                 next_commit = monotonic() + max(self._options.commit_interval_s, pause_s)
                 next_renewal = monotonic() + self._options.lease_s / 3
             elif now >= next_renewal:

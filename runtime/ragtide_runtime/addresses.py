@@ -74,26 +74,31 @@ def address_of(url: str) -> Address:
     Raises:
         ValueError: it is none of these. The text may quote the URL, password and all.
     """
-    parts = urlsplit(url)
-    scheme, _, kind = parts.scheme.partition("+")
-    if parts.scheme not in SCHEMES:
+    whole_scheme, _, rest = url.partition("://")
+    scheme, _, kind = whole_scheme.partition("+")
+    if whole_scheme not in SCHEMES:
         raise ValueError("unknown scheme")
     if not kind:
+        parts = urlsplit(url)
         named = parts.path if scheme == "unix" else parts.hostname and (parts.port or True)
         if not named:
             raise ValueError("no host")
         _parsed(url)
         return Address("single", (), url)
-    user, _, hosts = parts.netloc.rpartition("@")
+    # Not by urlsplit, which knows one host only.
+    rest, _, query = rest.partition("?")
+    netloc, _, path = rest.partition("/")
+    user, _, hosts = netloc.rpartition("@")
     nodes = tuple(_node(part, SENTINEL_PORT if kind == "sentinel" else REDIS_PORT) for part in hosts.split(","))
-    master = parts.path.strip("/") if kind == "sentinel" else ""
+    path = path.strip("/")
+    master = path if kind == "sentinel" else ""
     if kind == "sentinel" and (not master or "/" in master):
         raise ValueError("no name of a master")
-    if kind == "cluster" and parts.path.strip("/") not in {"", "0"}:
+    if kind == "cluster" and path not in {"", "0"}:
         raise ValueError("a cluster has database 0 only")
     # Which host is connected to is not taken from it.
     plain = f"{scheme}://{user}@-" if user else f"{scheme}://-"
-    found = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{parts.query}", master)
+    found = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{query}", master)
     found.options()
     return found
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -90,8 +90,8 @@ def _check_answers(url: str) -> None:
             client.ping()
     except (RedisError, OSError, TypeError) as error:  # TypeError: an option that redis-py does not know
         reason = str(error)
-        parts = urlsplit(url)
-        for secret in filter(None, (parts.password, parts.username)):
+        user_info, at, _ = url.partition("://")[2].partition("?")[0].rpartition("@")
+        for secret in filter(None, reversed(user_info.split(":", 1)) if at else ()):
             reason = reason.replace(unquote(secret), "***").replace(secret, "***")
         raise RedisUnavailable(
             f"no usable Redis at {redact(url)} ({reason or type(error).__name__}): start it, "

@@ -99,7 +99,7 @@ def behind_tls(port: int, context: ssl.SSLContext) -> Iterator[int]:
         ports.append(server.sockets[0].getsockname()[1])
         started.set()
         try:
-            await server.serve_forever()
+            await asyncio.Event().wait()
         finally:
             server.close()
             for writer in open_ones:
