@@ -103,7 +103,8 @@ def behind_tls(port: int, context: ssl.SSLContext) -> Iterator[int]:
         finally:
             server.close()
             for writer in open_ones:
-                writer.transport.abort()
+                if not writer.transport.is_closing():
+                    writer.transport.abort()
 
     def work() -> None:
         task = loop.create_task(run())
