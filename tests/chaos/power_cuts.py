@@ -104,6 +104,8 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
         disk = stack.enter_context(Disk(server.folder / "appendonly.aof", KEPT_S[fsync]))
         stack.enter_context(running("worker", server.url, folder / "worker.log"))
         stack.enter_context(running("aggregator", server.url, folder / "aggregator.log"))
+        # A role that finds no Redis when it starts ends, and here is no supervisor.
+        wait_until(lambda: server.client.exists(STREAMS.lease, STREAMS.interactions) == 2, 60)
         producer = stack.enter_context(InteractionProducer(server.url))
         at = [count * (number + 1) // (cuts + 1) for number in range(cuts)]
         sent = 0
