@@ -13,9 +13,9 @@ help: ## list the targets
 demo: .venv/.service ## run the demo: everything on an embedded Redis, until an alert fires
 	$(BIN)/ragtide demo $(ARGS)
 
-# Two at a time: most of them wait for processes.
+# Two at a time; those that start many processes one after the other, beside the rest (tests/conftest.py).
 test: .venv/.dev ## run all tests
-	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)

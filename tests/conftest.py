@@ -15,6 +15,13 @@ from ragtide_runtime.embedded import EmbeddedRedis
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests that start many processes from running beside each other, when tests run two at a time."""
+    for item in items:
+        if {"end_to_end", "chaos"} & set(item.path.parts):
+            item.add_marker(pytest.mark.xdist_group("processes"))
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in os.environ:
