@@ -134,7 +134,7 @@ class Settings(BaseSettings):
     """Most entries one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Most interactions one worker labels at once."""
-    worker_min_idle_s: Annotated[float, Field(gt=0)] = 60.0
+    worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0
     """Seconds after which an entry somebody else took and did not finish is taken over."""
     worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds of silence after which a worker that holds nothing is removed from the consumer group."""

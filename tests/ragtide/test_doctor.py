@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from ragtide import ConfigurationError
+from ragtide.cli.common import Given
 from ragtide.cli.doctor import Finding, examine
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
@@ -66,3 +68,9 @@ async def test_a_redis_without_an_append_only_file_is_warned_about(async_redis: 
     finally:
         await async_redis.config_set("appendonly", "yes")
     assert (found.level, found.advice) == ("warning", "set appendonly yes")
+
+
+def test_the_number_of_partitions_can_be_given_on_the_command_line() -> None:
+    assert Given(partitions=3).settings().partitions == 3
+    with pytest.raises(ConfigurationError, match="partitions"):
+        Given(partitions=0).settings()

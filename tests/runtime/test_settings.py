@@ -138,3 +138,7 @@ def test_every_plain_setting_can_be_set_in_the_environment(
     text = {bool: "false", int: "3", float: "0.5"}[kind]
     monkeypatch.setenv(f"RAGTIDE_{name.upper()}", text)
     assert getattr(load_settings(), name) == {"false": False, "3": 3, "0.5": 0.5}[text]
+
+
+def test_an_entry_is_not_taken_over_before_a_judge_has_had_its_time() -> None:
+    assert Settings().worker_min_idle_s > Settings().judge.timeout_s

@@ -82,13 +82,16 @@ def common(
     data_dir: Annotated[
         Path | None, typer.Option(help="Where a Redis started by ragtide keeps its data [RAGTIDE_DATA_DIR].")
     ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(help="Number of partitions of the deployment [RAGTIDE_PARTITIONS].")
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Settings that every command takes."""
     del version
-    context.obj = Given(redis_url, prefix, data_dir)
+    context.obj = Given(redis_url, prefix, data_dir, partitions)
 
 
 def _serve(context: typer.Context, *names: Role) -> None:

@@ -34,10 +34,17 @@ class Given:
     redis_url: str | None = None
     prefix: str | None = None
     data_dir: Path | None = None
+    partitions: int | None = None
 
     def settings(self, **more: object) -> Settings:
         """Return the settings, what was given here and by the command first."""
-        given = {"redis_url": self.redis_url, "prefix": self.prefix, "data_dir": self.data_dir, **more}
+        given = {
+            "redis_url": self.redis_url,
+            "prefix": self.prefix,
+            "data_dir": self.data_dir,
+            "partitions": self.partitions,
+            **more,
+        }
         return load_settings(**{name: value for name, value in given.items() if value is not None})
 
 
