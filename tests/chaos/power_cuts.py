@@ -22,12 +22,11 @@ from pathlib import Path
 
 from redis import RedisError
 from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_events, running
+from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_events, publish_until_confirmed, running
 from tests.redis_processes import RedisProcess
 
-from ragtide import InteractionProducer, RagInteraction
+from ragtide import InteractionProducer
 from ragtide_runtime.connection import connect
-from ragtide_runtime.errors import RedisUnavailable
 from ragtide_schemas import LABEL_GROUP
 
 KEPT_S = {"everysec": 1.0, "always": 0.0}
@@ -116,7 +115,7 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
                     wait_until(lambda one=one: producer.submit(one), 60)  # type: ignore[misc]
                 wait_until(lambda: producer.flush(1.0), 60)
             else:
-                wait_until(lambda batch=batch: _published(producer, batch), 60)  # type: ignore[misc]
+                publish_until_confirmed(producer, batch)
             sent += len(batch)
             time.sleep(PACE_S)
             if at and sent >= at[0]:
@@ -138,14 +137,6 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
         counted=counted,
         events=events.total(),
     )
-
-
-def _published(producer: InteractionProducer, batch: list[RagInteraction]) -> bool:
-    try:
-        producer.publish_many(batch)
-    except RedisUnavailable:
-        return False
-    return True
 
 
 def _at_rest(server: RedisProcess) -> bool:

@@ -12,7 +12,9 @@ from typing import Any
 
 from tests.conditions import wait_until
 
+from ragtide import InteractionProducer
 from ragtide.cli.demo import demo_interactions
+from ragtide_runtime.errors import RedisUnavailable
 from ragtide_schemas import DATA_FIELD, DeadLetter, MetricEvent, RagInteraction, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -93,6 +95,19 @@ def interactions(count: int, *, pipeline: str = "shop") -> list[RagInteraction]:
         rows[number % len(rows)].model_copy(update={"interaction_id": f"i-{number:05d}", "pipeline": pipeline})
         for number in range(count)
     ]
+
+
+def publish_until_confirmed(producer: InteractionProducer, batch: list[RagInteraction]) -> None:
+    """Publish as an application does that tries again until it is told that all went well."""
+
+    def confirmed() -> bool:
+        try:
+            producer.publish_many(batch)
+        except RedisUnavailable:
+            return False
+        return True
+
+    wait_until(confirmed, 60)
 
 
 def metric_events(redis: Any) -> list[MetricEvent]:

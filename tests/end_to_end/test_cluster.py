@@ -2,19 +2,17 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import RedisError
 from tests.conditions import wait_until
-from tests.end_to_end.roles import command, interactions, running
+from tests.end_to_end.roles import command, interactions, publish_until_confirmed, running
 from tests.redis_processes import Cluster, cluster
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_runtime.connection import connect
-from ragtide_runtime.errors import RedisUnavailable
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Layout, MetricEvent, partition_of
 
 PARTITIONS = 8
@@ -26,18 +24,6 @@ def many(count: int) -> list[RagInteraction]:
     return [
         one.model_copy(update={"pipeline": f"pipeline-{number % 24}"}) for number, one in enumerate(interactions(count))
     ]
-
-
-def publish(producer: InteractionProducer, batch: list[RagInteraction]) -> None:
-    """Publish as an application does that tries again until it is told that all went well."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            producer.publish_many(batch)
-        except RedisUnavailable:
-            assert time.monotonic() < deadline
-        else:
-            return
 
 
 def scored(redis: Any) -> list[MetricEvent]:
@@ -104,21 +90,21 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
             running("aggregator", nodes.url, tmp_path / "second.log", SETTINGS),
             InteractionProducer(nodes.url, partitions=PARTITIONS) as producer,
         ):
-            publish(producer, published[:600])
+            publish_until_confirmed(producer, published[:600])
             wait_until(lambda: n_scored(redis) >= 200, 60)
             # A slot that holds a partition in use moves to another master.
             busiest = max(LAYOUT.all(), key=lambda streams: redis.xlen(streams.interactions))
             migrate(nodes, int(redis.keyslot(busiest.metrics)))
-            publish(producer, published[600:1000])
+            publish_until_confirmed(producer, published[600:1000])
             wait_until(lambda: n_scored(redis) >= 700, 90)
             # The master of a partition in use dies with its replica up to date: everything acknowledged is there.
             busiest = max(LAYOUT.all(), key=lambda streams: redis.xlen(streams.interactions))
             master = nodes.master_of(int(redis.keyslot(busiest.metrics)))
             wait_until(lambda: nodes.replicated(master))
             master.kill()
-            publish(producer, published[1000:])
+            publish_until_confirmed(producer, published[1000:])
             # An application cannot know whether what it was told just before the failover has survived.
-            publish(producer, published[:1000])
+            publish_until_confirmed(producer, published[:1000])
             wait_until(lambda: n_scored(redis) >= len(published), 120)
             wait_until(lambda: finished(redis), 60)
         ids = [event.interaction_id for event in scored(redis)]
@@ -136,7 +122,7 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             running("aggregator", nodes.url, tmp_path / "aggregator.log", SETTINGS),
             InteractionProducer(nodes.url, partitions=PARTITIONS) as producer,
         ):
-            publish(producer, published[:400])
+            publish_until_confirmed(producer, published[:400])
             wait_until(lambda: n_scored(redis) == 400, 90)
             wait_until(lambda: finished(redis), 60)
             # From here on the replica of one master learns nothing: what this master is told will be lost.
@@ -145,7 +131,7 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             replica = nodes.replicas[list(nodes.masters).index(master)]
             replica.signal(signal.SIGSTOP)
             master.client.execute_command("CLIENT KILL TYPE replica")
-            publish(producer, published[400:600])
+            publish_until_confirmed(producer, published[400:600])
             wait_until(lambda: n_scored(redis) == 600, 90)
             wait_until(lambda: finished(redis), 60)
             doomed = {
@@ -156,7 +142,7 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             master.kill()
             replica.signal(signal.SIGCONT)
             wait_until(lambda: nodes.is_master(replica), 60)
-            publish(producer, published[600:])
+            publish_until_confirmed(producer, published[600:])
             survivors = 900 - len(doomed)
             wait_until(lambda: n_scored(redis) >= survivors, 120)
             wait_until(lambda: finished(redis), 60)
@@ -165,7 +151,7 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             assert counted(nodes.url) == survivors, "those lost are no longer counted, those left once"
             assert 0 < len(doomed) < 200
             # The producer sends its last interactions again: ids make that safe, and what was lost is there again.
-            publish(producer, published[400:600])
+            publish_until_confirmed(producer, published[400:600])
             wait_until(lambda: n_scored(redis) >= 900, 120)
             wait_until(lambda: finished(redis), 60)
         ids = [event.interaction_id for event in scored(redis)]

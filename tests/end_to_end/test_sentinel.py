@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, estimates, interactions, running
+from tests.end_to_end.roles import STREAMS, estimates, interactions, publish_until_confirmed, running
 from tests.redis_processes import RedisProcess, servers
 
-from ragtide import InteractionProducer, RagInteraction
+from ragtide import InteractionProducer
 from ragtide_runtime.connection import connect
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import resolve_redis
@@ -56,20 +56,12 @@ def test_roles_and_producers_follow_the_master_that_sentinels_name(tmp_path: Pat
             )
             master.kill()
             wait_until(lambda: replica.client.role()[0] == "master", 60)
-            wait_until(lambda: _published(producer, published), 60)
+            publish_until_confirmed(producer, published)
             wait_until(lambda: replica.client.xlen(STREAMS.metrics) >= 400, 90)
             wait_until(lambda: _counted(url) == 400, 60)
         with connect(url) as redis:
             assert redis.xlen(STREAMS.metrics) == 400
             assert redis.xlen(STREAMS.dead_letters) == 0
-
-
-def _published(producer: InteractionProducer, batch: list[RagInteraction]) -> bool:
-    try:
-        producer.publish_many(batch)
-    except RedisUnavailable:
-        return False
-    return True
 
 
 def _counted(url: str) -> int:
