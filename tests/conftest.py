@@ -32,17 +32,23 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of one real Redis for the whole session."""
+def _redis_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with EmbeddedRedis.open(tmp_path_factory.mktemp("redis")) as server:
         yield server.url
+
+
+@pytest.fixture
+def redis_url(_redis_of_the_session: str) -> str:
+    """URL of a real Redis, empty whatever the tests before left there."""
+    with connect(_redis_of_the_session) as client:
+        client.flushall()
+    return _redis_of_the_session
 
 
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Any]:
     """Return a client of an empty Redis; typed loosely, since redis-py leaves open whether replies are bytes."""
     with connect(redis_url) as client:
-        client.flushall()
         yield client
 
 
