@@ -101,7 +101,7 @@ class Settings(BaseSettings):
     """Key of this client's certificate."""
     data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
     """Where a Redis started by ragtide keeps its data; by default `ragtide` in the user's data directory."""
-    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "ragtide"
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
     """First part of every Redis key."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
     """Number of partitions; changed only as docs/operations.md says."""

@@ -12,6 +12,7 @@ from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabiliti
 from .metric_definitions import RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, register_metric, value_range
+from .run import RunInfo, deployment_prefix, run_prefix
 from .streams import DATA_FIELD, LABEL_GROUP, TRACEPARENT_FIELD, Layout, Streams, partition_of
 from .times import from_milliseconds, to_milliseconds, utc_now
 
@@ -42,16 +43,19 @@ __all__ = [
     "RagInteraction",
     "Reason",
     "RetrievedDocument",
+    "RunInfo",
     "SentenceLabels",
     "SentenceProbabilities",
     "Streams",
     "VersionedModel",
     "WireModel",
     "alarm_line",
+    "deployment_prefix",
     "describe",
     "from_milliseconds",
     "partition_of",
     "register_metric",
+    "run_prefix",
     "to_milliseconds",
     "utc_now",
     "value_range",

@@ -95,6 +95,11 @@ class Streams:
         """Hash: the checkpoint to be, while partitions are being changed."""
         return self._key("checkpoint-relocated")
 
+    @property
+    def runs(self) -> str:
+        """Hash: the deployment's runs that have keys of their own, by name; of partition 0."""
+        return self._key("runs")
+
     def known(self, kind: str) -> str:
         """Return the pattern of all keys of single interactions of a kind: `owner`, `scored` or `graded`."""
         return self._key(f"{kind}:*")

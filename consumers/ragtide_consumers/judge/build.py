@@ -7,6 +7,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.instruments import JudgeInstruments
 from ragtide_runtime.settings import Settings
+from ragtide_schemas import deployment_prefix
 
 from ..cascade import CascadeLabeler
 from ..labeler import Labeler
@@ -50,7 +51,9 @@ def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstrumen
     cache: Cache = NoCache()
     spend: Spend = NoSpendLimit()
     if judge.cache_ttl_s > 0:
-        cache = MemoryCache() if redis is None else RedisCache(redis, settings.prefix, judge.cache_ttl_s)
+        # An offline run asks nothing again that the deployment was already told.
+        cached = deployment_prefix(settings.prefix)
+        cache = MemoryCache() if redis is None else RedisCache(redis, cached, judge.cache_ttl_s)
     if limited:
         spend = MemorySpend(judge) if redis is None else RedisSpend(redis, settings.prefix, judge)
     return JudgeClient(judge, cache=cache, spend=spend, instruments=instruments)

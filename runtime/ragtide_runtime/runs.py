@@ -1,0 +1,85 @@
+"""The runs of a deployment: their list, their settings, and removing one with all its keys."""
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import RunInfo, Streams, deployment_prefix, run_prefix
+from ragtide_schemas.run import RunName
+
+from .errors import ConfigurationError
+from .settings import Settings
+
+REMOVE_AT_ONCE = 500
+"""Keys removed in one round trip."""
+
+
+def settings_of_run(settings: Settings, run: RunName) -> Settings:
+    """Return the settings of a deployment as they are for one of its runs: keys of its own, in one partition."""
+    return settings.model_copy(
+        update={"prefix": run_prefix(settings.prefix, run), "partitions": 1, "splits": {}, "http_port": None}
+    )
+
+
+async def register_run(redis: Redis, settings: Settings, info: RunInfo) -> RunInfo:
+    """List a run among the deployment's, unless there is one of that name, and return what is listed then."""
+    await redis.hsetnx(_key(settings), info.run, info.encode().decode())
+    found = await find_run(redis, settings, info.run)
+    assert found is not None  # noqa: S101 - for the type checker: it was just listed
+    return found
+
+
+async def find_run(redis: Redis, settings: Settings, run: str) -> RunInfo | None:
+    """Return what is known of a run; None if there is none of that name."""
+    data = cast("bytes | None", await redis.hget(_key(settings), run))
+    return None if data is None else RunInfo.decode(data)
+
+
+async def the_run(redis: Redis, settings: Settings, run: str) -> RunInfo:
+    """Return what is known of a run.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    found = await find_run(redis, settings, run)
+    if found is None:
+        known = [info.run for info in await list_runs(redis, settings)]
+        raise ConfigurationError(f"there is no run {run!r}: use one of {', '.join(known) or '(none yet)'}")
+    return found
+
+
+async def list_runs(redis: Redis, settings: Settings) -> list[RunInfo]:
+    """Return every run of the deployment, the oldest first."""
+    stored = cast("dict[bytes, bytes]", await redis.hgetall(_key(settings)))
+    return sorted((RunInfo.decode(data) for data in stored.values()), key=lambda info: info.created_at)
+
+
+async def remove_run(redis: Redis, settings: Settings, run: RunName) -> int:
+    """Remove a run with everything it wrote, and return the number of keys; live numbers are not touched."""
+    removed = 0
+    batch: list[bytes] = []
+    async for key in _keys(redis, run_prefix(settings.prefix, run)):
+        batch.append(key)
+        if len(batch) == REMOVE_AT_ONCE:
+            removed += await _unlink(redis, batch)
+            batch = []
+    removed += await _unlink(redis, batch)
+    await redis.hdel(_key(settings), run)
+    return removed
+
+
+async def _keys(redis: Redis, prefix: str) -> AsyncIterator[bytes]:
+    async for key in redis.scan_iter(match=f"{prefix}:*", count=REMOVE_AT_ONCE):
+        yield key
+
+
+async def _unlink(redis: Redis, keys: list[bytes]) -> int:
+    # One by one: on a cluster they need not share a slot.
+    for key in keys:
+        await redis.unlink(key)
+    return len(keys)
+
+
+def _key(settings: Settings) -> str:
+    return Streams(deployment_prefix(settings.prefix), 0).runs

@@ -1,0 +1,48 @@
+"""Offline runs: replays and experiments have keys of their own, so that what they do never touches live numbers."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from .base import Metadata, UtcTime, VersionedModel
+from .times import utc_now
+
+RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,48}$")]
+"""Name of a run with keys of its own: 1 to 48 letters, digits, `_` and `-`."""
+
+_OF_RUN: Final = ".run."
+
+
+def run_prefix(prefix: str, run: str) -> str:
+    """Return the first part of the keys of a run of a deployment.
+
+    >>> run_prefix("ragtide", "may")
+    'ragtide.run.may'
+    """
+    return f"{deployment_prefix(prefix)}{_OF_RUN}{run}"
+
+
+def deployment_prefix(prefix: str) -> str:
+    """Return the first part of the deployment's keys, whether the prefix is that of one of its runs or its own.
+
+    >>> deployment_prefix("ragtide.run.may"), deployment_prefix("ragtide")
+    ('ragtide', 'ragtide')
+    """
+    return prefix.partition(_OF_RUN)[0]
+
+
+class RunInfo(VersionedModel):
+    """What is known of a run from its beginning: listed under its name among the deployment's runs."""
+
+    run: RunName
+    """Its name."""
+    kind: Literal["replay", "experiment"]
+    """What it is."""
+    created_at: UtcTime = Field(default_factory=utc_now)
+    """When it began."""
+    source: str
+    """What it runs over: a recording or a data set."""
+    population_size: Annotated[int, Field(ge=0)] | None = None
+    """Number of interactions (of each config) when it is complete."""
+    options: Metadata = Field(default_factory=dict)
+    """What it was told to do, for people."""
