@@ -100,6 +100,26 @@ class Streams:
         """Hash: the deployment's runs that have keys of their own, by name; of partition 0."""
         return self._key("runs")
 
+    @property
+    def experiment(self) -> str:
+        """Stream: the log of an experiment, anybody to everybody: its plan, orders, looks."""
+        return self._key("experiment")
+
+    @property
+    def executions(self) -> str:
+        """Stream: what became of each config's answer to each item."""
+        return self._key("executions")
+
+    @property
+    def executed(self) -> str:
+        """Hash: the executions there are, by config and item."""
+        return self._key("executed")
+
+    @property
+    def driver(self) -> str:
+        """String: the one process that executes an experiment."""
+        return self._key("driver")
+
     def known(self, kind: str) -> str:
         """Return the pattern of all keys of single interactions of a kind: `owner`, `scored` or `graded`."""
         return self._key(f"{kind}:*")

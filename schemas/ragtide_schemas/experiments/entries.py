@@ -1,0 +1,168 @@
+"""What is written to an experiment's log, and what became of each execution.
+
+The log is the experiment: whoever reads it from the start knows which config runs, which was stopped when and why.
+Anybody may add an order; the race is one who does.
+"""
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from ..base import Metadata, Name, UtcTime, VersionedModel, WireModel, describe, read_json_object, reason_of
+from ..errors import InvalidEntryError
+from ..times import utc_now
+from .plan import Limits, Plan
+
+RACE: Final = "race"
+"""Who gives the orders of the race."""
+
+
+class Evidence(WireModel):
+    """Why the race stopped a config: what was seen of it and the one that beat it, on the items both have."""
+
+    by: Name
+    """Config that is better, or so close that the rest is not worth the money."""
+    n: int
+    """Items both were scored on."""
+    item: int
+    """Items of the permutation that had been looked at."""
+    difference: float
+    """Mean of the other minus its own, so far, in the metric's unit, on these items."""
+    lower: float
+    """Lower end of the interval for that difference over all items."""
+    upper: float
+    """Upper end."""
+    e_value: float
+    """How many times the bettor against "it is better by more than the margin" has multiplied its capital."""
+    alpha: float
+    """Probability of error that this comparison was given."""
+    margin: float
+    """The difference that does not matter."""
+
+
+class _Entry(VersionedModel):
+    at: UtcTime = Field(default_factory=utc_now)
+    """When it was written."""
+
+
+class Begun(_Entry):
+    """The experiment begins: the first entry."""
+
+    kind: Literal["begun"] = "begun"
+    """What the entry is."""
+    plan: Plan
+    """What is to be done."""
+
+
+class Order(_Entry):
+    """Somebody wants something of a config."""
+
+    kind: Literal["order"] = "order"
+    """What the entry is."""
+    op: Literal["stop", "resume", "clone", "delete", "limits"]
+    """What is wanted: `limits` sets new limits of the whole experiment and lets it go on."""
+    config: Name | None = None
+    """Of which config."""
+    clone: Name | None = None
+    """Name of the clone."""
+    knobs: Metadata = Field(default_factory=dict)
+    """What the clone has other than its parent."""
+    keep: bool = False
+    """With `resume`: the race must not stop it again. So a person overrules it."""
+    limits: Limits | None = None
+    """With `limits`: the new ones."""
+    by: Name = "somebody"
+    """Who gave the order."""
+    reason: str = ""
+    """Why, in a sentence."""
+    evidence: Evidence | None = None
+    """What the race saw."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.config is None) != (self.op == "limits"):
+            raise ValueError(
+                f"an order to {self.op} {'needs a config: name one' if self.config is None else 'names no config'}"
+            )
+        if (self.clone is None) == (self.op == "clone"):
+            raise ValueError("clone is the name of a new config: give one with op clone, and with no other")
+        if (self.limits is None) == (self.op == "limits"):
+            raise ValueError("limits are given with op limits, and with no other")
+        return self
+
+
+class Looked(_Entry):
+    """The race has looked: so many items of the permutation are complete for every config that ran."""
+
+    kind: Literal["looked"] = "looked"
+    """What the entry is."""
+    item: Annotated[int, Field(ge=0)]
+    """Number of items."""
+
+
+class Halted(_Entry):
+    """Nothing more is executed, for a reason such as a limit; an order `limits` lets it go on."""
+
+    kind: Literal["halted"] = "halted"
+    """What the entry is."""
+    reason: str
+    """Why."""
+
+
+class Completed(_Entry):
+    """Every config that was not stopped has been run on every item."""
+
+    kind: Literal["completed"] = "completed"
+    """What the entry is."""
+
+
+Entry = Begun | Order | Looked | Halted | Completed
+"""What an entry of the log holds."""
+
+_ENTRIES: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
+
+
+def decode_entry(payload: bytes) -> Entry:
+    """Return what an entry of the log holds.
+
+    Raises:
+        InvalidEntryError: not JSON, of an unknown kind or schema version, or invalid in a field.
+    """
+    fields: dict[str, Any] = read_json_object(payload)
+    try:
+        return _ENTRIES.validate_python(fields)
+    except ValidationError as error:
+        raise InvalidEntryError(reason_of(error), describe(error)) from None
+
+
+class Execution(VersionedModel):
+    """What became of one config's answer to one item: an answer that was published, or a failure. Never both."""
+
+    config: Name
+    """Who answered."""
+    item: Annotated[int, Field(ge=0)]
+    """Place of the item in the permutation, from 0."""
+    item_id: Name
+    """The item's id in the data set."""
+    interaction_id: Name | None = None
+    """Id under which the answer was published; None if the call failed."""
+    failure: str | None = None
+    """Why there is no answer."""
+    tries: Annotated[int, Field(ge=1)] = 1
+    """Calls it took."""
+    latency_s: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds of the last call."""
+    tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens the answer took, prompt and completion, as the callable says."""
+    cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    """What the answer cost, as the callable says."""
+    copied_from: Name | None = None
+    """Config with the very same knobs whose answer this is: nothing was called."""
+    at: UtcTime = Field(default_factory=utc_now)
+    """When."""
+
+    @model_validator(mode="after")
+    def _answered_or_failed(self) -> Self:
+        if (self.interaction_id is None) == (self.failure is None):
+            raise ValueError("an execution has either an interaction_id or a failure")
+        return self
