@@ -1,0 +1,57 @@
+"""An experiment's own metrics: a function `item, answer -> {name: value}`, checked against what was declared."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any
+
+from ragtide_schemas.experiments import OwnMetric
+
+from ..items import Item
+from .answers import Answer
+from .drafts import qualified
+from .errors import AnswerError
+
+Measure = Callable[[Item, Answer], Any]
+"""Returns values by metric, each a number, None where it is undefined, or `{"value": number}` as RapidFire AI has it."""
+
+
+async def measured(measure: Measure, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer) -> dict[str, float]:
+    """Return what a function says of an answer, by qualified name; what is undefined is left out.
+
+    Raises:
+        AnswerError: a value is not declared, no number, or outside its range.
+        Exception: whatever the function raises.
+    """
+    if inspect.iscoroutinefunction(measure):
+        found = await measure(item, answer)
+    else:
+        found = await asyncio.to_thread(measure, item, answer)
+    if not isinstance(found, Mapping):
+        raise AnswerError(f"measure returned {type(found).__name__}: it must return values by metric")
+    known = {metric.name: metric for metric in metrics}
+    scores: dict[str, float] = {}
+    for given, value in found.items():
+        name = qualified(str(given))
+        if name not in known:
+            raise AnswerError(
+                f"measure returned {given!r}, which is not declared: declare it under metrics, beside "
+                f"{', '.join(known) or '(none)'}"
+            )
+        number = value.get("value") if isinstance(value, Mapping) else value
+        if number is not None:
+            scores[name] = _checked(known[name], number)
+    return scores
+
+
+def _checked(metric: OwnMetric, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise AnswerError(f"{metric.name} is {type(value).__name__}: measure must return numbers") from None
+    if not isfinite(number) or not metric.lower <= number <= metric.upper:
+        raise AnswerError(
+            f"{metric.name} is {number:g}, outside {metric.lower:g} to {metric.upper:g}: declare its value_range"
+        )
+    return number
