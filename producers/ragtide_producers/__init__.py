@@ -6,6 +6,7 @@ from .client import InteractionProducer
 from .counts import ProducerCounts
 from .errors import QueueFullError, StreamFullError, UnreadableFileError
 from .files import FORMATS, FileOptions, Row, count_rows, read_rows
+from .items import Item, items_of, read_items
 from .publication import Publication
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Dropped",
     "FileOptions",
     "InteractionProducer",
+    "Item",
     "ProducerCounts",
     "Publication",
     "QueueFullError",
@@ -20,5 +22,7 @@ __all__ = [
     "StreamFullError",
     "UnreadableFileError",
     "count_rows",
+    "items_of",
+    "read_items",
     "read_rows",
 ]

@@ -55,7 +55,22 @@ def read_rows(path: Path, options: FileOptions) -> Iterator[Row]:
     Raises:
         UnreadableFileError: the file cannot be opened, or is not of its format.
     """
-    yield from (_row(record, options) for record in _guarded(path, lambda: _format(path, options).records(path)))
+    yield from (_row(record, options) for record in read_records(path, options))
+
+
+def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
+    """Yield every record of a file as it stands there, in order; see `read_rows`.
+
+    Raises:
+        UnreadableFileError: the file cannot be opened, or is not of its format.
+    """
+    path = Path(source)
+    yield from _guarded(path, lambda: _format(path, options).records(path))
+
+
+def made_id(record: Record) -> str:
+    """Return the id of a record that has none, made from its number and content."""
+    return f"row-{blake2b(b'%d:' % record.number + record.content, digest_size=16).hexdigest()}"
 
 
 def count_rows(path: Path, options: FileOptions) -> int | None:
@@ -94,8 +109,7 @@ def _row(record: Record, options: FileOptions) -> Row:
         return Row(record.number, problem=record.problem)
     try:
         fields, labels = _understood(record.fields, options)
-        made = blake2b(b"%d:" % record.number + record.content, digest_size=16).hexdigest()
-        fields.setdefault("interaction_id", f"row-{made}")
+        fields.setdefault("interaction_id", made_id(record))
         return Row(record.number, RagInteraction.from_fields(_in_run(fields, options)), labels=labels)
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)

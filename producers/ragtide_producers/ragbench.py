@@ -20,21 +20,29 @@ def is_ragbench_row(fields: dict[str, Any]) -> bool:
     return "pipeline" not in fields and any(mark in fields for mark in _MARKS)
 
 
+def dataset_of(row: dict[str, Any]) -> Any:
+    """Return the name of the data set within RAGBench that a row is of, or None."""
+    return row.get("subset") or row.get("dataset_name")
+
+
+def row_id(row: dict[str, Any]) -> str:
+    """Return the id of a RAGBench row, which names the model too: some questions were answered by two under one id."""
+    parts = ("ragbench", dataset_of(row), row.get("id"), row.get("generation_model_name"))
+    return "-".join(str(part) for part in parts if part is not None)
+
+
 def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
     """Return the fields of an interaction for a RAGBench row; what the row lacks is lacking here too.
 
     The stored completeness is 1 where no sentence is relevant; such a value is left out, because the profile
     `ragbench` leaves it undefined. Source: Friel et al., RAGBench (arXiv:2407.11005); columns of `rungalileo/ragbench`.
     """
-    subset, model = row.get("subset") or row.get("dataset_name"), row.get("generation_model_name")
+    subset, model = dataset_of(row), row.get("generation_model_name")
     gold = {metric: float(row[column]) for metric, column in _GOLD.items() if row.get(column) is not None}
     if not row.get("all_relevant_sentence_keys"):
         gold.pop("trace.completeness", None)
     fields: dict[str, Any] = {
-        # Some questions were answered by two models, under one id.
-        "interaction_id": "-".join(
-            str(part) for part in ("ragbench", subset, row.get("id"), model) if part is not None
-        ),
+        "interaction_id": row_id(row),
         "pipeline": pipeline,
         "gold_scores": gold,
         "segments": {name: str(value) for name, value in (("dataset", subset), ("model", model)) if value},

@@ -11,8 +11,11 @@ from .version import __version__
 if TYPE_CHECKING:
     from ragtide_aggregator import (
         DriftDetector,
+        Elimination,
         Interval,
         PairedComparison,
+        Race,
+        RaceStanding,
         RunningIntervals,
         confidence_sequence,
         interval,
@@ -50,8 +53,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "ragtide_aggregator": (
         "DriftDetector",
+        "Elimination",
         "Interval",
         "PairedComparison",
+        "Race",
+        "RaceStanding",
         "RunningIntervals",
         "confidence_sequence",
         "interval",
@@ -105,6 +111,7 @@ __all__ = [
     "Direction",
     "DriftDetector",
     "Dropped",
+    "Elimination",
     "Estimate",
     "Feedback",
     "InteractionProducer",
@@ -121,6 +128,8 @@ __all__ = [
     "ProducerCounts",
     "Publication",
     "QueueFullError",
+    "Race",
+    "RaceStanding",
     "RagInteraction",
     "RagtideError",
     "RedisUnavailable",

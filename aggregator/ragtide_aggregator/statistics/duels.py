@@ -1,0 +1,164 @@
+"""Duels: for every two of several, a bettor against "this one is better than that one by the margin or more".
+
+Let d be the score of the other minus the score of this one on one item, in [-1, 1]. The null hypothesis says that the
+mean of d over all items of the duel on which both have a score is m = -margin or less. Items come in a random order
+without replacement, so what the differences still to come must average to, if it is true, is known: u = (N m - sum so
+far) / (N - number so far). A bettor who stakes the fraction f of what may be staked multiplies its capital by
+1 + f (d - u) / (1 + u), which is 1 on average at most, whatever the data are. Capital is spread over a grid of
+fractions; the sum does almost as well as the best of them, and has nothing to estimate. By Ville's inequality it ever
+reaches 1 / alpha with probability alpha at most, so looking at any time costs nothing.
+
+**No score.** An item on which one of the two has no score counts as a difference of m: the sum of d - m over all items
+is then 0 at most under the null, which is all that is needed. But why a score is missing is not known. If it belongs to
+the item (a metric that is undefined), the items still to come are N - items so far; if it belongs to the moment (an
+outage), the item that was missed is among those whose differences are unknown, and they are N - scores so far. Of both
+the less favourable is taken, and a missing score never earns anything. Where all have scores both are the same.
+
+Every function takes any number of leading axes, so that simulations run side by side.
+
+Sources: Waudby-Smith, Ramdas (2024), "Estimating means of bounded random variables by betting", JRSS B 86(1), sections
+4 and 5 (without replacement); Shekhar, Ramdas (2023), "Nonparametric two-sample testing by betting"; Cover, Ordentlich
+(1996), "Universal portfolios with side information" (the mixture over fractions).
+"""
+
+from math import log
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batches import Floats
+
+Flags = NDArray[np.bool_]
+
+FRACTIONS: Final = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 0.97])
+"""What the bettors stake, of what they may; each has the same share of the capital."""
+
+RICHEST: Final = 1e200
+"""Capital at which a bettor stops counting."""
+
+POOREST: Final = 1e-200
+"""Capital below which a bettor has none."""
+
+_NARROWEST: Final = 1e-9
+_HALVINGS: Final = 20
+
+
+def _gains(
+    difference: Floats, *, null: float, total: Floats, seen: Floats, left: Floats | float, unseen: Floats
+) -> Floats:
+    """Return by what one who stakes everything multiplies its capital; where the difference is nan, 1 at most.
+
+    Args:
+        difference: other minus this one, in [-1, 1]; nan without a score of both.
+        null: mean difference under the null hypothesis.
+        total: sum of the differences before.
+        seen: number of the differences before.
+        left: items still to come, with this one.
+        unseen: items of the duel without a difference before this one.
+    """
+    owed = null * seen - total
+    mean = null + owed / np.where(owed > 0, left, unseen)
+    room = np.maximum(1 + mean, _NARROWEST)
+    return np.where(np.isnan(difference), np.minimum((1 + null) / room, 1.0), (1 + difference) / room)
+
+
+class Duels:
+    """Bettors of all ordered pairs of `count`: row is who may be ruled out, column by whom.
+
+    Args:
+        shape: leading axes and the number that race, such as (16,) or (500, 16).
+        population: number of all items.
+        margin: difference that does not matter, as a share of the range.
+    """
+
+    def __init__(self, shape: tuple[int, ...], *, population: int, margin: float) -> None:
+        pairs = (*shape, shape[-1])
+        self._population, self._null = population, -margin
+        self._capital = np.full((*pairs, FRACTIONS.size), 1 / FRACTIONS.size)
+        self.total = np.zeros(pairs)
+        """Sums of the differences, other minus this one."""
+        self.seen = np.zeros(pairs)
+        """Number of the differences."""
+        self.first = np.zeros(pairs)
+        """Items that came before the duel began."""
+        self.last = np.zeros(pairs)
+        """Items that came until it was over, or until now."""
+        self.evidence = np.ones(pairs)
+        """The most that each bettor has ever had."""
+
+    @property
+    def mean(self) -> Floats:
+        """Mean differences so far; 0 without any."""
+        return np.asarray(self.total / np.maximum(self.seen, 1))
+
+    def play(self, item: int, scores: Floats, playing: Flags) -> None:
+        """Bet on one item.
+
+        Args:
+            item: how many items came before it.
+            scores: shape (..., count), in [0, 1], higher is better; nan without a score.
+            playing: shape (..., count): who takes part.
+        """
+        pairs = playing[..., :, None] & playing[..., None, :]
+        difference = scores[..., None, :] - scores[..., :, None]
+        left = float(self._population - item)
+        unseen = self._population - self.first - self.seen
+        gains = _gains(difference, null=self._null, total=self.total, seen=self.seen, left=left, unseen=unseen)
+        gains = np.where(pairs, gains, 1.0)
+        capital = self._capital * (1 - FRACTIONS + FRACTIONS * gains[..., None])
+        self._capital = np.where(capital < POOREST, 0.0, np.minimum(capital, RICHEST))
+        self.evidence = np.maximum(self.evidence, np.minimum(self._capital.sum(-1), RICHEST))
+        known = pairs & ~np.isnan(difference)
+        self.total += np.where(known, difference, 0.0)
+        self.seen += known
+        self.last = np.where(pairs, item + 1.0, self.last)
+
+    def grow(self, item: int) -> None:
+        """Make room for one more, who comes after so many items. For one race only."""
+        count = self.total.shape[0]
+        for name in ("total", "seen", "first", "last", "evidence", "_capital"):
+            old = getattr(self, name)
+            new = np.zeros((count + 1, count + 1, *old.shape[2:]))
+            new[:count, :count] = old
+            setattr(self, name, new)
+        self.restart(count, item)
+
+    def restart(self, place: int, item: int) -> None:
+        """Begin all duels of one anew, after so many items. For one race only."""
+        for where in ((place, slice(None)), (slice(None), place)):
+            self.total[where] = self.seen[where] = 0.0
+            self.first[where] = self.last[where] = item
+            self.evidence[where] = 1.0
+            self._capital[where] = 1 / FRACTIONS.size
+
+
+def least_difference(differences: Floats, *, population: int, alpha: float) -> float:
+    """Return what the mean difference of a duel is at least, at every look with probability 1 - alpha.
+
+    It is the highest mean against which the bettors have grown rich: they earn less against a higher one.
+
+    Args:
+        differences: other minus this one on the items since the duel began, in [-1, 1]; nan without a score of both.
+        population: number of all items of the duel.
+        alpha: error probability.
+    """
+    known = ~np.isnan(differences)
+    if not known.any():
+        return -1.0
+    filled = np.where(known, differences, 0.0)
+    estimate = float(filled.sum() / known.sum())
+    if differences.size >= population:
+        return estimate
+    total = np.cumsum(filled) - filled
+    seen = np.cumsum(known) - known.astype(np.float64)
+    left = population - np.arange(differences.size, dtype=np.float64)
+    low, high = -1.0, 1.0
+    for _ in range(_HALVINGS):
+        null = (low + high) / 2
+        gains = _gains(differences, null=null, total=total, seen=seen, left=left, unseen=population - seen)
+        grown = np.cumsum(np.log1p(FRACTIONS * (gains[:, None] - 1)), axis=0)
+        rich = np.max(np.logaddexp.reduce(grown, axis=1)) - log(FRACTIONS.size) >= -log(alpha)
+        low, high = (null, high) if rich else (low, null)
+    # Earlier items may have ruled out what all of them together show.
+    return min(low, estimate)

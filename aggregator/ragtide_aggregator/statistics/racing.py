@@ -1,0 +1,348 @@
+"""Racing: several are scored on the same items, one item after another, and whoever has surely lost is stopped.
+
+i is ruled out by j when the bettor against "i is better than j by the margin or more" has grown rich (duels.py).
+
+**What holds.** Take any one of those that race, for instance the one that is truly the best. The probability that it is
+ever ruled out by one that it is better than by the margin or more is at most 1 - confidence. Only its own duels can go
+wrong for it, so the error probability is shared by the count - 1 others and not by all pairs.
+
+**Chains.** If j, by whom i was ruled out, is itself ruled out by k, i may be better than k by nearly two margins. So an
+heir is kept: one may be ruled out only if everybody who was ruled out before, and itself, still has somebody running by
+whom it was ruled out directly. Then with probability `confidence` one of those that run at the end is within one margin
+of the truly best, however long the chain, and so is the one with the best mean of all items among them.
+
+**Who comes later** (a clone, or one that comes back) is compared on the items still to come: given all that was seen,
+they are a random draw from the rest, whatever made somebody let it come. Its duels begin anew there, and what is said
+of them is about the mean of those items. What it was scored on before a gap is not used: others were seen in the gap, and
+who decided to bring it back saw them. How many will come is not known, so a tenth of the error probability is put
+aside for them: the k-th has 1 / (k (k + 1)) of that, which adds up to all of it.
+
+**Who a person stopped** neither rules out nor is ruled out; what is said is about those that are left.
+
+Sources: as duels.py; Maron, Moore (1997), "The racing algorithm"; Ville's inequality and a union bound.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .batches import Floats
+from .comparing import Difference
+from .duels import Duels, Flags, least_difference
+
+RESERVE: Final = 0.1
+"""Share of the error probability that is kept for those who come later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """One that was ruled out, with the evidence."""
+
+    place: int
+    """Who is ruled out."""
+    by: int
+    """By whom."""
+    n: int
+    """Number of items on which both were scored."""
+    item: int
+    """Number of items that were looked at, of the order."""
+    difference: Difference
+    """Mean of the other minus mean of this one so far, in the metric's unit; each end holds at 1 - alpha."""
+    evidence: float
+    """The most that the bettor has had, of a capital of 1: an e-value; enough at 1 / alpha."""
+    alpha: float
+    """Error probability that was given to this duel."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaceStanding:
+    """Where one of those that race stands."""
+
+    place: int
+    """Which one."""
+    n: int
+    """Number of items on which it has a score."""
+    mean: float
+    """Their mean, in the metric's unit; nan without any."""
+    behind: Difference | None
+    """Mean of the leader minus its own on the items both have; None for the leader, and without such an item."""
+    running: bool
+    """Whether it still runs."""
+    may_be_best: bool
+    """Whether the leader is not, for certain, better."""
+
+
+class Race:
+    """Several on the same items, one item after another; whoever has surely lost is named, with the evidence.
+
+    Deterministic: the same calls in the same order give the same decisions. Equal means are told apart by place.
+
+    Args:
+        count: how many race at the beginning, at least 2.
+        population: number of all items, which come in a random order.
+        confidence: level in (0, 1).
+        margin: difference that does not matter, 0 or more, in the metric's unit.
+        look_every: after how many items somebody may be ruled out; also after the last.
+        value_range: lowest and highest possible score.
+        higher_is_better: whether the best is the one with the highest mean.
+
+    Assumes: the order of the items is random, and does not depend on the scores.
+    Raises: ValueError for an argument out of its range.
+
+    >>> race = Race(2, population=100)
+    >>> found = [one for _ in range(20) for one in race.update([1.0, 0.0])]
+    >>> [(one.place, one.by, one.item) for one in found], race.running
+    ([(1, 0, 10)], (True, False))
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        population: int,
+        confidence: float = 0.95,
+        margin: float = 0.02,
+        look_every: int = 5,
+        value_range: tuple[float, float] = (0.0, 1.0),
+        higher_is_better: bool = True,
+    ) -> None:
+        _check(count, population, confidence=confidence, margin=margin, look_every=look_every, value_range=value_range)
+        self._lowest, self._width = value_range[0], value_range[1] - value_range[0]
+        self._highest = value_range[1]
+        self._sign = 1.0 if higher_is_better else -1.0
+        self._population, self._look_every = population, look_every
+        self._error = 1 - confidence
+        self._duels = Duels((count,), population=population, margin=margin / self._width)
+        self._alpha = np.full((count, count), self._error * (1 - RESERVE) / (count - 1))
+        self._ruled = np.zeros((count, count), dtype=np.bool_)
+        self._running = np.ones(count, dtype=np.bool_)
+        self._out = np.zeros(count, dtype=np.bool_)
+        self._protected = np.zeros(count, dtype=np.bool_)
+        self._scores: list[Floats] = []
+        self._joined = 0
+
+    @property
+    def items(self) -> int:
+        """Number of items so far."""
+        return len(self._scores)
+
+    @property
+    def running(self) -> tuple[bool, ...]:
+        """Who is neither ruled out nor stopped."""
+        return tuple(self._running.tolist())
+
+    def add(self) -> int:
+        """Let another one join now, such as a clone, and return its place.
+
+        It is compared on the items still to come.
+        """
+        place, item = len(self._running), self.items
+        self._duels.grow(item)
+        self._alpha = np.pad(self._alpha, (0, 1))
+        self._ruled = np.pad(self._ruled, (0, 1))
+        self._running = np.append(self._running, True)
+        self._out, self._protected = np.append(self._out, False), np.append(self._protected, False)
+        self._alpha[:, place] = self._reserved()
+        self._alpha[place] = self._error * (1 - RESERVE) / place
+        return place
+
+    def stop(self, place: int) -> None:
+        """Stop one because somebody wants it: no scores come, and it neither rules out nor is ruled out.
+
+        Raises: ValueError if there is no such place.
+        """
+        self._known(place)
+        self._running[place] = False
+
+    def resume(self, place: int, *, protected: bool = False) -> None:
+        """Let one that was stopped or ruled out run again; its duels begin anew with the items still to come.
+
+        Args:
+            place: which one.
+            protected: never rule it out again; also for one that runs.
+
+        Raises: ValueError if there is no such place.
+        """
+        self._known(place)
+        self._protected[place] |= protected
+        if self._running[place]:
+            return
+        self._running[place], self._out[place] = True, False
+        self._duels.restart(place, self.items)
+        self._ruled[place] = False
+        self._alpha[:, place] = share = self._reserved()
+        self._alpha[place] = share / (len(self._running) - 1)
+
+    def update(self, scores: ArrayLike) -> list[Elimination]:
+        """Add the next item and return who is ruled out at it, the weakest first.
+
+        Args:
+            scores: shape (count,); nan where there is no score: not run, a failed call, a metric that is undefined.
+                What one that does not run has is not looked at.
+
+        Raises: ValueError for a score outside the range, another shape, or more items than the population; nothing is
+            added then.
+        """
+        array = np.array(scores, dtype=np.float64)
+        if array.shape != self._running.shape:
+            raise ValueError(f"scores has shape {array.shape}: give one score for each of the {len(self._running)}")
+        if self.items == self._population:
+            raise ValueError(f"population is {self._population}, and so many items were added: give the number of all")
+        array[~self._running] = np.nan
+        if not np.all(np.isnan(array) | ((array >= self._lowest) & (array <= self._highest))):
+            raise ValueError(
+                f"scores holds one outside {self._lowest} to {self._highest}: give nan for a missing one, or the right "
+                "value_range"
+            )
+        scaled = (array - self._lowest) / self._width
+        scaled = scaled if self._sign > 0 else 1 - scaled
+        self._duels.play(self.items, scaled, self._running)
+        self._scores.append(scaled)
+        if self.items % self._look_every and self.items < self._population:
+            return []
+        reached = self._duels.evidence >= 1 / self._alpha
+        self._ruled |= reached
+        losers = ruled_out(
+            reached,
+            self._ruled,
+            mean=self._duels.mean,
+            running=self._running,
+            out=self._out,
+            protected=self._protected,
+        )
+        for place, _ in losers:
+            self._running[place], self._out[place] = False, True
+        return [self._elimination(place, by) for place, by in losers]
+
+    def standings(self) -> list[RaceStanding]:
+        """Return where each stands against the leader, in the order of places; valid at any time.
+
+        The leader is the one that runs with the best mean on the items that all have who run for half as long as the
+        longest.
+        """
+        scores = self._table()
+        known = ~np.isnan(scores)
+        n = known.sum(axis=0)
+        means = np.where(n > 0, np.where(known, scores, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
+        leader = self._leader(scores, known, n, means)
+        result = []
+        for place in range(len(n)):
+            behind, better = None, False
+            if leader is not None and place != leader and self._duels.seen[place, leader]:
+                behind = self._difference(place, leader)
+                better = (behind.lower if self._sign > 0 else -behind.upper) > 0
+            mean = float(self._unit(means[place]))
+            result.append(
+                RaceStanding(place, int(n[place]), mean, behind, bool(self._running[place]), may_be_best=not better)
+            )
+        return result
+
+    def _leader(self, scores: Floats, known: Flags, n: NDArray[np.int64], means: Floats) -> int | None:
+        candidates = self._running & (n > 0)
+        if not candidates.any():
+            return None
+        candidates &= 2 * n >= n[candidates].max()
+        places = np.flatnonzero(candidates)
+        common = known[:, places].all(axis=1)
+        best = scores[common][:, places].mean(axis=0) if common.any() else means[places]
+        return int(places[np.argmax(best)])
+
+    def _table(self) -> Floats:
+        table = np.full((self.items, len(self._running)), np.nan)
+        for item, row in enumerate(self._scores):
+            table[item, : row.size] = row
+        return table
+
+    def _unit(self, scaled: float) -> float:
+        return self._lowest + self._width * (scaled if self._sign > 0 else 1 - scaled)
+
+    def _elimination(self, place: int, by: int) -> Elimination:
+        duels = self._duels
+        return Elimination(
+            place=place,
+            by=by,
+            n=int(duels.seen[place, by]),
+            item=self.items,
+            difference=self._difference(place, by),
+            evidence=float(duels.evidence[place, by]),
+            alpha=float(self._alpha[place, by]),
+        )
+
+    def _difference(self, place: int, by: int) -> Difference:
+        first, last = int(self._duels.first[place, by]), int(self._duels.last[place, by])
+        differences = np.array([row[by] - row[place] for row in self._scores[first:last]])
+        size, alpha = self._population - first, float(self._alpha[place, by])
+        least = least_difference(differences, population=size, alpha=alpha)
+        most = -least_difference(-differences, population=size, alpha=alpha)
+        low, high = (least, most) if self._sign > 0 else (-most, -least)
+        estimate = self._sign * float(self._duels.mean[place, by])
+        return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
+
+    def _reserved(self) -> float:
+        """Return the error probability of the next one that joins: 1/2, 1/6, 1/12 ... of the reserve."""
+        self._joined += 1
+        return self._error * RESERVE / (self._joined * (self._joined + 1))
+
+    def _known(self, place: int) -> None:
+        if not 0 <= place < len(self._running):
+            raise ValueError(f"place is {place}: give one from 0 to {len(self._running) - 1}")
+
+
+def ruled_out(
+    reached: Flags, ruled: Flags, *, mean: Floats, running: Flags, out: Flags, protected: Flags
+) -> list[tuple[int, int]]:
+    """Return who is to be stopped now and by whom, the weakest first, keeping an heir of everybody.
+
+    Args:
+        reached: shape (count, count): whether the bettor against "row is better than column" has grown rich enough.
+        ruled: the same, also of duels that have begun anew since.
+        mean: mean differences, column minus row.
+        running: who runs.
+        out: who was ruled out before.
+        protected: who may not be ruled out.
+    """
+    running, out = running.copy(), out.copy()
+    # Of two that are as good as each other both may have reached it: the one that is behind goes.
+    lost = reached & (mean >= 0) & running[:, None] & running[None, :]
+    np.fill_diagonal(lost, val=False)
+    places = np.flatnonzero(lost.any(axis=1) & ~protected)
+    behind = np.where(lost, mean, -np.inf).max(axis=1)
+    result = []
+    for place in sorted(places.tolist(), key=lambda one: (behind[one], one), reverse=True):
+        others = np.flatnonzero(lost[place] & running)
+        if not others.size:
+            continue
+        heirs = ruled & running
+        heirless = out & heirs[:, place] & (heirs.sum(axis=1) == 1)
+        if heirless.any():
+            continue
+        result.append((place, int(others[np.argmax(mean[place, others])])))
+        running[place], out[place] = False, True
+    return result
+
+
+def _check(
+    count: int,
+    population: int,
+    *,
+    confidence: float,
+    margin: float,
+    look_every: int,
+    value_range: tuple[float, float],
+) -> None:
+    lowest, highest = value_range
+    if count < 2:
+        raise ValueError(f"count is {count}: give at least two that race")
+    if population < 1:
+        raise ValueError(f"population is {population}: give the number of all items, at least 1")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    if look_every < 1:
+        raise ValueError(f"look_every is {look_every}: give a number of items, at least 1")
+    if not (isfinite(lowest) and isfinite(highest) and lowest < highest):
+        raise ValueError(f"value_range is {value_range}: give a finite lowest and a higher highest value")
+    if not 0 <= margin < highest - lowest:
+        raise ValueError(f"margin is {margin}: give 0 or more, in the scores' unit, below the width of value_range")
