@@ -79,7 +79,7 @@ def interaction_id_of(place: int) -> str:
 
 
 def interaction_of(
-    plan: Plan, config: Config, place: int, item: Item, answer: Answer, scores: Mapping[str, float]
+    plan: Plan, config: Config, place: int, *, item: Item, answer: Answer, scores: Mapping[str, float]
 ) -> RagInteraction:
     """Return the interaction that a config's answer to an item is published as.
 

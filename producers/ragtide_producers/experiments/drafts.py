@@ -125,7 +125,10 @@ def grid_of(knobs: Mapping[str, Sequence[Any]]) -> list[Config]:
     ['top_k=1,short=true', 'top_k=2,short=true']
     """
     return [
-        Config(name=",".join(f"{name}={_shown(value)}" for name, value in zip(knobs, values, strict=True)), knobs=dict(zip(knobs, values, strict=True)))
+        Config(
+            name=",".join(f"{name}={_shown(value)}" for name, value in zip(knobs, values, strict=True)),
+            knobs=dict(zip(knobs, values, strict=True)),
+        )
         for values in product(*knobs.values())
     ]
 

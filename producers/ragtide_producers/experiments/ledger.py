@@ -9,8 +9,9 @@ from ragtide_schemas import DATA_FIELD, RagInteraction, Streams
 from ragtide_schemas.experiments import Execution
 
 EXECUTED_SCRIPT: Final = """
--- KEYS: executed, executions, interactions, owner of the interaction id. ARGV: field, execution, interaction or nothing,
--- dedupe window in ms. Returns 1, or 0 if this config has an answer to this item already.
+-- KEYS: executed, executions, interactions, owner of the interaction id.
+-- ARGV: field, execution, interaction or nothing, dedupe window in ms.
+-- Returns 1, or 0 if this config has an answer to this item already.
 if redis.call('HSETNX', KEYS[1], ARGV[1], '') == 0 then
     return 0
 end

@@ -11,17 +11,17 @@ from ragtide_schemas.experiments import OwnMetric
 from ..items import Item
 from .answers import Answer
 from .drafts import qualified
-from .errors import AnswerError
+from .errors import MeasureError
 
 Measure = Callable[[Item, Answer], Any]
-"""Returns values by metric, each a number, None where it is undefined, or `{"value": number}` as RapidFire AI has it."""
+"""Returns values by metric: numbers, None where undefined, or `{"value": number}` as RapidFire AI has it."""
 
 
 async def measured(measure: Measure, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer) -> dict[str, float]:
     """Return what a function says of an answer, by qualified name; what is undefined is left out.
 
     Raises:
-        AnswerError: a value is not declared, no number, or outside its range.
+        MeasureError: a value is not declared, no number, or outside its range.
         Exception: whatever the function raises.
     """
     if inspect.iscoroutinefunction(measure):
@@ -29,13 +29,13 @@ async def measured(measure: Measure, metrics: tuple[OwnMetric, ...], item: Item,
     else:
         found = await asyncio.to_thread(measure, item, answer)
     if not isinstance(found, Mapping):
-        raise AnswerError(f"measure returned {type(found).__name__}: it must return values by metric")
+        raise MeasureError(f"measure returned {type(found).__name__}: it must return values by metric")
     known = {metric.name: metric for metric in metrics}
     scores: dict[str, float] = {}
     for given, value in found.items():
         name = qualified(str(given))
         if name not in known:
-            raise AnswerError(
+            raise MeasureError(
                 f"measure returned {given!r}, which is not declared: declare it under metrics, beside "
                 f"{', '.join(known) or '(none)'}"
             )
@@ -49,9 +49,9 @@ def _checked(metric: OwnMetric, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise AnswerError(f"{metric.name} is {type(value).__name__}: measure must return numbers") from None
+        raise MeasureError(f"{metric.name} is {type(value).__name__}: measure must return numbers") from None
     if not isfinite(number) or not metric.lower <= number <= metric.upper:
-        raise AnswerError(
+        raise MeasureError(
             f"{metric.name} is {number:g}, outside {metric.lower:g} to {metric.upper:g}: declare its value_range"
         )
     return number

@@ -55,7 +55,7 @@ class CallableTarget:
 
 
 class HttpTarget:
-    """An endpoint that takes `{"question", "item_id", "knobs"}` and returns an object with `documents` and `response`."""
+    """An endpoint: takes `{"question", "item_id", "knobs"}`, returns an object with `documents` and `response`."""
 
     def __init__(self, url: str, session: Any) -> None:
         self._url = url

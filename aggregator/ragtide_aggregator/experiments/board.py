@@ -1,0 +1,298 @@
+"""The leaderboard of an experiment: projected estimates with intervals, cost and latency of every config. No I/O."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ragtide_schemas import METRICS, Kind, value_range
+from ragtide_schemas.experiments import IntervalOptions, Progress, Standing
+
+from ..statistics.comparing import Difference
+from ..statistics.strategies import RunningIntervals
+from .book import Book, Cell
+
+LATENCIES: Final = (0.5, 0.95)
+"""Quantiles of latency that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """A metric of one config over all items of the data set, projected from those it was scored on so far."""
+
+    n: int
+    """Items it has a score on; failed calls and undefined metrics are none."""
+    estimate: float | None
+    """Mean, or total for a distributive metric, projected onto all items; None without a score."""
+    lower: float
+    upper: float
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One config."""
+
+    name: str
+    knobs: dict[str, Any]
+    parent: str | None
+    status: str
+    """`running`, `stopped`, `deleted`, or `complete`: it was run on all items."""
+    n_items: int
+    """Items it counts on: those that were looked at while it ran."""
+    n_failed: int
+    """Of these, calls that failed: they are no answers and have no scores."""
+    n_unlabeled: int
+    """Of these, answers that could not be labeled."""
+    n_executed: int
+    """Calls in all, also beyond what counts."""
+    estimates: dict[str, Projected]
+    """By metric."""
+    cost_usd: float
+    """What all its answers and their labels cost."""
+    tokens: int
+    latency_s: float | None
+    """Mean seconds of an answer."""
+    latency_quantiles_s: dict[str, float]
+    behind: Difference | None = None
+    """Mean of the leader minus its own, on the items both have, in the race's metric; None for the leader."""
+    pareto: bool = False
+    """Whether no other is both better and cheaper."""
+    stopped_by: str | None = None
+    reason: str | None = None
+    """Why it was stopped."""
+
+    @property
+    def cost_per_item_usd(self) -> float:
+        """What an answer with its labels costs on average."""
+        return self.cost_usd / self.n_executed if self.n_executed else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Where an experiment stands, for people and programs."""
+
+    run: str
+    metric: str
+    higher_is_better: bool
+    looked: int
+    """Items that were looked at."""
+    population_size: int
+    shard: int
+    """Number of shards that are complete."""
+    shards: int
+    halted: str | None
+    completed: bool
+    rows: list[Row] = field(default_factory=list)
+    """The leader first; then those that run, then those that were stopped, each by their estimate."""
+    executed: int = 0
+    """Calls in all."""
+    share_of_work: float = 0.0
+    """Of the calls that running every config on every item would take."""
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+    @property
+    def leader(self) -> Row | None:
+        """The best config so far; None without a score."""
+        first = self.rows[0] if self.rows else None
+        return first if first is not None and _value(first, self.metric) is not None else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the board as JSON fields."""
+        return asdict(self)
+
+
+def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = None) -> Board:
+    """Return the leaderboard.
+
+    Args:
+        progress: where the experiment stands.
+        book: what was scored.
+        metrics: which metrics to estimate; all that have a score unless given.
+    """
+    plan = progress.plan
+    shown = [one for one in progress.configs.values() if one.status != "deleted"]
+    counted = {one.config.name: [cell for _, cell in book.counted(progress, one)] for one in shown}
+    wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
+    rows = [_row(progress, book, one, counted[one.config.name], wanted) for one in shown]
+    rows = _ordered(rows, plan.metric, higher_is_better=plan.higher_is_better)
+    rows = _marked(rows, plan.metric, higher_is_better=plan.higher_is_better)
+    leader = rows[0] if rows and _value(rows[0], plan.metric) is not None else None
+    if leader is not None:
+        rows = [rows[0], *(_behind(progress, book, leader.name, row) for row in rows[1:])]
+    everything = [cell for cells in book.cells.values() for cell in cells.values() if cell.execution is not None]
+    whole = len(plan.configs) * plan.population_size
+    return Board(
+        run=plan.run,
+        metric=plan.metric,
+        higher_is_better=plan.higher_is_better,
+        looked=progress.looked,
+        population_size=plan.population_size,
+        shard=sum(end <= progress.looked for end in plan.shard_ends()),
+        shards=plan.shards,
+        halted=progress.halted,
+        completed=progress.completed,
+        rows=rows,
+        executed=len(everything),
+        share_of_work=len(everything) / whole,
+        cost_usd=sum(cell.cost_usd for cell in everything),
+        tokens=sum(cell.tokens for cell in everything),
+    )
+
+
+def projected(
+    scores: Sequence[float], metric: str, *, missing: int, population: int, options: IntervalOptions
+) -> Projected:
+    """Return what scores in the order of the permutation say of all items.
+
+    Args:
+        scores: those there are.
+        metric: their name.
+        missing: items that were run and have no score: they are not among those the mean is over.
+        population: number of all items.
+        options: how the interval is made.
+    """
+    definition = METRICS.get(metric)
+    kind = Kind.ALGEBRAIC if definition is None else definition.kind
+    lowest, highest = value_range(metric)
+    size = max(population - missing, 1)
+    factor = size if kind is Kind.DISTRIBUTIVE else 1
+    if not scores:
+        return Projected(0, None, factor * lowest, factor * highest, kind)
+    table = RunningIntervals(
+        options.strategy,
+        keys=1,
+        confidence=options.confidence,
+        value_range=(lowest, highest),
+        population=size if options.use_fpc else None,
+    )
+    table.update(np.zeros(len(scores), dtype=np.intp), np.asarray(scores))
+    found = table.intervals()
+    ends = [float(part[0]) for part in (found.estimate, found.lower, found.upper)]
+    if len(scores) == size:  # all were seen: nothing is left to be uncertain about
+        ends = [ends[0]] * 3
+    return Projected(len(scores), *(factor * end for end in ends), kind)
+
+
+def paired(
+    progress: Progress,
+    book: Book,
+    first: str,
+    second: str,
+    *,
+    metric: str | None = None,
+    confidence: float | None = None,
+) -> tuple[int, Difference] | None:
+    """Return the mean of one config minus that of another, on the items that both have, and how many these are.
+
+    Its interval is a betting sequence on paired differences without replacement, valid at every look.
+    None if they have no item in common.
+    """
+    plan = progress.plan
+    metric = metric or plan.metric
+    one, other = (dict(book.counted(progress, progress.configs[name])) for name in (first, second))
+    pairs = [(one[item].score(metric), other[item].score(metric)) for item in sorted(one.keys() & other.keys())]
+    gaps = [a - b for a, b in pairs if not (np.isnan(a) or np.isnan(b))]
+    if not gaps:
+        return None
+    lowest, highest = value_range(metric)
+    size = max(plan.population_size - (len(pairs) - len(gaps)), len(gaps))
+    table = RunningIntervals(
+        "betting",
+        keys=1,
+        confidence=plan.intervals.confidence if confidence is None else confidence,
+        value_range=(lowest - highest, highest - lowest),
+        population=size,
+    )
+    table.update(np.zeros(len(gaps), dtype=np.intp), np.clip(gaps, lowest - highest, highest - lowest))
+    found = table.intervals()
+    estimate = float(found.estimate[0])
+    if len(gaps) == size:
+        return len(gaps), Difference(estimate, estimate, estimate)
+    return len(gaps), Difference(estimate, float(found.lower[0]), float(found.upper[0]))
+
+
+def _metrics(counted: Iterable[Sequence[Cell]], first: str) -> list[str]:
+    names = dict.fromkeys([first])
+    for cells in counted:
+        for cell in cells:
+            if cell.event is not None:
+                names |= dict.fromkeys(cell.event.scores)
+    return list(names)
+
+
+def _row(progress: Progress, book: Book, standing: Standing, cells: Sequence[Cell], metrics: Sequence[str]) -> Row:
+    plan, name = progress.plan, standing.config.name
+    executed = [cell for cell in book.cells[name].values() if cell.execution is not None]
+    latencies = [
+        cell.execution.latency_s
+        for cell in executed
+        if cell.execution is not None and cell.execution.failure is None and cell.execution.copied_from is None
+    ]
+    estimates = {}
+    for metric in metrics:
+        scores = [score for score in (cell.score(metric) for cell in cells) if not np.isnan(score)]
+        estimates[metric] = projected(
+            scores,
+            metric,
+            missing=len(cells) - len(scores),
+            population=plan.population_size,
+            options=plan.intervals,
+        )
+    whole = standing.status == "running" and len(cells) == plan.population_size
+    quantiles = np.quantile(latencies, LATENCIES).tolist() if latencies else []
+    order = standing.last if standing.status != "running" else None
+    return Row(
+        name=name,
+        knobs=dict(standing.config.knobs),
+        parent=standing.config.parent,
+        status="complete" if whole else standing.status,
+        n_items=len(cells),
+        n_failed=sum(cell.outcome == "failed" for cell in cells),
+        n_unlabeled=sum(cell.outcome == "unlabeled" for cell in cells),
+        n_executed=len(executed),
+        estimates=estimates,
+        cost_usd=sum(cell.cost_usd for cell in executed),
+        tokens=sum(cell.tokens for cell in executed),
+        latency_s=float(np.mean(latencies)) if latencies else None,
+        latency_quantiles_s={
+            f"p{round(100 * level)}": value for level, value in zip(LATENCIES, quantiles, strict=False)
+        },
+        stopped_by=None if order is None else order.by,
+        reason=None if order is None else order.reason,
+    )
+
+
+def _value(row: Row, metric: str) -> float | None:
+    return row.estimates[metric].estimate
+
+
+def _ordered(rows: list[Row], metric: str, *, higher_is_better: bool) -> list[Row]:
+    sign = 1.0 if higher_is_better else -1.0
+
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        value = _value(row, metric)
+        return value is None, row.status == "stopped", 0.0 if value is None else -sign * value
+
+    return sorted(rows, key=rank)
+
+
+def _marked(rows: list[Row], metric: str, *, higher_is_better: bool) -> list[Row]:
+    """Return the rows with those marked that no other beats in both quality and cost of an item."""
+    sign = 1.0 if higher_is_better else -1.0
+    points = [(None if (v := _value(row, metric)) is None else sign * v, row.cost_per_item_usd) for row in rows]
+    marked = []
+    for row, (value, cost) in zip(rows, points, strict=True):
+        beaten = value is None or any(
+            other is not None and other >= value and price <= cost and (other > value or price < cost)
+            for other, price in points
+        )
+        marked.append(replace(row, pareto=not beaten))
+    return marked
+
+
+def _behind(progress: Progress, book: Book, leader: str, row: Row) -> Row:
+    found = paired(progress, book, leader, row.name)
+    return row if found is None else replace(row, behind=found[1])

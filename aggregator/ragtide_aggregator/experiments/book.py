@@ -1,0 +1,108 @@
+"""What is known of an experiment's executions: failures, scores, cost. No clock, no I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import nan
+from typing import Literal
+
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas.experiments import Execution, Progress, Standing
+
+Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
+"""Of an answer: not all is known yet, the call failed, nobody could label it, or it is scored."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """One config on one item."""
+
+    execution: Execution | None = None
+    event: MetricEvent | None = None
+    unlabeled: str | None = None
+    """Why nobody could label the answer."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it so far."""
+        if self.event is not None:
+            return "scored"
+        if self.unlabeled is not None:
+            return "unlabeled"
+        return "failed" if self.execution is not None and self.execution.failure is not None else "waiting"
+
+    def score(self, metric: str) -> float:
+        """Return a score; nan where there is none, for whatever reason."""
+        return nan if self.event is None else self.event.scores.get(metric, nan)
+
+    @property
+    def cost_usd(self) -> float:
+        """What answering and labeling cost."""
+        answer = 0.0 if self.execution is None else self.execution.cost_usd
+        return answer + (0.0 if self.event is None else self.event.cost_usd)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that answering and labeling took."""
+        event = self.event
+        labeling = 0 if event is None else event.prompt_tokens + event.completion_tokens
+        return labeling + (0 if self.execution is None else self.execution.tokens)
+
+
+@dataclass(slots=True)
+class Book:
+    """Every cell of an experiment, by config and place of the item in the permutation."""
+
+    cells: dict[str, dict[int, Cell]] = field(default_factory=lambda: defaultdict(dict))
+
+    def cell(self, config: str, item: int) -> Cell:
+        """Return a cell, which may know nothing yet."""
+        return self.cells[config].setdefault(item, Cell())
+
+    def add_execution(self, execution: Execution) -> None:
+        """Take note of what became of a call."""
+        self.cell(execution.config, execution.item).execution = execution
+
+    def add_event(self, event: MetricEvent) -> None:
+        """Take note of the scores of an answer; of what was scored before the first scores count."""
+        item = place_of(event.interaction_id)
+        if item is not None:
+            cell = self.cell(event.pipeline, item)
+            cell.event = cell.event or event
+
+    def add_letter(self, letter: DeadLetter) -> None:
+        """Take note that nobody could use an entry, if it held an answer."""
+        try:
+            interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
+        except InvalidEntryError:
+            return
+        item = place_of(interaction.interaction_id)
+        if item is not None:
+            self.cell(interaction.pipeline, item).unlabeled = letter.detail
+
+    def complete(self, config: str, item: int) -> bool:
+        """Return whether all is known of a config on an item."""
+        cell = self.cells[config].get(item)
+        return cell is not None and cell.outcome != "waiting"
+
+    def counted(self, progress: Progress, standing: Standing) -> Iterator[tuple[int, Cell]]:
+        """Yield the items on which a config counts, in the order of the permutation, with what is known of each.
+
+        While items have their turns, a config counts on those that were looked at while it ran, so that all configs
+        that ran count on the same ones. Afterwards, one that still runs also counts on what it had missed.
+        """
+        cells = self.cells[standing.config.name]
+        late = progress.all_looked and standing.status == "running"
+        for item in range(progress.looked):
+            if (cell := cells.get(item)) is not None and cell.outcome != "waiting" and (late or standing.covers(item)):
+                yield item, cell
+
+
+def place_of(interaction_id: str) -> int | None:
+    """Return the place of the item in the permutation that an answer is to; None if it is no answer of an experiment.
+
+    >>> place_of("item-12"), place_of("other")
+    (12, None)
+    """
+    start, _, number = interaction_id.partition("-")
+    return int(number) if start == "item" and number.isdecimal() else None

@@ -1,0 +1,126 @@
+"""Reading an experiment: its log, executions, scores and dead letters, from the start and then what is new."""
+
+from collections.abc import Callable
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.stream_reads import START, Entry, read_after
+from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, MetricEvent, Streams, register_metric
+from ragtide_schemas.experiments import Execution, Order, Plan, Progress, decode_entry
+
+from .book import Book
+from .judging import Judging
+
+AT_ONCE = 1000
+"""Entries of each stream read at once."""
+
+
+class ExperimentReader:
+    """An experiment as it is read: the same for the racer, for people who watch, and for reports.
+
+    Args:
+        redis: where it is.
+        streams: keys of its run.
+        races: whether the race is run along, to decide; who only looks needs none.
+    """
+
+    def __init__(self, redis: Redis, streams: Streams, *, races: bool = False) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._races = races
+        self._positions = dict.fromkeys(
+            (streams.executions, streams.metrics, streams.dead_letters, streams.experiment), START
+        )
+        self.book = Book()
+        self.orders: list[Order] = []
+        """Orders that changed something, in the order of the log."""
+        self.refused: list[tuple[Order, str]] = []
+        """Orders that changed nothing, with why."""
+        self.last_entry = START
+        """Id of the last entry of the log that was taken."""
+        self._progress: Progress | None = None
+        self.judging: Judging | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """Where the experiment stands.
+
+        Raises: ConfigurationError before its beginning was read.
+        """
+        if self._progress is None:
+            raise ConfigurationError("there is no experiment in this run: begin one with ragtide experiment run")
+        return self._progress
+
+    async def read(self, *, wait_ms: int | None = None) -> bool:
+        """Read all there is, and return whether there was anything new.
+
+        Args:
+            wait_ms: milliseconds to wait if there is nothing; None for not at all.
+
+        Raises:
+            redis.RedisError: some may have been read; read again.
+        """
+        anything = False
+        log: list[Entry] = []
+        while found := await read_after(self._redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
+            anything, wait_ms = True, None
+            by_stream = dict(found)
+            self._positions |= {stream: entries[-1].entry_id for stream, entries in found}
+            log += by_stream.get(self._streams.experiment, [])
+            for stream, take in (
+                (self._streams.executions, lambda data: self.book.add_execution(Execution.decode(data))),
+                (self._streams.metrics, lambda data: self.book.add_event(MetricEvent.decode(data))),
+                (self._streams.dead_letters, lambda data: self.book.add_letter(DeadLetter.decode(data))),
+            ):
+                self._take(stream, by_stream.get(stream, []), take)
+            # What a look in the log is about was written before it, but may not have been read yet.
+            if all(len(entries) < AT_ONCE for entries in by_stream.values()):
+                self._take_log(log)
+                log = []
+        self._take_log(log)
+        return anything
+
+    def _take(self, stream: str, entries: list[Entry], take: Callable[[bytes], None]) -> None:
+        for entry in entries:
+            data = entry.fields.get(DATA_FIELD)
+            if data is not None:
+                try:
+                    take(data)
+                except InvalidEntryError:  # the aggregator says what is wrong with it
+                    continue
+
+    def _take_log(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self.last_entry = entry.entry_id
+            try:
+                written = decode_entry(entry.fields.get(DATA_FIELD, b""))
+            except InvalidEntryError:  # anybody may write there
+                continue
+            if self._progress is None:
+                self._begin(Progress.begin(written))
+                continue
+            refusal = self._progress.apply(written) if self.judging is None else self.judging.apply(written)
+            if isinstance(written, Order):
+                if refusal is None:
+                    self.orders.append(written)
+                else:
+                    self.refused.append((written, refusal))
+
+    def _begin(self, progress: Progress) -> None:
+        self._progress = progress
+        know_metrics(progress.plan)
+        if self._races:
+            self.judging = Judging(progress, self.book)
+
+
+def know_metrics(plan: Plan) -> None:
+    """Make an experiment's own metrics known to this process.
+
+    Raises: ConfigurationError if another experiment's of the same name differ.
+    """
+    for metric in plan.metrics:
+        try:
+            register_metric(metric.definition())
+        except ValueError as error:
+            raise ConfigurationError(f"experiment {plan.run}: {error}") from None
