@@ -162,7 +162,8 @@ def projected(
     if not scores:
         return Projected(0, None, factor * lowest, factor * highest, kind)
     table = RunningIntervals(
-        options.strategy,
+        # A sum is no proportion.
+        "normal" if options.strategy == "wilson" and kind is Kind.DISTRIBUTIVE else options.strategy,
         keys=1,
         confidence=options.confidence,
         value_range=(lowest, highest),
@@ -170,10 +171,10 @@ def projected(
     )
     table.update(np.zeros(len(scores), dtype=np.intp), np.asarray(scores))
     found = table.intervals()
-    ends = [float(part[0]) for part in (found.estimate, found.lower, found.upper)]
+    estimate, lower, upper = (factor * float(part[0]) for part in (found.estimate, found.lower, found.upper))
     if len(scores) == size:  # all were seen: nothing is left to be uncertain about
-        ends = [ends[0]] * 3
-    return Projected(len(scores), *(factor * end for end in ends), kind)
+        lower = upper = estimate
+    return Projected(len(scores), estimate, lower, upper, kind)
 
 
 def paired(
