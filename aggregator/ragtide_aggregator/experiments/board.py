@@ -116,12 +116,15 @@ def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = Non
     shown = [one for one in progress.configs.values() if one.status != "deleted"]
     counted = {one.config.name: [cell for _, cell in book.counted(progress, one)] for one in shown}
     wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
-    rows = [_row(progress, book, one, counted[one.config.name], wanted) for one in shown]
+    estimates = _estimates(progress, counted, wanted)
+    rows = [_row(progress, book, one, counted[one.config.name], estimates[one.config.name]) for one in shown]
     rows = _ordered(rows, plan.metric, higher_is_better=plan.higher_is_better)
     rows = _marked(rows, plan.metric, higher_is_better=plan.higher_is_better)
     leader = rows[0] if rows and _value(rows[0], plan.metric) is not None else None
     if leader is not None:
-        rows = [rows[0], *(_behind(progress, book, leader.name, row) for row in rows[1:])]
+        gaps = paired(progress, book, leader.name, [row.name for row in rows[1:]])
+        behind = [None if found is None else found[1] for found in gaps]
+        rows = [leader, *(replace(row, behind=gap) for row, gap in zip(rows[1:], behind, strict=True))]
     everything = [cell for cells in book.cells.values() for cell in cells.values() if cell.execution is not None]
     whole = len(plan.configs) * plan.population_size
     return Board(
@@ -143,76 +146,106 @@ def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = Non
 
 
 def projected(
-    scores: Sequence[float], metric: str, *, missing: int, population: int, options: IntervalOptions
-) -> Projected:
-    """Return what scores in the order of the permutation say of all items.
+    scores: Sequence[Sequence[float]], metric: str, *, missing: Sequence[int], population: int, options: IntervalOptions
+) -> list[Projected]:
+    """Return what the scores of each of several configs, in the order of the permutation, say of all items.
 
     Args:
-        scores: those there are.
+        scores: those there are, config by config.
         metric: their name.
-        missing: items that were run and have no score: they are not among those the mean is over.
+        missing: for each, items that were run and have no score: they are not among those the mean is over.
         population: number of all items.
-        options: how the interval is made.
+        options: how the intervals are made.
     """
     definition = METRICS.get(metric)
     kind = Kind.ALGEBRAIC if definition is None else definition.kind
     lowest, highest = value_range(metric)
-    size = max(population - missing, 1)
-    factor = size if kind is Kind.DISTRIBUTIVE else 1
-    if not scores:
-        return Projected(0, None, factor * lowest, factor * highest, kind)
-    table = RunningIntervals(
+    sizes = [max(population - one, 1) for one in missing]
+    table = _table(
         # A sum is no proportion.
         "normal" if options.strategy == "wilson" and kind is Kind.DISTRIBUTIVE else options.strategy,
-        keys=1,
+        scores,
         confidence=options.confidence,
         value_range=(lowest, highest),
-        population=size if options.use_fpc else None,
+        population=sizes if options.use_fpc else None,
     )
-    table.update(np.zeros(len(scores), dtype=np.intp), np.asarray(scores))
-    found = table.intervals()
-    estimate, lower, upper = (factor * float(part[0]) for part in (found.estimate, found.lower, found.upper))
-    if len(scores) == size:  # all were seen: nothing is left to be uncertain about
-        lower = upper = estimate
-    return Projected(len(scores), estimate, lower, upper, kind)
+    result = []
+    for values, size, ends in zip(scores, sizes, table, strict=True):
+        factor = size if kind is Kind.DISTRIBUTIVE else 1
+        estimate, lower, upper = (factor * end for end in ends)
+        if not values:
+            result.append(Projected(0, None, factor * lowest, factor * highest, kind))
+        elif len(values) == size:  # all were seen: nothing is left to be uncertain about
+            result.append(Projected(size, estimate, estimate, estimate, kind))
+        else:
+            result.append(Projected(len(values), estimate, lower, upper, kind))
+    return result
 
 
 def paired(
     progress: Progress,
     book: Book,
     first: str,
-    second: str,
+    others: Sequence[str],
     *,
     metric: str | None = None,
     confidence: float | None = None,
-) -> tuple[int, Difference] | None:
-    """Return the mean of one config minus that of another, on the items that both have, and how many these are.
+) -> list[tuple[int, Difference] | None]:
+    """Return the mean of one config minus that of each of others, on the items that both have, and how many these are.
 
-    Its interval is a betting sequence on paired differences without replacement, valid at every look.
-    None if they have no item in common.
+    The intervals are betting sequences on paired differences without replacement, each valid at every look.
+    None for one that has no item in common with the first.
     """
     plan = progress.plan
     metric = metric or plan.metric
-    one, other = (dict(book.counted(progress, progress.configs[name])) for name in (first, second))
-    pairs = [(one[item].score(metric), other[item].score(metric)) for item in sorted(one.keys() & other.keys())]
-    gaps = [a - b for a, b in pairs if not (np.isnan(a) or np.isnan(b))]
-    if not gaps:
-        return None
+    own = dict(book.counted(progress, progress.configs[first]))
+    gaps: list[list[float]] = []
+    sizes: list[int] = []
+    for name in others:
+        theirs = dict(book.counted(progress, progress.configs[name]))
+        pairs = [(own[item].score(metric), theirs[item].score(metric)) for item in sorted(own.keys() & theirs.keys())]
+        gaps.append([a - b for a, b in pairs if not (np.isnan(a) or np.isnan(b))])
+        sizes.append(max(plan.population_size - (len(pairs) - len(gaps[-1])), 1))
     lowest, highest = value_range(metric)
-    size = max(plan.population_size - (len(pairs) - len(gaps)), len(gaps))
-    table = RunningIntervals(
+    width = highest - lowest
+    table = _table(
         "betting",
-        keys=1,
+        gaps,
         confidence=plan.intervals.confidence if confidence is None else confidence,
-        value_range=(lowest - highest, highest - lowest),
-        population=size,
+        value_range=(-width, width),
+        population=sizes,
     )
-    table.update(np.zeros(len(gaps), dtype=np.intp), np.clip(gaps, lowest - highest, highest - lowest))
+    result: list[tuple[int, Difference] | None] = []
+    for values, size, (estimate, lower, upper) in zip(gaps, sizes, table, strict=True):
+        closed = len(values) == size
+        ends = Difference(estimate, estimate, estimate) if closed else Difference(estimate, lower, upper)
+        result.append((len(values), ends) if values else None)
+    return result
+
+
+def _table(
+    strategy: str,
+    values: Sequence[Sequence[float]],
+    *,
+    confidence: float,
+    value_range: tuple[float, float],
+    population: Sequence[int] | None,
+) -> list[list[float]]:
+    """Return estimate, lower and upper end for each list of values, all at once."""
+    if not values:
+        return []
+    table = RunningIntervals(
+        strategy,
+        keys=len(values),
+        confidence=confidence,
+        value_range=value_range,
+        population=None if population is None else np.asarray(population),
+    )
+    keys = np.repeat(np.arange(len(values)), [len(one) for one in values])
+    everything = np.array([value for one in values for value in one], dtype=np.float64)
+    table.update(keys, np.clip(everything, *value_range))
     found = table.intervals()
-    estimate = float(found.estimate[0])
-    if len(gaps) == size:
-        return len(gaps), Difference(estimate, estimate, estimate)
-    return len(gaps), Difference(estimate, float(found.lower[0]), float(found.upper[0]))
+    return np.stack([found.estimate, found.lower, found.upper], axis=1).tolist()  # type: ignore[no-any-return]
 
 
 def _metrics(counted: Iterable[Sequence[Cell]], first: str) -> list[str]:
@@ -224,7 +257,24 @@ def _metrics(counted: Iterable[Sequence[Cell]], first: str) -> list[str]:
     return list(names)
 
 
-def _row(progress: Progress, book: Book, standing: Standing, cells: Sequence[Cell], metrics: Sequence[str]) -> Row:
+def _estimates(
+    progress: Progress, counted: dict[str, list[Cell]], metrics: Sequence[str]
+) -> dict[str, dict[str, Projected]]:
+    """Return the estimates of every config by metric."""
+    plan = progress.plan
+    result: dict[str, dict[str, Projected]] = {name: {} for name in counted}
+    for metric in metrics:
+        scores = [[x for x in (cell.score(metric) for cell in cells) if not np.isnan(x)] for cells in counted.values()]
+        missing = [len(cells) - len(known) for cells, known in zip(counted.values(), scores, strict=True)]
+        found = projected(scores, metric, missing=missing, population=plan.population_size, options=plan.intervals)
+        for name, one in zip(counted, found, strict=True):
+            result[name][metric] = one
+    return result
+
+
+def _row(
+    progress: Progress, book: Book, standing: Standing, cells: Sequence[Cell], estimates: dict[str, Projected]
+) -> Row:
     plan, name = progress.plan, standing.config.name
     executed = [cell for cell in book.cells[name].values() if cell.execution is not None]
     latencies = [
@@ -232,16 +282,6 @@ def _row(progress: Progress, book: Book, standing: Standing, cells: Sequence[Cel
         for cell in executed
         if cell.execution is not None and cell.execution.failure is None and cell.execution.copied_from is None
     ]
-    estimates = {}
-    for metric in metrics:
-        scores = [score for score in (cell.score(metric) for cell in cells) if not np.isnan(score)]
-        estimates[metric] = projected(
-            scores,
-            metric,
-            missing=len(cells) - len(scores),
-            population=plan.population_size,
-            options=plan.intervals,
-        )
     whole = standing.status == "running" and len(cells) == plan.population_size
     quantiles = np.quantile(latencies, LATENCIES).tolist() if latencies else []
     order = standing.last if standing.status != "running" else None
@@ -292,8 +332,3 @@ def _marked(rows: list[Row], metric: str, *, higher_is_better: bool) -> list[Row
         )
         marked.append(replace(row, pareto=not beaten))
     return marked
-
-
-def _behind(progress: Progress, book: Book, leader: str, row: Row) -> Row:
-    found = paired(progress, book, leader, row.name)
-    return row if found is None else replace(row, behind=found[1])
