@@ -1,7 +1,7 @@
 """Which labeler the settings mean, built with all it needs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -14,7 +14,7 @@ from ragtide_schemas import RagInteraction
 
 from .labeler import Labeler, Labeling
 from .local.labeler import LocalLabeler
-from .metrics.custom import WithMetrics
+from .metrics.custom import CustomMetric, WithMetrics
 from .plugins import custom_labeler, custom_metrics, installed_labelers
 
 BUILT_IN: Final = ("local", "judge", "cascade")
@@ -41,7 +41,12 @@ class Bounded:
 
 @asynccontextmanager
 async def labeler_of(
-    settings: Settings, redis: Redis | None, *, patient: bool = True, instruments: JudgeInstruments | None = None
+    settings: Settings,
+    redis: Redis | None,
+    *,
+    patient: bool = True,
+    instruments: JudgeInstruments | None = None,
+    also: Sequence[CustomMetric] = (),
 ) -> AsyncIterator[Labeler]:
     """Give the labeler that the settings name, with the user's own metrics, and close it in the end.
 
@@ -50,11 +55,12 @@ async def labeler_of(
         redis: where a judge's cache and spend limit are shared; without one they are this process's own.
         patient: whether a judge that cannot be asked is waited for, as in a worker, or raises.
         instruments: count what a judge is asked.
+        also: metrics besides those that the settings name.
 
     Raises:
         ConfigurationError: there is none of that name, or what it needs is missing.
     """
-    metrics = custom_metrics(settings)
+    metrics = [*custom_metrics(settings), *also]
 
     def measured(labeler: Labeler) -> Labeler:
         return WithMetrics(labeler, metrics) if metrics else labeler

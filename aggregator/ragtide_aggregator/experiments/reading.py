@@ -43,6 +43,11 @@ class ExperimentReader:
         self.judging: Judging | None = None
 
     @property
+    def begun(self) -> bool:
+        """Whether the beginning of the experiment was read."""
+        return self._progress is not None
+
+    @property
     def progress(self) -> Progress:
         """Where the experiment stands.
 

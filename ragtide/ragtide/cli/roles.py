@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.stalls import StallLimits
 from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
+from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.plugins import custom_metrics
 from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.deployment import agree_on_layout
@@ -43,13 +44,21 @@ async def serve(
     await together(*roles, stop=stop)
 
 
-async def work(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
-    """Label interactions until told to stop."""
+async def work(
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    observed: Observed | None = None,
+    *,
+    also: Sequence[CustomMetric] = (),
+) -> None:
+    """Label interactions until told to stop; `also` has metrics besides those that the settings name."""
     collect_rarely()
     observed = observed or Observed()
     redis = connect_async(url)
     try:
-        async with labeler_of(settings, redis, instruments=JudgeInstruments(observed.registry)) as labeler:
+        judged = JudgeInstruments(observed.registry)
+        async with labeler_of(settings, redis, instruments=judged, also=also) as labeler:
             counted = WorkerInstruments(observed.registry)
             await run_workers(settings, url, labeler, stop, instruments=counted, health=observed.health)
     finally:
