@@ -24,7 +24,7 @@ import openai
 from processes import interactions, judge_server
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide.cli.roles import work
+from ragtide.roles import work
 from ragtide_consumers.judge.dialect import Dialect
 from ragtide_consumers.judge.prompts import trace_prompt
 from ragtide_consumers.text.sentences import cut

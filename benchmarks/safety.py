@@ -23,7 +23,7 @@ from typing import Any
 
 from ragtide import RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide.cli.roles import aggregate
+from ragtide.roles import aggregate
 from ragtide_consumers.delivery import Delivery, Scored
 from ragtide_producers.publication import PUBLISH_SCRIPT, Addressing
 from ragtide_runtime.connection import connect_async

@@ -24,7 +24,7 @@ from typing import Any
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide.cli.roles import aggregate
+from ragtide.roles import aggregate
 from ragtide_consumers import Labeler
 from ragtide_consumers.app import create_group, run_workers
 from ragtide_runtime.connection import connect_async

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtide.cli.kept import state_options
 from ragtide.cli.reading import read_estimates
+from ragtide.kept import state_options
 from ragtide_aggregator.state import AggregatorState
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.settings import Settings

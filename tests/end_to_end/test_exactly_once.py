@@ -21,7 +21,7 @@ from tests.end_to_end.roles import (
 )
 
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
-from ragtide.cli.kept import state_options
+from ragtide.kept import state_options
 from ragtide_aggregator.state import AggregatorState
 from ragtide_runtime.settings import load_settings
 from ragtide_runtime.stream_reads import order

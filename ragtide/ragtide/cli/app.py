@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from rich.table import Table
 from rich.text import Text
 
+from ragtide.roles import cancelled_by_signal, serve, until_signal
 from ragtide.version import __version__
 from ragtide_consumers.subscriber import AlertSubscriber
 from ragtide_producers import FileOptions, InteractionProducer
@@ -33,7 +34,6 @@ from .feedback import feedback
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
 from .repartition import repartition
-from .roles import cancelled_by_signal, serve, until_signal
 from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table
 from .watch import Screen

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
+from ragtide.roles import aggregate, in_background, work
 from ragtide_producers import InteractionProducer
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
@@ -24,7 +25,6 @@ from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
-from .roles import aggregate, in_background, work
 from .tables import alerts_view, estimates_table
 from .watch import Screen
 

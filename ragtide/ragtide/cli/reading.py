@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
+from ragtide.kept import panes_of
 from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.merging import merged
@@ -13,8 +14,6 @@ from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_all
 from ragtide_schemas import DATA_FIELD, Alert, DeadLetter, Estimate, RagInteraction, Streams
-
-from .kept import panes_of
 
 RETRY_SCRIPT = """
 -- KEYS: dead letters, the stream it came from, owner of the interaction id or nothing.

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.lock import Lock
 from redis.exceptions import LockError
 
-from ragtide.cli.roles import aggregate, together, work
+from ragtide.roles import aggregate, together, work
 from ragtide_aggregator.experiments.racer import APPEND_SCRIPT, Racer
 from ragtide_aggregator.experiments.reading import ExperimentReader, know_metrics
 from ragtide_consumers.metrics.own import own_metrics
