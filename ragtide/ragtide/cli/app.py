@@ -30,6 +30,7 @@ from .agree import agree
 from .common import Given, JsonOption, PipelineOption, err, given, out, print_json, with_redis
 from .doctor import Finding, examine, examine_role
 from .estimates import compare, estimates
+from .experiment import experiment
 from .feedback import feedback
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
@@ -47,6 +48,7 @@ cli = typer.Typer(
 )
 dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
 cli.add_typer(dead_letters, name="dead-letters")
+cli.add_typer(experiment, name="experiment")
 
 
 class Role(StrEnum):

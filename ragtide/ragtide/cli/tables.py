@@ -51,18 +51,30 @@ def ends_of(estimate: Estimate) -> tuple[float, float]:
 
 def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
     """Return the interval drawn on the metric's whole range, the estimate as a dot."""
-    lowest, highest = metric_range(estimate.metric)
+    style = BAND_STYLES.get(estimate.band or "", "cyan")
+    return interval_bar(estimate.estimate, ends_of(estimate), metric_range(estimate.metric), width, style)
+
+
+def interval_bar(
+    estimate: float | None,
+    ends: tuple[float, float],
+    scale: tuple[float, float],
+    width: int = BAR_WIDTH,
+    style: str = "cyan",
+) -> Text:
+    """Return an interval drawn on a scale, the estimate as a dot."""
+    lowest, highest = scale
 
     def cell(value: float) -> int:
         share = (value - lowest) / (highest - lowest) if highest > lowest else 0.0
         return min(max(round(share * (width - 1)), 0), width - 1)
 
     text = Text()
-    first, last = (cell(end) for end in ends_of(estimate))
-    middle = None if estimate.estimate is None else cell(estimate.estimate)
+    first, last = (cell(end) for end in ends)
+    middle = None if estimate is None else cell(estimate)
     for position in range(width):
         if position == middle:
-            text.append("●", style=f"bold {BAND_STYLES.get(estimate.band or '', 'cyan')}")
+            text.append("●", style=f"bold {style}")
         elif first <= position <= last:
             text.append("━", style="cyan")
         else:

@@ -1,0 +1,206 @@
+"""`ragtide experiment`: run configs over a data set, look at them, and give orders while they run."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from redis.asyncio import Redis
+from rich.live import Live
+
+from ragtide.experiments.control import ExperimentControl
+from ragtide.experiments.driving import streams_of
+from ragtide.experiments.experiment import Experiment
+from ragtide.roles import cancelled_by_signal, on_signal
+from ragtide_aggregator.experiments.board import Board, board
+from ragtide_aggregator.experiments.reading import ExperimentReader
+from ragtide_producers.experiments.drafts import read_draft
+from ragtide_runtime.logs import configure_logging
+from ragtide_runtime.redis_url import RedisHandle, resolve_redis
+from ragtide_runtime.runs import the_run
+from ragtide_runtime.settings import Settings
+from ragtide_schemas.experiments import Plan
+
+from .common import JsonOption, err, given, out, print_json, with_redis
+from .experiment_tables import board_view, shown_metrics
+
+REDRAW_S = 1.0
+"""Seconds between two drawings of the leaderboard."""
+
+experiment = typer.Typer(
+    help="Run configs over a data set, compare them while they run, and stop the losers early.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the experiment.")]
+Config = Annotated[str, typer.Argument(help="Name of the config.")]
+Reason = Annotated[str, typer.Option(help="Why, for the report.")]
+NoRoles = Annotated[
+    bool, typer.Option("--no-roles", help="Do not label and aggregate here: others do (ragtide worker --run NAME).")
+]
+
+
+@experiment.command()
+def run(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="TOML file that describes the experiment.")],
+    no_roles: NoRoles = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run an experiment, or go on with one that was interrupted, until the end or Ctrl-C."""
+    _run(given(context).settings(), file, roles=not no_roles, as_json=as_json)
+
+
+@experiment.command()
+def resume(
+    context: typer.Context,
+    name: Name,
+    config: Annotated[str | None, typer.Argument(help="Config to resume; without one the experiment goes on.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="The race must not stop it again: a veto.")] = False,
+    reason: Reason = "",
+    no_roles: NoRoles = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a stopped config go on; or go on with an experiment that was interrupted or halted."""
+    settings = given(context).settings()
+    if config is not None:
+        ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
+        err.print(f"{config} goes on", markup=False, highlight=False)
+        return
+    info = with_redis(settings, lambda redis, _: the_run(redis, settings, name))
+    stored = info.options.get("file")
+    if not isinstance(stored, str):
+        raise typer.BadParameter(f"{name} was begun from Python: run that program again, it goes on")
+    _run(settings, Path(stored), roles=not no_roles, as_json=as_json)
+
+
+@experiment.command()
+def show(
+    context: typer.Context,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Redraw until it is over, or Ctrl-C.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the leaderboard of an experiment, whoever runs it."""
+    settings = given(context).settings()
+
+    async def body(redis: Redis, _: RedisHandle) -> None:
+        await the_run(redis, settings, name)
+        reader = ExperimentReader(redis, streams_of(settings, name))
+        await reader.read()
+        if follow and not as_json:
+            await cancelled_by_signal(_follow(reader))
+        else:
+            _print(board(reader.progress, reader.book), as_json=as_json)
+
+    with_redis(settings, body)
+
+
+@experiment.command()
+def stop(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
+    """Stop a config: nothing more is executed of it."""
+    ExperimentControl(name, settings=given(context).settings()).stop(config, reason)
+    err.print(f"{config} is stopped", markup=False, highlight=False)
+
+
+@experiment.command()
+def clone(
+    context: typer.Context,
+    name: Name,
+    config: Config,
+    clone: Annotated[str, typer.Argument(help="Name of the clone.")],
+    knobs: Annotated[
+        list[str] | None, typer.Option("--set", help="Changed knob as name=value; the value as JSON or text.")
+    ] = None,
+    reason: Reason = "",
+) -> None:
+    """Let a new config run that has the knobs of another, but for those given."""
+    changed = dict(_knob(text) for text in knobs or [])
+    ExperimentControl(name, settings=given(context).settings()).clone(config, clone, reason=reason, **changed)
+    err.print(f"{clone} runs", markup=False, highlight=False)
+
+
+@experiment.command()
+def delete(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
+    """Stop a config for good and leave it out of everything that is shown."""
+    ExperimentControl(name, settings=given(context).settings()).delete(config, reason)
+    err.print(f"{config} is deleted", markup=False, highlight=False)
+
+
+@experiment.command()
+def limits(
+    context: typer.Context,
+    name: Name,
+    max_cost_usd: Annotated[float | None, typer.Option(min=1e-9, help="US dollars, all in all.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens, all in all.")] = None,
+) -> None:
+    """Set new limits of an experiment; what is not given has none."""
+    ExperimentControl(name, settings=given(context).settings()).limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
+    err.print("the limits are set; if it was halted, ragtide experiment resume lets it go on", highlight=False)
+
+
+def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool) -> None:
+    configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    made = Experiment.of_draft(read_draft(file), settings, file=file)
+    err.print(_said(made.plan), markup=False, highlight=False, soft_wrap=True)
+
+    async def body(url: str) -> None:
+        stopping = asyncio.Event()
+
+        async def table(redis: Redis) -> None:
+            await _follow(ExperimentReader(redis, streams_of(settings, made.plan.run)))
+
+        with on_signal(stopping.set):
+            beside = [] if as_json or not out.is_terminal else [table]
+            await made.drive(url, stopping, roles=roles, beside=beside)
+
+    with resolve_redis(settings.redis_address, settings.data_dir) as handle:
+        asyncio.run(body(handle.url))
+        found = made.control.board()
+        _print(found, as_json=as_json)
+        if not found.completed:
+            err.print(f"Not complete. Go on with: ragtide experiment resume {found.run}", highlight=False)
+            raise typer.Exit(3)
+
+
+async def _follow(reader: ExperimentReader) -> None:
+    with Live(console=out, auto_refresh=False, transient=True) as live:
+        while True:
+            await reader.read()
+            if reader.begun:
+                # Drawing takes a while: what is executed meanwhile must not wait for it.
+                plan = reader.progress.plan
+                found = await asyncio.to_thread(board, reader.progress, reader.book, metrics=[plan.metric])
+                live.update(board_view(found, out.width), refresh=True)
+                if found.completed:
+                    return
+            await asyncio.sleep(REDRAW_S)
+
+
+def _print(found: Board, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        out.print(board_view(found, out.width, shown_metrics(found)))
+
+
+def _said(plan: Plan) -> str:
+    race = (
+        f"configs that lose by more than {plan.race.margin:g} are stopped, looked at every {plan.race.look_every} items"
+        if plan.race.enabled
+        else "nobody is stopped by itself"
+    )
+    return (
+        f"{plan.run}: {len(plan.configs)} configs x {plan.population_size:,} items of {plan.data}, by {plan.metric}; "
+        f"{race}; seed {plan.seed}"
+    )
+
+
+def _knob(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"{text!r} is not name=value", param_hint="--set")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,0 +1,100 @@
+"""The leaderboard of an experiment as a table. Renderables only; nothing is read or printed here."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ragtide_aggregator.experiments.board import Board, Row
+from ragtide_schemas import METRICS, Kind, value_range
+
+from .tables import NARROW, NARROW_BAR_WIDTH, interval_bar
+
+BAR_WIDTH = 24
+"""Characters of an interval's bar."""
+
+STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"}
+
+KNOB_CHARS = 40
+"""Characters of a config's name that are shown."""
+
+
+def board_view(board: Board, width: int, others: Sequence[str] = ()) -> RenderableType:
+    """Return the leaderboard as it is drawn on a terminal of so many columns.
+
+    Args:
+        board: what to draw.
+        width: columns of the terminal.
+        others: metrics whose estimates are shown besides the one that the race is about.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("config", overflow="fold", max_width=KNOB_CHARS)
+    table.add_column("", no_wrap=True)
+    table.add_column(board.metric.rpartition(".")[2], justify="right")
+    table.add_column("interval", no_wrap=True)
+    table.add_column("n", justify="right")
+    table.add_column("failed", justify="right")
+    for metric in others:
+        table.add_column(metric.rpartition(".")[2], justify="right")
+    table.add_column("$ / item", justify="right")
+    table.add_column("p50 s", justify="right")
+    table.add_column("behind the first", no_wrap=True)
+    for row in board.rows:
+        _add(table, board, row, width, others)
+    return Group(_head(board), Text(), table, *_notes(board))
+
+
+def _head(board: Board) -> Text:
+    state = "complete" if board.completed else "halted" if board.halted else "running"
+    text = Text.assemble(
+        (board.run, "bold cyan"),
+        f"   {state}   {board.looked:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}   "
+        f"{board.executed:,} calls, {board.share_of_work:.0%} of all   {board.cost_usd:.4f} USD   "
+        f"{board.tokens:,} tokens",
+    )
+    if board.halted and not board.completed:
+        text.append(f"\n{board.halted}", style="yellow")
+    return text
+
+
+def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]) -> None:
+    style = STYLES.get(row.status, "")
+    main = row.estimates[board.metric]
+    lowest, highest = value_range(board.metric)
+    if main.kind is Kind.DISTRIBUTIVE:
+        lowest, highest = lowest * board.population_size, highest * board.population_size
+    bar_width = NARROW_BAR_WIDTH if width < NARROW else BAR_WIDTH
+    gap = row.behind
+    table.add_row(
+        Text(row.name, style=style),
+        Text(row.status, style=style),
+        _number(main.estimate),
+        Text.assemble(
+            f"{main.lower:.3f} ",
+            interval_bar(main.estimate, (main.lower, main.upper), (lowest, highest), bar_width, style or "cyan"),
+            f" {main.upper:.3f}",
+        ),
+        f"{main.n:,}",
+        Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black"),
+        *(_number(row.estimates[metric].estimate if metric in row.estimates else None) for metric in others),
+        f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—",
+        f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—",
+        "" if gap is None else f"{gap.estimate:.3f} [{gap.lower:.3f}, {gap.upper:.3f}]",
+    )
+
+
+def _notes(board: Board) -> list[Text]:
+    stopped = [row for row in board.rows if row.reason and row.stopped_by is not None]
+    notes = [Text(f"{row.name}: stopped by {row.stopped_by}: {row.reason}", style="bright_black") for row in stopped]
+    return [Text(), *notes] if notes else []
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.3f}"
+
+
+def shown_metrics(board: Board, most: int = 3) -> list[str]:
+    """Return metrics that get a column besides the one that the race is about: the first few that have scores."""
+    found = dict.fromkeys(metric for row in board.rows for metric, one in row.estimates.items() if one.n)
+    return [metric for metric in found if metric != board.metric and metric in METRICS][:most]
