@@ -37,3 +37,4 @@ def configure_logging(level: str) -> None:
     root.handlers[:] = [handler]
     # FastStream logs every received message at INFO; ours are about interactions, theirs only when something is wrong.
     root.setLevel(max(threshold, logging.WARNING))
+    handler.setLevel(root.level)  # some libraries set a level of their own

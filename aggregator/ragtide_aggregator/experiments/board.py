@@ -35,6 +35,8 @@ class Row:
     """One config."""
 
     name: str
+    number: int
+    """Its number, from 0, in the order in which configs came."""
     knobs: dict[str, Any]
     parent: str | None
     status: str
@@ -287,6 +289,7 @@ def _row(
     order = standing.last if standing.status != "running" else None
     return Row(
         name=name,
+        number=standing.place,
         knobs=dict(standing.config.knobs),
         parent=standing.config.parent,
         status="complete" if whole else standing.status,

@@ -33,7 +33,7 @@ experiment = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the experiment.")]
-Config = Annotated[str, typer.Argument(help="Name of the config.")]
+Config = Annotated[str, typer.Argument(help="Name of the config, or its number such as #3.")]
 Reason = Annotated[str, typer.Option(help="Why, for the report.")]
 NoRoles = Annotated[
     bool, typer.Option("--no-roles", help="Do not label and aggregate here: others do (ragtide worker --run NAME).")

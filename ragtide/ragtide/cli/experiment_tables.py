@@ -29,6 +29,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
         others: metrics whose estimates are shown besides the one that the race is about.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right", style="bright_black")
     table.add_column("config", overflow="fold", max_width=KNOB_CHARS)
     table.add_column("", no_wrap=True)
     table.add_column(board.metric.rpartition(".")[2], justify="right")
@@ -67,6 +68,7 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
     bar_width = NARROW_BAR_WIDTH if width < NARROW else BAR_WIDTH
     gap = row.behind
     table.add_row(
+        str(row.number),
         Text(row.name, style=style),
         Text(row.status, style=style),
         _number(main.estimate),
@@ -85,8 +87,11 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
 
 
 def _notes(board: Board) -> list[Text]:
-    stopped = [row for row in board.rows if row.reason and row.stopped_by is not None]
-    notes = [Text(f"{row.name}: stopped by {row.stopped_by}: {row.reason}", style="bright_black") for row in stopped]
+    stopped = sorted((row for row in board.rows if row.stopped_by is not None), key=lambda row: row.n_items)
+    notes = [
+        Text(f"#{row.number} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}", style="bright_black")
+        for row in stopped
+    ]
     return [Text(), *notes] if notes else []
 
 

@@ -72,12 +72,16 @@ class ExperimentControl:
         self.give(Order(op="limits", limits=Limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens), by=self._by))
 
     def give(self, order: Order) -> None:
-        """Give an order.
+        """Give an order; a config may be named by its number, such as `#3`.
 
         Raises:
             ExperimentError: it would change nothing; the message says why.
         """
-        refusal = self._read().progress.refusal(order)
+        progress = self._read().progress
+        numbers = {f"#{standing.place}": name for name, standing in progress.configs.items()}
+        if order.config is not None and order.config not in progress.configs:
+            order = order.model_copy(update={"config": numbers.get(order.config, order.config)})
+        refusal = progress.refusal(order)
         if refusal is not None:
             raise ExperimentError(f"experiment {self.name}: {refusal}")
         with self._connected() as redis:
