@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
@@ -29,6 +30,12 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGTIDE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_come() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .version import __version__
 
 if TYPE_CHECKING:
+    from ragtide.experiments import Experiment, ExperimentControl
     from ragtide_aggregator import (
         DriftDetector,
         Elimination,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         trace_metrics,
     )
     from ragtide_producers import InteractionProducer, ProducerCounts, Publication, QueueFullError, StreamFullError
+    from ragtide_producers.experiments import Answer
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
     from ragtide_schemas import (
         Alert,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "ragtide.experiments": ("Experiment", "ExperimentControl"),
     "ragtide_aggregator": (
         "DriftDetector",
         "Elimination",
@@ -72,6 +75,7 @@ _HOMES = {
         "ragchecker_metrics",
         "trace_metrics",
     ),
+    "ragtide_producers.experiments": ("Answer",),
     "ragtide_producers": (
         "InteractionProducer",
         "ProducerCounts",
@@ -104,6 +108,7 @@ __all__ = [
     "Alert",
     "AlertRule",
     "AlertSubscriber",
+    "Answer",
     "ClaimLabels",
     "ConfigurationError",
     "CustomMetric",
@@ -113,6 +118,8 @@ __all__ = [
     "Dropped",
     "Elimination",
     "Estimate",
+    "Experiment",
+    "ExperimentControl",
     "Feedback",
     "InteractionProducer",
     "Interval",

@@ -38,3 +38,15 @@ def configure_logging(level: str) -> None:
     # FastStream logs every received message at INFO; ours are about interactions, theirs only when something is wrong.
     root.setLevel(max(threshold, logging.WARNING))
     handler.setLevel(root.level)  # some libraries set a level of their own
+
+
+def keep_logs_apart() -> None:
+    """Send warnings and worse to standard error, in a program that has not said what becomes of structlog's events.
+
+    By its defaults structlog writes everything to standard output, among what the program prints.
+    """
+    if not structlog.is_configured():
+        structlog.configure(
+            wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+            logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        )

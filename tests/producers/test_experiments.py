@@ -2,7 +2,6 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -202,11 +201,10 @@ async def test_sync_async_and_item_taking_functions_are_called_with_the_knobs() 
         async def __call__(self, question: str, k: int) -> tuple[list[str], str]:
             return [question], f"object {k}"
 
-    with ThreadPoolExecutor(2) as threads:
-        found = [
-            await CallableTarget(function, threads).answer(ITEM, {"k": 2})
-            for function in (sync, asynchronous, with_item, Callable())
-        ]
+    found = [
+        await CallableTarget(function).answer(ITEM, {"k": 2})
+        for function in (sync, asynchronous, with_item, Callable())
+    ]
     assert [(len(one.documents), one.response) for one in found] == [
         (2, "sync"), (2, "async"), (2, ITEM.question), (1, "object 2"),
     ]  # fmt: skip

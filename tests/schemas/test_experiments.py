@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +61,7 @@ def test_shards_differ_by_at_most_one_item_and_hold_all(size: int, shards: int) 
         ({"configs": []}, "configs"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, object], words: str) -> None:
+def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         plan(**wrong)
 

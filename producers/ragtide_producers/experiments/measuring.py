@@ -1,8 +1,8 @@
 """An experiment's own metrics: a function `item, answer -> {name: value}`, checked against what was declared."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..items import Item
 from .answers import Answer
 from .drafts import qualified
 from .errors import MeasureError
+from .targets import in_thread
 
 Measure = Callable[[Item, Answer], Any]
 """Returns values by metric: numbers, None where undefined, or `{"value": number}` as RapidFire AI has it."""
@@ -27,7 +28,7 @@ async def measured(measure: Measure, metrics: tuple[OwnMetric, ...], item: Item,
     if inspect.iscoroutinefunction(measure):
         found = await measure(item, answer)
     else:
-        found = await asyncio.to_thread(measure, item, answer)
+        found = await in_thread(partial(measure, item, answer))
     if not isinstance(found, Mapping):
         raise MeasureError(f"measure returned {type(found).__name__}: it must return values by metric")
     known = {metric.name: metric for metric in metrics}

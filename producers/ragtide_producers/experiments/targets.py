@@ -4,15 +4,19 @@ import asyncio
 import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from threading import Thread
+from typing import Any, Protocol, TypeVar, cast
 
 from ..items import Item
 from .answers import Answer, answer_from
 from .errors import AnswerError, ExperimentError
+
+T = TypeVar("T")
 
 SHOWN_CHARS = 200
 """Characters of an endpoint's error that are kept."""
@@ -33,25 +37,51 @@ class CallableTarget:
     """A function `question, **knobs -> documents, response`; it also gets `item` if it has a parameter of that name.
 
     Args:
-        function: sync (run in threads) or async.
-        threads: where sync ones are run.
+        function: sync or async. Sync ones are called in threads of their own.
     """
 
-    def __init__(self, function: Callable[..., Any], threads: ThreadPoolExecutor) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._threads = threads
         self._with_item = "item" in _parameters(function)
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
         """Return the function's answer."""
-        given = {**knobs, "item": item} if self._with_item else dict(knobs)
-        if inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(
-            getattr(self._function, "__call__", None)  # noqa: B004 - whether calling it is asynchronous
-        ):
-            return answer_from(await self._function(item.question, **given))
-        loop = asyncio.get_running_loop()
-        value = await loop.run_in_executor(self._threads, lambda: self._function(item.question, **given))
+        call = partial(self._function, item.question, **({**knobs, "item": item} if self._with_item else knobs))
+        if self._is_async:
+            return answer_from(await call())
+        value = await in_thread(call)
         return answer_from(await value if inspect.isawaitable(value) else value)
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Return what a function returns that is called in a thread of its own.
+
+    A thread of a pool would keep the process from ending while a call hangs; this one costs its timeout and no more.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def end(result: T | None, error: BaseException | None) -> None:
+        if future.done():  # nobody waits any more
+            return
+        if error is None:
+            future.set_result(cast("T", result))
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result: T | None = None
+        error: BaseException | None = None
+        try:
+            result = call()
+        except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: the experiment has ended
+            loop.call_soon_threadsafe(end, result, error)
+
+    Thread(target=copy_context().run, args=(run,), name="ragtide-target", daemon=True).start()
+    return await future
 
 
 class HttpTarget:
@@ -98,12 +128,7 @@ async def target_of(
             yield HttpTarget(target, session)
         return
     function = function_of(target, folder, "target") if isinstance(target, str) else target
-    threads = ThreadPoolExecutor(concurrency, thread_name_prefix="ragtide-target")
-    try:
-        yield CallableTarget(function, threads)
-    finally:
-        # A call that hangs must not keep the experiment from ending; its thread dies with the process.
-        threads.shutdown(wait=False, cancel_futures=True)
+    yield CallableTarget(function)
 
 
 def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]:

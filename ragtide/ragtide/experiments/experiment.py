@@ -11,6 +11,7 @@ from ragtide_producers.experiments.measuring import Measure
 from ragtide_producers.experiments.targets import function_of
 from ragtide_producers.items import items_of, read_items
 from ragtide_runtime.connection import connect_async
+from ragtide_runtime.logs import keep_logs_apart
 from ragtide_runtime.redis_url import resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_schemas import RagInteraction
@@ -120,6 +121,7 @@ class Experiment:
     async def run_async(self, *, roles: bool = True, stop: asyncio.Event | None = None) -> Board:
         """Run until the end, or until `stop` is set; as `run`."""
         settings = self._settings
+        keep_logs_apart()
         handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir)
         try:
             await self.drive(handle.url, stop or asyncio.Event(), roles=roles)
