@@ -30,7 +30,16 @@ if TYPE_CHECKING:
         ragchecker_metrics,
         trace_metrics,
     )
-    from ragtide_producers import InteractionProducer, ProducerCounts, Publication, QueueFullError, StreamFullError
+    from ragtide_producers import (
+        InteractionProducer,
+        Item,
+        ProducerCounts,
+        Publication,
+        QueueFullError,
+        StreamFullError,
+        items_of,
+        read_items,
+    )
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
     from ragtide_schemas import (
         Alert,
@@ -74,10 +83,13 @@ _HOMES = {
     ),
     "ragtide_producers": (
         "InteractionProducer",
+        "Item",
         "ProducerCounts",
         "Publication",
         "QueueFullError",
         "StreamFullError",
+        "items_of",
+        "read_items",
     ),
     "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
     "ragtide_schemas": (
@@ -117,6 +129,7 @@ __all__ = [
     "InteractionProducer",
     "Interval",
     "InvalidEntryError",
+    "Item",
     "Kind",
     "Labeler",
     "Labeling",
@@ -140,7 +153,9 @@ __all__ = [
     "__version__",
     "confidence_sequence",
     "interval",
+    "items_of",
     "ragchecker_metrics",
+    "read_items",
     "trace_metrics",
 ]
 
