@@ -147,8 +147,9 @@ def test_without_the_library_the_error_says_how_to_install_it(monkeypatch: pytes
 
 def test_a_data_set_is_read_as_it_comes(tmp_path: Path) -> None:
     """The first row is there before a broken last one is looked at: nothing is read ahead as a whole."""
-    lines = folder_of_lines(tmp_path / "lines", test=OWN * 50_000)
-    with (lines / "test.jsonl").open("a") as file:
-        file.write("\nnonsense")
+    lines = folder_of_lines(tmp_path / "lines", test=OWN)
+    # More than datasets takes from a file of lines at once, which is 10 MiB.
+    text = (lines / "test.jsonl").read_text(encoding="utf-8") + "\n"
+    (lines / "test.jsonl").write_text(text * 17_000 + "nonsense", encoding="utf-8")
     rows = read_rows(f"hf:{lines}", FileOptions())
     assert next(rows).interaction is not None
