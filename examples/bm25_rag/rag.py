@@ -5,6 +5,7 @@ may ask a vector store and a model instead; what is around it stays the same.
 """
 
 import json
+import logging
 import math
 import re
 from collections import Counter
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import bm25s
@@ -19,6 +21,11 @@ import bm25s
 HERE = Path(__file__).parent
 
 WORD = re.compile(r"\w+")
+
+ONE_AT_A_TIME = Lock()
+"""Questions are answered in several threads; whoever comes first makes an index, and the others wait for it."""
+
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 
 # Documents, cut into chunks, in an index.
@@ -46,9 +53,15 @@ class Index:
     rarity: Mapping[str, float]
 
 
-@cache
 def index(chunk_sentences: int) -> Index:
     """Return the documents cut into chunks of so many sentences, or whole if 0; made once and kept."""
+    with ONE_AT_A_TIME:
+        return made_index(chunk_sentences)
+
+
+@cache
+def made_index(chunk_sentences: int) -> Index:
+    """Read the documents, cut them and index the chunks."""
     lines = (HERE / "documents.jsonl").read_text(encoding="utf-8").splitlines()
     chunks = tuple(chunk for line in lines for chunk in cut(json.loads(line), chunk_sentences))
     bm25 = bm25s.BM25()

@@ -1,6 +1,7 @@
 """The example answers, its grid is worth racing, and its README says what comes out."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.end_to_end.roles import command
 
 from ragtide import Item, read_items
 from ragtide_producers.experiments.drafts import plan_of, read_draft
@@ -116,6 +118,32 @@ def test_the_race_finds_the_best_config_for_what_the_readme_says(
     assert f"{answers} of 2,336 answers" in README, f"the race took {answers}"
     first = stops[0].split(":")[0]
     assert f"the first stop comes at {' '.join(first.split())}" in README, first
+
+
+def test_the_command_stops_the_same_configs_at_the_same_questions_as_the_script(
+    modules: tuple[Any, Any], redis_url: str, tmp_path: Path
+) -> None:
+    """With four of the configs, because every answer goes through Redis, a worker and an aggregator."""
+    folder = shutil.copytree(EXAMPLE, tmp_path / "example", ignore=shutil.ignore_patterns("__pycache__"))
+    text = (folder / "experiment.toml").read_text(encoding="utf-8")
+    for whole, part in (
+        ("top_k = [1, 2, 4, 8]", "top_k = [1, 8]"),
+        ("chunk_sentences = [0, 3]", "chunk_sentences = [0]"),
+    ):
+        assert whole in text
+        text = text.replace(whole, part)
+    (folder / "experiment.toml").write_text(text, encoding="utf-8")
+    experiment, run = tomllib.loads(text), modules[1]
+    asked = {
+        run.shown(knobs): len(scores["own.token_f1"])
+        for knobs, scores in zip(run.configs_of(experiment["grid"]), run.run(experiment), strict=True)
+    }
+    assert len(asked) == 4
+    done = command(redis_url, "experiment", "run", str(folder / "experiment.toml"), "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {row["name"]: row["n_items"] for row in rows} == asked
+    assert [row["name"] for row in rows if row["status"] == "complete"] == [max(asked, key=lambda name: asked[name])]
 
 
 def test_the_experiment_is_one_that_ragtide_takes(items: list[Item]) -> None:
