@@ -1,4 +1,4 @@
-"""Files of interactions: JSON Lines, CSV, Parquet, JSON; in our own schema, as RAGBench rows or RAGChecker results."""
+"""Interactions in files and Hugging Face data sets: in our own schema, as RAGBench rows or RAGChecker results."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, Sent
 
 from . import ragbench
 from .errors import UnreadableFileError
-from .formats import Record, RecordError, csv, jsonl, parquet, ragchecker
+from .formats import Record, RecordError, csv, huggingface, jsonl, parquet, ragchecker
 
 FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": ragchecker}
-"""Formats by name."""
+"""Formats of files by name."""
 
 _SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json"}
 """Format by the end of a file's name; everything else is JSON Lines."""
@@ -46,26 +46,30 @@ class FileOptions:
     """One of `FORMATS`; by default told by the file's name."""
 
 
-def read_rows(path: Path, options: FileOptions) -> Iterator[Row]:
-    """Yield every record of a file, in order.
+def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
+    """Yield every record of a file or of a Hugging Face data set, in order.
 
     A record without `interaction_id` gets one from its number and content, so that publishing an unchanged file
     again adds nothing.
 
+    Args:
+        source: a file's path; or `hf:owner/name/config?split=test`, see `formats/huggingface.py`.
+        options: what rows lack.
+
     Raises:
-        UnreadableFileError: the file cannot be opened, or is not of its format.
+        UnreadableFileError: the source cannot be opened, or is not of its format.
     """
-    yield from (_row(record, options) for record in read_records(path, options))
+    yield from (_row(record, options) for record in read_records(source, options))
 
 
 def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
-    """Yield every record of a file as it stands there, in order; see `read_rows`.
+    """Yield every record of a source as it stands there, in order; see `read_rows`.
 
     Raises:
-        UnreadableFileError: the file cannot be opened, or is not of its format.
+        UnreadableFileError: the source cannot be opened, or is not of its format.
     """
-    path = Path(source)
-    yield from _guarded(path, lambda: _format(path, options).records(path))
+    chosen, place = _format(source, options)
+    yield from _guarded(place, lambda: chosen.records(place))
 
 
 def made_id(record: Record) -> str:
@@ -73,34 +77,40 @@ def made_id(record: Record) -> str:
     return f"row-{blake2b(b'%d:' % record.number + record.content, digest_size=16).hexdigest()}"
 
 
-def count_rows(path: Path, options: FileOptions) -> int | None:
-    """Return how many records a file has, where that is known without reading all of it; else None.
+def count_rows(source: str | Path, options: FileOptions) -> int | None:
+    """Return how many records a source has, where that is known without reading all of it; else None.
 
     Raises:
-        UnreadableFileError: the file cannot be opened, or is not of its format.
+        UnreadableFileError: the source cannot be opened, or is not of its format.
     """
-    chosen = _format(path, options)
+    chosen, place = _format(source, options)
     if not hasattr(chosen, "count"):
         return None
-    counted: list[int] = list(_guarded(path, lambda: iter([chosen.count(path)])))
+    counted: list[int | None] = list(_guarded(place, lambda: iter([chosen.count(place)])))
     return counted[0]
 
 
-def _format(path: Path, options: FileOptions) -> ModuleType:
+def _format(source: str | Path, options: FileOptions) -> tuple[ModuleType, str | Path]:
+    """Return what reads a source, and the source as it takes it."""
+    if huggingface.is_huggingface(source):
+        if options.format is not None:
+            raise UnreadableFileError(f"format {options.format!r} is for files, and {source} is none: leave it out")
+        return huggingface, str(source)
+    path = Path(source)
     name = options.format or _SUFFIXES.get(path.suffix.lower(), "jsonl")
     if name not in FORMATS:
         raise UnreadableFileError(f"format {name!r} is unknown: use one of {', '.join(FORMATS)}")
-    return FORMATS[name]
+    return FORMATS[name], path
 
 
-def _guarded(path: Path, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def _guarded(source: str | Path, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     try:
         yield from read()
     except RecordError as error:
-        raise UnreadableFileError(f"{path}: {error}") from None
+        raise UnreadableFileError(f"{source}: {error}") from None
     except OSError as error:
         raise UnreadableFileError(
-            f"{path} cannot be read ({error.strerror}): give the path of a file of interactions"
+            f"{source} cannot be read ({error.strerror}): give the path of a file of interactions"
         ) from None
 
 

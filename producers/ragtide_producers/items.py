@@ -27,6 +27,9 @@ REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer")
 IDS: Final = ("item_id", "interaction_id", "query_id", "id")
 """Fields that hold the item's id; the first that is there counts, the others stay in the metadata."""
 
+ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
+"""Bytes of JSON that a row's fields may take in its metadata; the rest is for what is said of its answers."""
+
 _OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores")
 """Fields of a stored interaction that say nothing about its question."""
 
@@ -67,7 +70,7 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
     - reference answer: `reference_answer`, `gt_answer`, `ground_truth` or `answer`; of a list of answers the first;
     - segments: `segments`; for RAGBench the data set;
     - metadata: what `metadata` holds and every other field. Fields that are not JSON are left out, and the largest
-      ones where all of them are more than 64 KiB together.
+      ones where all of them are more than 48 KiB together.
 
     A stored `response` is metadata and never the reference answer: in RAGBench a model wrote it, and some of it is
     known to be wrong.
@@ -200,7 +203,7 @@ def _reference_answer(rest: dict[str, Any]) -> str | None:
 def _that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are JSON, in their order; where there is no room for all, without the largest."""
     sizes = {name: (value, size) for name, value, size in _as_json(rest) if name not in own}
-    room = METADATA_MAX_BYTES - 2 - sum(size for _, _, size in _as_json(own))
+    room = ROOM_BYTES - 2 - sum(size for _, _, size in _as_json(own))
     kept: set[str] = set()
     for name, (_, size) in sorted(sizes.items(), key=lambda entry: entry[1][1]):
         room -= size

@@ -31,7 +31,16 @@ if TYPE_CHECKING:
         ragchecker_metrics,
         trace_metrics,
     )
-    from ragtide_producers import InteractionProducer, ProducerCounts, Publication, QueueFullError, StreamFullError
+    from ragtide_producers import (
+        InteractionProducer,
+        Item,
+        ProducerCounts,
+        Publication,
+        QueueFullError,
+        StreamFullError,
+        items_of,
+        read_items,
+    )
     from ragtide_producers.experiments import Answer
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
     from ragtide_schemas import (
@@ -78,10 +87,13 @@ _HOMES = {
     "ragtide_producers.experiments": ("Answer",),
     "ragtide_producers": (
         "InteractionProducer",
+        "Item",
         "ProducerCounts",
         "Publication",
         "QueueFullError",
         "StreamFullError",
+        "items_of",
+        "read_items",
     ),
     "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
     "ragtide_schemas": (
@@ -124,6 +136,7 @@ __all__ = [
     "InteractionProducer",
     "Interval",
     "InvalidEntryError",
+    "Item",
     "Kind",
     "Labeler",
     "Labeling",
@@ -147,7 +160,9 @@ __all__ = [
     "__version__",
     "confidence_sequence",
     "interval",
+    "items_of",
     "ragchecker_metrics",
+    "read_items",
     "trace_metrics",
 ]
 

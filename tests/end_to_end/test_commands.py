@@ -108,6 +108,17 @@ def test_a_run_closes_its_interval_when_all_of_it_is_scored(redis: Any, redis_ur
     assert whole["lower"] == pytest.approx(whole["estimate"], abs=1e-12)
 
 
+def test_a_hugging_face_data_set_is_published_as_a_run_of_known_size(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "test.jsonl").write_bytes(b"\n".join(each.encode() for each in demo_interactions()[:7]))
+    done = command(redis_url, "publish", f"hf:{tmp_path}?split=test", "--run", "nightly", "--json")
+    assert json.loads(done.stdout) == {"published": 7, "duplicates": 0, "dropped": 0, "bad": 0}
+    entries = redis.xrange(STREAMS.interactions)
+    sizes = {json.loads(fields[b"data"])["population_size"] for _, fields in entries}
+    assert (len(entries), sizes) == (7, {7})
+
+
 def test_bad_rows_are_named_with_file_and_line_and_the_others_published(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from ragtide import RagInteraction
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
-from ragtide_producers.items import digest
-from ragtide_schemas.limits import METADATA_MAX_BYTES
+from ragtide_producers.items import ROOM_BYTES, digest
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40).filter(str.strip)
@@ -177,7 +176,7 @@ def test_what_is_not_json_or_too_large_is_left_out_of_the_metadata() -> None:
         "question": "q",
         "when": datetime(2026, 11, 21, tzinfo=UTC),
         "score": math.nan,
-        "documents": ["x" * METADATA_MAX_BYTES],
+        "documents": ["x" * ROOM_BYTES],
         "gold_document": "d7",
         "pair": (1, 2),
     }
@@ -187,13 +186,13 @@ def test_what_is_not_json_or_too_large_is_left_out_of_the_metadata() -> None:
 
 @settings(deadline=None)
 @given(
-    sizes=st.lists(st.integers(0, METADATA_MAX_BYTES), min_size=1, max_size=8),
-    own=st.integers(0, METADATA_MAX_BYTES // 2),
+    sizes=st.lists(st.integers(0, ROOM_BYTES), min_size=1, max_size=8),
+    own=st.integers(0, ROOM_BYTES // 2),
 )
 def test_metadata_always_fits_and_only_larger_fields_are_left_out(sizes: list[int], own: int) -> None:
     row = {f"f{number}": "é" * (size // 2) for number, size in enumerate(sizes)}
     (item,) = items_of([{"question": "q", "metadata": {"own": "x" * own}, **row}])
-    assert len(json.dumps(item.metadata, ensure_ascii=False, separators=(",", ":")).encode()) <= METADATA_MAX_BYTES
+    assert len(json.dumps(item.metadata, ensure_ascii=False, separators=(",", ":")).encode()) <= ROOM_BYTES
     left_out = [len(value) for name, value in row.items() if name not in item.metadata]
     assert all(len(value) <= min(left_out, default=math.inf) for name, value in row.items() if name in item.metadata)
     assert len(item.metadata["own"]) == own

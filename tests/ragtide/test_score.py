@@ -95,6 +95,16 @@ def test_stored_labels_of_ragbench_reproduce_its_stored_scores() -> None:
             assert line["scores"][metric] == pytest.approx(gold, abs=1e-12)
 
 
+def test_a_hugging_face_data_set_is_scored_as_the_file_it_is_made_of(tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_bytes(ROWS.read_bytes())
+    of_set, of_file = (
+        [(line["interaction_id"], line["scores"]) for line in lines(score(source, "--json", "--limit", 5).stdout)]
+        for source in (f"hf:{tmp_path}?split=test", ROWS)
+    )
+    assert of_set == of_file
+    assert len(of_set) == 5
+
+
 def test_ragcheckers_outputs_are_scored_compared_and_written_back(tmp_path: Path) -> None:
     exported = tmp_path / "again.json"
     result = score(

@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from .record import Record, RecordError
+from .record import Record, RecordError, present
 
 AT_ONCE: Final = 256
 """Rows in memory at once."""
-
-_TABLES: Final = ("gold_scores", "segments", "metadata")
-"""Fields that are tables of names and values; Parquet gives its maps as lists of pairs."""
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -25,7 +22,7 @@ def records(path: Path) -> Iterator[Record]:
         for batch in file.iter_batches(batch_size=AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
-                fields = _present(row)
+                fields = present(row)
                 yield Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
 
 
@@ -44,20 +41,3 @@ def _opened(path: Path) -> Any:
         return parquet.ParquetFile(path)
     except ArrowInvalid as error:
         raise RecordError(f"it is not Parquet ({str(error)[:100]}): correct the path or give --format") from None
-
-
-def _present(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the values that are missing; Parquet has every column in every row."""
-    fields = {name: _clean(value) for name, value in row.items() if value is not None}
-    for name in _TABLES:
-        if isinstance(fields.get(name), list):
-            fields[name] = dict(fields[name])
-    return fields
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _clean(part) for name, part in value.items() if part is not None}
-    if isinstance(value, list):
-        return [_clean(part) for part in value]
-    return value

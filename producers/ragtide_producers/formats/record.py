@@ -1,7 +1,10 @@
 """One record of a file, before anybody knows what is in it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+_TABLES: Final = ("gold_scores", "segments", "metadata")
+"""Fields that are tables of names and values; Arrow gives its maps as lists of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +21,20 @@ class Record:
 
 class RecordError(ValueError):
     """A file is not of the format it was read as; the message says what to do."""
+
+
+def present(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of an Arrow table, which has every column in every row, without the values that are missing."""
+    fields = {name: _clean(value) for name, value in row.items() if value is not None}
+    for name in _TABLES:
+        if isinstance(fields.get(name), list):
+            fields[name] = dict(fields[name])
+    return fields
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _clean(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [_clean(part) for part in value]
+    return value

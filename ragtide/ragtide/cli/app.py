@@ -140,7 +140,12 @@ def aggregator(context: typer.Context) -> None:
 @cli.command()
 def publish(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="JSON Lines: interactions, or rows of RAGBench.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
+        ),
+    ],
     pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows that name none.")] = None,
     run: Annotated[str | None, typer.Option(help="Offline run to put the rows into, with its size known.")] = None,
     rate: Annotated[

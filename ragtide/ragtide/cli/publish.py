@@ -22,7 +22,7 @@ STEPS_PER_S = 20
 
 def publish_file(
     producer: InteractionProducer,
-    path: Path,
+    source: str | Path,
     options: FileOptions,
     *,
     rate: float | None,
@@ -34,31 +34,31 @@ def publish_file(
 
     Args:
         producer: where to.
-        path: a file in one of the formats.
-        options: what rows lack. With a run but no population size the file is read twice, to count its good rows.
+        source: a file in one of the formats, or a Hugging Face data set.
+        options: what rows lack. With a run but no population size the source is read twice, to count its good rows.
         rate: interactions per second, or None for as fast as they go.
         console: for bad rows and the progress bar; standard error in the command line.
 
     Raises:
-        UnreadableFileError: the file cannot be read.
+        UnreadableFileError: the source cannot be read.
         StreamFullError: the stream stayed full; what was published stays.
         RedisUnavailable: Redis failed; what was published stays, and publishing the file again adds only the rest.
     """
     if options.run is not None and options.population_size is None:
-        size = sum(row.interaction is not None for row in read_rows(path, options))
+        size = sum(row.interaction is not None for row in read_rows(source, options))
         options = replace(options, population_size=max(size, 1))
     counts: Counter[str] = Counter(published=0, duplicates=0, dropped=0, bad=0)
-    total = count_rows(path, options)
+    total = count_rows(source, options)
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("publishing", total=total)
-        rows = read_rows(path, options)
+        rows = read_rows(source, options)
         for batch in paced(rows, rate):
             good: list[RagInteraction] = []
             for row in batch:
                 if row.interaction is None:
                     counts["bad"] += 1
-                    console.print(f"{path}:{row.line}: {row.problem}", markup=False, highlight=False, soft_wrap=True)
+                    console.print(f"{source}:{row.line}: {row.problem}", markup=False, highlight=False, soft_wrap=True)
                 else:
                     good.append(row.interaction)
             for publication in producer.publish_many(good):

@@ -50,7 +50,7 @@ class Scoring:
 class ScoreOptions:
     """What to read and where to put what."""
 
-    path: Path
+    source: str | Path
     file: FileOptions
     output: Path | None = None
     as_json: bool = False
@@ -107,7 +107,7 @@ async def _with_labeler(
     at_once: int,
 ) -> Scoring:
     scoring = Scoring()
-    total = options.limit if options.limit is not None else count_rows(options.path, options.file)
+    total = options.limit if options.limit is not None else count_rows(options.source, options.file)
     who = None if asked.name in {STORED, "cascade"} else f"{asked.name} {asked.version}"
     output = ScoreFile(options.output, labeler=who) if options.output is not None else None
     done = {} if output is None else output.done
@@ -121,7 +121,7 @@ async def _with_labeler(
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("scoring", total=total, rate="", money="")
-        rows = _new_rows(read_rows(options.path, options.file), done, options.limit, scoring)
+        rows = _new_rows(read_rows(options.source, options.file), done, options.limit, scoring)
         try:
             async for outcome in score_rows(rows, label, asked, at_once=at_once):
                 _take(outcome, options, scoring, console)
@@ -164,7 +164,7 @@ def _new_rows(
 def _take(outcome: Outcome, options: ScoreOptions, scoring: Scoring, console: Console) -> None:
     if outcome.event is None:
         scoring.counts["problems"] += 1
-        where = f"{options.path}:{outcome.row.line}"
+        where = f"{options.source}:{outcome.row.line}"
         console.print(f"{where}: {outcome.problem}", markup=False, highlight=False, soft_wrap=True)
         return
     scoring.counts["scored"] += 1
@@ -206,7 +206,10 @@ def with_choices(settings: Settings, *, model: str | None, base_url: str | None,
 def score(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON.")
+        str,
+        typer.Argument(
+            help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
+        ),
     ],
     labeler: Annotated[
         str | None,
