@@ -26,6 +26,7 @@ from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 
+from .experiments.joining import taking_part
 from .kept import state_options
 
 
@@ -39,7 +40,8 @@ async def serve(
     """
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
-    roles = [work(settings, url, stop, observed)] if worker else []
+        settings, also = await taking_part(redis, settings)
+    roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []
     await together(*roles, stop=stop)
 

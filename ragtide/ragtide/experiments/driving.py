@@ -32,31 +32,15 @@ from ragtide_runtime.tasks import end
 from ragtide_schemas import RunInfo, Streams
 from ragtide_schemas.experiments import Begun, Plan
 
+from .joining import settings_of_experiment
+
 KEPT: Final = "experiment"
 """Consumer group that reads nothing: it keeps an experiment's answers and scores from being trimmed."""
-
-UNBOUNDED: Final = 2**40
-"""Entries that a run's streams may hold: an experiment is finite, and nothing of it may be dropped."""
 
 POLL_S = 0.2
 """Most seconds between two looks whether it is over."""
 
 log = structlog.get_logger("ragtide.experiment")
-
-
-def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
-    """Return the settings of a deployment as they are for an experiment: its own keys, no alerts, nothing dropped."""
-    own = settings_of_run(settings, plan.run)
-    return own.model_copy(
-        update={
-            "labeler": plan.labeler,
-            "interactions_cap": UNBOUNDED,
-            "events_cap": UNBOUNDED,
-            "alerts": (),
-            "windows": (),
-            "stall": own.stall.model_copy(update={"labeling_s": None, "traffic_s": None, "quiet_s": None}),
-        }
-    )
 
 
 def streams_of(settings: Settings, run: str) -> Streams:
