@@ -14,6 +14,9 @@ TRACEPARENT_FIELD: Final = b"traceparent"
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
 
+RECORD_GROUP: Final = "record"
+"""Consumer group that stands for the recorder: it keeps what is not recorded yet from being trimmed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Streams:
@@ -74,6 +77,16 @@ class Streams:
     def fencing_tokens(self) -> str:
         """Counter: the last fencing token handed out."""
         return self._key("fencing-tokens")
+
+    @property
+    def recorder_lease(self) -> str:
+        """String: fencing token of the recorder that writes the partition down."""
+        return self._key("recorder-lease")
+
+    @property
+    def recorder_fencing_tokens(self) -> str:
+        """Counter: the last fencing token handed out to a recorder."""
+        return self._key("recorder-fencing-tokens")
 
     @property
     def aggregators(self) -> str:

@@ -2,8 +2,8 @@
 
 import errno
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import uuid4
@@ -118,8 +118,19 @@ def _keep(folder: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raise what a file system's own library raises as an OSError."""
+    try:
+        yield
+    except (OSError, NotImplementedError):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
 class FsspecStore:
-    """A place that fsspec knows by its URL; a PUT of an object is whole or not at all."""
+    """A place that fsspec knows by its URL; a PUT of an object is whole or not at all. Failures are OSErrors."""
 
     def __init__(self, filesystem: Any, root: str) -> None:
         self._fs = filesystem
@@ -127,43 +138,47 @@ class FsspecStore:
 
     def list(self, folder: str) -> list[str]:
         """Return the paths of all files below a folder."""
-        self._fs.invalidate_cache()
-        try:
-            found = self._fs.find(f"{self._root}/{folder}")
-        except FileNotFoundError:
-            return []
+        with _os_errors():
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.find(f"{self._root}/{folder}")
+            except FileNotFoundError:
+                return []
         # Some file systems put a slash in front, others do not.
         marker = f"{self._root.strip('/')}/"
         return [path.lstrip("/").removeprefix(marker) for path in found]
 
     def read(self, path: str) -> bytes:
         """Return what a file holds."""
-        data: bytes = self._fs.cat_file(f"{self._root}/{path}")
-        return data
+        with _os_errors():
+            data: bytes = self._fs.cat_file(f"{self._root}/{path}")
+            return data
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file in one request."""
-        self._make_folder(path)
-        self._fs.pipe_file(f"{self._root}/{path}", data)
+        with _os_errors():
+            self._make_folder(path)
+            self._fs.pipe_file(f"{self._root}/{path}", data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a file unless there is one: the store decides where it can, else who looks first."""
         target = f"{self._root}/{path}"
-        self._fs.invalidate_cache()
-        if self._fs.exists(target):
-            return False
-        self._make_folder(path)
-        try:
-            self._fs.pipe_file(target, data, mode="create")
-        except FileExistsError:
-            return False
-        self._fs.invalidate_cache()
-        # A store that does not know the mode has written over what was there.
-        return bool(self._fs.cat_file(target) == data)
+        with _os_errors():
+            self._fs.invalidate_cache()
+            if self._fs.exists(target):
+                return False
+            self._make_folder(path)
+            try:
+                self._fs.pipe_file(target, data, mode="create")
+            except FileExistsError:
+                return False
+            self._fs.invalidate_cache()
+            # A store that does not know the mode has written over what was there.
+            return bool(self._fs.cat_file(target) == data)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        with suppress(FileNotFoundError):
+        with _os_errors(), suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._root}/{path}")
 
     def _make_folder(self, path: str) -> None:
