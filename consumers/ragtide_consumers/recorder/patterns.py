@@ -72,9 +72,15 @@ def _card_from(groups: list[re.Match[str]], first: int) -> int | None:
     digits, found = "", None
     for last in range(first, len(groups)):
         digits += groups[last][0]
-        if len(digits) in _CARD_LENGTHS and digits[0] in "23456" and luhn(digits):
+        shape = tuple(len(group[0]) for group in groups[first : last + 1])
+        if len(digits) in _CARD_LENGTHS and _as_on_cards(shape) and digits[0] in "23456" and luhn(digits):
             found = last
     return found
+
+
+def _as_on_cards(shape: tuple[int, ...]) -> bool:
+    """Return whether digits are grouped as on cards: not at all, by fours, or as 4-6-5 and 4-6-4."""
+    return len(shape) == 1 or shape in {(4, 6, 5), (4, 6, 4)} or (set(shape[:-1]) == {4} and shape[-1] <= 4)
 
 
 def _phone(text: str) -> tuple[str, int]:

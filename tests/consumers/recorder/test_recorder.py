@@ -20,7 +20,7 @@ from tests.consumers.recorder.running import (
 
 from ragtide_aggregator.housekeeping import Caps, House
 from ragtide_consumers.recorder import fence, tenure
-from ragtide_consumers.recorder.errors import NotRecordableError, RecorderFencedError
+from ragtide_consumers.recorder.errors import NotRecordableError, RecorderFencedError, StreamLostError
 from ragtide_consumers.recorder.observer import TenureObserver
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.tenure import Tenure
@@ -107,7 +107,7 @@ async def test_a_stream_that_is_no_longer_recorded_is_let_go(async_redis: Any, t
 
 
 async def no_group(redis: Any) -> bool:
-    return await redis.xinfo_groups(STREAMS.interactions) == []
+    return bool(await redis.xinfo_groups(STREAMS.interactions) == [])
 
 
 async def test_of_two_recorders_one_stands_by_and_takes_over(async_redis: Any, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ async def test_what_was_read_and_lost_before_it_was_written_is_not_recorded(asyn
     expected = await add(async_redis, Kind.METRICS, *map(event, range(5)))
     await owner._take(0)
     await lose_tail(async_redis, STREAMS.metrics, 2)
-    with pytest.raises(tenure.RedisLost if hasattr(tenure, "RedisLost") else Exception, match="lost what had been"):
+    with pytest.raises(StreamLostError, match="lost what had been"):
         await owner._write()
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await async_redis.delete(STREAMS.recorder_lease)
@@ -331,7 +331,7 @@ async def test_a_complete_manifest_replaces_those_before_it(
         monkeypatch.setattr(module, "COMPLETE_EVERY", 4)
     expected = []
     async with recording(async_redis, settings_of(tmp_path / "r")):
-        for number in range(15):
+        for number in range(17):
             expected += await add(async_redis, Kind.INTERACTIONS, interaction(number))
             await until(lambda: caught_up(async_redis))
     assert recorded(tmp_path / "r") == expected
@@ -342,7 +342,6 @@ async def test_a_complete_manifest_replaces_those_before_it(
     assert recorded(tmp_path / "r") == expected, "what was replaced is not needed"
     newest.unlink()
     with pytest.raises(UnreadableRecordingError, match="is missing: restore it"):
-        (tmp_path / "r" / "manifests" / sorted(os.listdir(tmp_path / "r" / "manifests"))[-2]).unlink()
         recorded(tmp_path / "r")
 
 
@@ -377,7 +376,7 @@ async def test_a_place_belongs_to_one_deployment(async_redis: Any, tmp_path: Pat
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     other = settings_of(tmp_path / "r").model_copy(update={"prefix": "other"})
-    with pytest.raises(NotRecordableError, match="give each a recorder.url of its own"):
+    with pytest.raises(NotRecordableError, match="give each a recorder"):
         async with recording(async_redis, other) as task:
             await asyncio.wait([task], timeout=20)
     assert not await async_redis.exists(Streams("other", 0).interactions)
