@@ -1,6 +1,5 @@
 import json
 import random
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from tests.conditions import wait_until
 from tests.end_to_end.recording_live import record_live
-from tests.end_to_end.roles import STREAMS, command, environment, interactions, kill, running, start
+from tests.end_to_end.roles import STREAMS, command, interactions, kill, running, start
 from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
@@ -40,9 +39,9 @@ def recorded_to_the_end(redis: Any) -> bool:
 def test_a_recorder_killed_at_random_moments_leaves_no_torn_file(redis: Any, redis_url: str, tmp_path: Path) -> None:
     place, log = tmp_path / "r", tmp_path / "recorder.log"
     random_ = random.Random(5)
-    batch = interactions(3000)
+    batch = interactions(1800)
     with InteractionProducer(redis_url) as producer:
-        for round_ in range(8):
+        for round_ in range(6):
             process = start("recorder", redis_url, log, folder(place))
             producer.publish_many(batch[300 * round_ : 300 * round_ + 200])
             before = len(list(place.rglob("*.json")))
@@ -55,7 +54,7 @@ def test_a_recorder_killed_at_random_moments_leaves_no_torn_file(redis: Any, red
                 assert Recording.open(str(place)).verify() == [], "what a manifest names is whole"
     with running("recorder", redis_url, log, folder(place)):
         wait_until(lambda: recorded_to_the_end(redis))
-    assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 2400
+    assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 1800
     names = {file.path for file in Recording.open(str(place)).files(Kind.INTERACTIONS)}
     there = {path.relative_to(place).as_posix() for path in (place / "interactions").rglob("*") if path.is_file()}
     assert there == names
@@ -116,22 +115,10 @@ def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path
 
 def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_path: Path) -> None:
     place, log = tmp_path / "r", tmp_path / "up.log"
-    process = subprocess.Popen(
-        ["python", "-m", "ragtide", "up"],
-        executable=__import__("sys").executable,
-        env=environment(redis_url, folder(place)),
-        stderr=log.open("wb"),
-        cwd=tmp_path,
-    )
-    try:
+    with running("up", redis_url, log, folder(place)):
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(interactions(50))
         wait_until(lambda: redis.xlen(STREAMS.metrics) == 50, 60)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, log.read_text()
-    finally:
-        process.kill()
-        process.wait()
     assert Recording.open(str(place)).count(Kind.METRICS) == 50
     assert Recording.open(str(place)).count(Kind.INTERACTIONS) == 50
     assert assert_recorded_exactly(redis, place, Kind.METRICS) == 50
