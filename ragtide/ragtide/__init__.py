@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from ragtide_producers import InteractionProducer, ProducerCounts, Publication, QueueFullError, StreamFullError
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
+    from ragtide_runtime.recordings import Recording, UnreadableRecordingError
     from ragtide_schemas import (
         Alert,
         AlertRule,
@@ -80,6 +81,7 @@ _HOMES = {
         "StreamFullError",
     ),
     "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
+    "ragtide_runtime.recordings": ("Recording", "UnreadableRecordingError"),
     "ragtide_schemas": (
         "Alert",
         "AlertRule",
@@ -132,11 +134,13 @@ __all__ = [
     "RaceStanding",
     "RagInteraction",
     "RagtideError",
+    "Recording",
     "RedisUnavailable",
     "RetrievedDocument",
     "RunningIntervals",
     "SentenceLabels",
     "StreamFullError",
+    "UnreadableRecordingError",
     "__version__",
     "confidence_sequence",
     "interval",

@@ -11,6 +11,9 @@ DATA_FIELD: Final = b"data"
 TRACEPARENT_FIELD: Final = b"traceparent"
 """A field beside it that an entry may have: the W3C trace context of who added it."""
 
+MOVED_FIELD: Final = b"moved"
+"""A field of an entry that is a copy of one in another partition, made when partitions were changed."""
+
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
 

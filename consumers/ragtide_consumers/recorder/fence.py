@@ -15,12 +15,14 @@ from .errors import RecorderFencedError, StreamLostError
 
 CHECK_SCRIPT: Final = """
 -- KEYS: the recorder's lease, then streams. ARGV: token, lease ms, then for each stream how many ids, and the ids.
--- Prolongs the lease if it is still held, and says whether each stream still has what was read of it: of what is lost
--- the last entry of every read goes first, and an entry before the stream's first one was trimmed, not lost.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+-- Prolongs the lease, one that ran out and that nobody else took too (if somebody did in between, the number of the
+-- next manifest is taken); and says whether each stream still has what was read of it: of what is lost the last entry of
+-- every read goes first, and an entry before the stream's first one was trimmed, not lost.
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then
     return 'fenced'
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 local function order(id)
     local ms, number = string.match(id, '(%d+)-(%d+)')
     return tonumber(ms), tonumber(number)
@@ -61,7 +63,8 @@ return 'held'
 
 ADVANCE_SCRIPT: Final = """
 -- KEYS: the recorder's lease, then streams. ARGV: token, group, then a position for each stream.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then
     return 'fenced'
 end
 for i = 2, #KEYS do

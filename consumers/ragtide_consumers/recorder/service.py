@@ -23,6 +23,7 @@ from .errors import RecorderFencedError, StreamLostError
 from .observer import Observer, TenureObserver
 from .redaction import Redaction
 from .tenure import Tenure
+from .writing import prepare
 
 RETRY_S: Final = 0.5
 """Seconds before a failed command is tried again."""
@@ -44,6 +45,7 @@ async def run_recorder(settings: Settings, url: str, stop: asyncio.Event, observ
         raise ConfigurationError("recorder.url is not set: set RAGTIDE_RECORDER_URL to a folder or a URL to record to")
     store = open_store(settings.recorder.url, settings.recorder.storage_options)
     redaction = Redaction.of(settings.recorder)
+    await asyncio.to_thread(prepare, settings.recorder.format)
     redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     observer = Observer(RecorderInstruments(observed.registry), observed.health)
     try:

@@ -57,6 +57,9 @@ READ: Final = 250
 BLOCK_S: Final = 0.5
 """Seconds one read waits at most, so that a stop is heard."""
 
+STOP_S: Final = 20.0
+"""Seconds after being told to stop in which what the streams still hold is written."""
+
 log = structlog.get_logger("ragtide.recorder")
 
 T = TypeVar("T")
@@ -115,7 +118,7 @@ class Tenure:
         self._next = Collected()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Record until told to stop; then everything that was read is written.
+        """Record until told to stop; then everything the streams hold is written, as far as `STOP_S` allows.
 
         Raises:
             RecorderFencedError: another recorder owns the partition.
@@ -127,20 +130,24 @@ class Tenure:
         """
         await self._begin()
         next_renewal = monotonic() + self._lease_s / 3
+        stop_by: float | None = None
         while True:
             wait_s = min(BLOCK_S, next_renewal - monotonic())
             if self._next.count:
                 wait_s = min(wait_s, self._next.since + self._settings.roll_s - monotonic())
-            await self._take(max(wait_s, 0.0))
+            behind = await self._take(max(wait_s, 0.0))
             self._observer.turned(self._next.count)
-            if self._due() or (stop.is_set() and self._next.count):
+            stopping = stop.is_set()
+            if stopping and stop_by is None:
+                stop_by = monotonic() + STOP_S
+            if self._due() or (stopping and self._next.count and not behind):
                 await self._write()
                 next_renewal = monotonic() + self._lease_s / 3
             elif monotonic() >= next_renewal:
                 await self._check()
                 await self._retire()
                 next_renewal = monotonic() + self._lease_s / 3
-            if stop.is_set() and not self._next.count:
+            if stop_by is not None and ((not behind and not self._next.count) or monotonic() >= stop_by):
                 return
 
     async def _begin(self) -> None:
@@ -185,7 +192,8 @@ class Tenure:
             left_overs=removed,
         )
 
-    async def _take(self, wait_s: float) -> None:
+    async def _take(self, wait_s: float) -> bool:
+        """Read what comes next, and return whether there may be more at once."""
         positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
@@ -193,6 +201,7 @@ class Tenure:
         for stream, entries in found:
             if entries:
                 self._next.add(kinds[stream], entries)
+        return any(len(entries) == READ for _, entries in found)
 
     def _position(self, kind: Kind) -> str:
         ends = self._next.ends.get(kind)

@@ -13,7 +13,7 @@ from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, json_l
 from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.stream_reads import Entry
-from ragtide_schemas import DeadLetter, InvalidEntryError
+from ragtide_schemas import MOVED_FIELD, DeadLetter, InvalidEntryError
 
 from .redaction import Redaction
 
@@ -73,6 +73,8 @@ class Writer:
         places: defaultdict[_Place, list[Any]] = defaultdict(list)
         for kind, entries in found.items():
             for entry in entries:
+                if MOVED_FIELD in entry.fields:  # it was recorded where it comes from
+                    continue
                 place, row = self._row(kind, entry)
                 places[place].append(row)
         written = Written(tuple(self._file(step, place, rows) for place, rows in places.items()))
@@ -140,6 +142,15 @@ class Writer:
             bytes=len(data),
             sha256=sha256(data).hexdigest(),
         )
+
+
+def prepare(form: str) -> None:
+    """Load what a form needs: it takes its time, which a lease shall not wait for.
+
+    Raises:
+        ConfigurationError: the form is Parquet and pyarrow is not installed.
+    """
+    _encoder(form)
 
 
 def _encoder(form: str) -> Any:

@@ -82,6 +82,33 @@ async def test_a_restart_continues_where_the_last_one_ended(async_redis: Any, tm
     assert recorded(tmp_path / "r") == expected
 
 
+async def test_a_copy_made_when_partitions_were_changed_is_not_recorded_again(async_redis: Any, tmp_path: Path) -> None:
+    expected = await add(async_redis, Kind.METRICS, event(0))
+    await async_redis.xadd(STREAMS.metrics, {"data": event(1).encode(), "moved": "1"})
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+    assert recorded(tmp_path / "r", Kind.METRICS) == expected
+
+
+async def test_a_lease_that_ran_out_and_nobody_took_is_taken_back(async_redis: Any, tmp_path: Path) -> None:
+    owner = await tenure_of(async_redis, tmp_path, "1:owner")
+    expected = await add(async_redis, Kind.METRICS, event(0))
+    await owner._take(0)
+    await async_redis.delete(STREAMS.recorder_lease)
+    await owner._write()
+    assert await async_redis.get(STREAMS.recorder_lease) == b"1:owner"
+    assert recorded(tmp_path / "r", Kind.METRICS) == expected
+
+
+async def test_a_stop_writes_all_that_the_streams_hold(async_redis: Any, tmp_path: Path) -> None:
+    owner = await tenure_of(async_redis, tmp_path, "1:owner")
+    expected = await add(async_redis, Kind.METRICS, *map(event, range(1200)))
+    stop = asyncio.Event()
+    stop.set()
+    await owner.run(stop)
+    assert recorded(tmp_path / "r", Kind.METRICS) == expected
+
+
 async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_path: Path) -> None:
     house = House(async_redis, STREAMS, Caps(metrics_keep=0))
     async with recording(async_redis, settings_of(tmp_path / "r")):
