@@ -16,8 +16,8 @@ from .errors import RecorderFencedError, StreamLostError
 CHECK_SCRIPT: Final = """
 -- KEYS: the recorder's lease, then streams. ARGV: token, lease ms, then for each stream how many ids, and the ids.
 -- Prolongs the lease, one that ran out and that nobody else took too (if somebody did in between, the number of the
--- next manifest is taken); and says whether each stream still has what was read of it: of what is lost the last entry of
--- every read goes first, and an entry before the stream's first one was trimmed, not lost.
+-- next manifest is taken); and says whether each stream still has what was read of it: of what is lost the last entry
+-- of every read goes first, and an entry before the stream's first one was trimmed, not lost.
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[1] then
     return 'fenced'
