@@ -30,17 +30,14 @@ _DOCUMENT: Final = pa.struct(
 )
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Codec:
     """How values of one sort are written into a column and read back; None stays None."""
 
     type: Any
-    write: Callable[[Any], Any] = _same
-    read: Callable[[Any], Any] = _same
+    write: Callable[[Any], Any] | None = None
+    """None writes values as they are; so for `read`."""
+    read: Callable[[Any], Any] | None = None
     repeats: bool = False
     """Whether few values repeat often: kept once in a dictionary."""
 
@@ -186,14 +183,19 @@ def field_of(kind: Kind, column: str) -> str:
     return "entry_id" if kind is Kind.METRICS and column == SOURCE_ENTRY else column
 
 
-def too_large(codec: Codec, value: Any) -> bool:
-    """Return whether a value does not fit its column: integers have no upper end on the wire."""
+def too_large(codec: Codec, values: Sequence[Any]) -> list[int]:
+    """Return which values do not fit their column: integers have no upper end on the wire."""
     if codec is INT:
-        return isinstance(value, int) and value > INT64_MAX
-    return codec is COUNTS and any(count > INT64_MAX for count in value.values())
+        return [row for row, value in enumerate(values) if value is not None and value > INT64_MAX]
+    if codec is COUNTS:
+        return [row for row, value in enumerate(values) if value and max(value.values()) > INT64_MAX]
+    return []
 
 
 def array_of(codec: Codec, values: Sequence[Any]) -> Any:
     """Return values as an array."""
-    array = pa.array([None if value is None else codec.write(value) for value in values], codec.type)
+    write = codec.write
+    if write is not None:
+        values = [None if value is None else write(value) for value in values]
+    array = pa.array(values, codec.type)
     return array.dictionary_encode() if codec.repeats else array

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from .columns import COLUMNS, SCORES, array_of, field_of, too_large
+from .columns import COLUMNS, SCORES, Codec, array_of, field_of, too_large
 from .entry import RecordedEntry
 from .kinds import Kind
 
@@ -48,10 +48,9 @@ def table_of(kind: Kind, entries: Sequence[RecordedEntry]) -> Any:
     inexact: set[int] = set()
     for column, codec in COLUMNS[kind].items():
         values = [getattr(model, field_of(kind, column)) for model in models]
-        for row, value in enumerate(values):
-            if value is not None and too_large(codec, value):
-                inexact.add(row)
-                values[row] = None
+        for row in too_large(codec, values):
+            inexact.add(row)
+            values[row] = None
         columns[column] = array_of(codec, values)
     for field in SCORES[kind]:
         scores = [getattr(model, field) for model in models]
@@ -95,9 +94,8 @@ def entries_of(kind: Kind, table: Any) -> Iterator[RecordedEntry]:
     model = kind.model
     known = COLUMNS[kind]
     present = [name for name in table.column_names if name in known]
-    values = [table[name].to_pylist() for name in present]
+    values = [_values(known[name], table[name]) for name in present]
     fields = [field_of(kind, name) for name in present]
-    reads = [known[name].read for name in present]
     scores = {
         field: [
             (name.removeprefix(f"{field}."), table[name].to_pylist())
@@ -112,13 +110,19 @@ def entries_of(kind: Kind, table: Any) -> Iterator[RecordedEntry]:
             yield RecordedEntry(partitions[row], entry_id, model.decode(exact[row].encode()))
             continue
         found: dict[str, Any] = {}
-        for field, read, column in zip(fields, reads, values, strict=True):
+        for field, column in zip(fields, values, strict=True):
             value = column[row]
             if value is not None:
-                found[field] = read(value)
+                found[field] = value
         for field, columns in scores.items():
             found[field] = {metric: column[row] for metric, column in columns if column[row] is not None}
         yield RecordedEntry(partitions[row], entry_id, model.from_fields(found))
+
+
+def _values(codec: Codec, column: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    read = codec.read
+    return values if read is None else [None if value is None else read(value) for value in values]
 
 
 def merged(kind: Kind, tables: Sequence[Any]) -> Any:

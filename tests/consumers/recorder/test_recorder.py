@@ -1,5 +1,6 @@
 import asyncio
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from tests.consumers.recorder.running import (
     add_all,
     caught_up,
     event,
+    feedback,
     interaction,
     recorded,
     recording,
@@ -23,8 +25,12 @@ from ragtide_consumers.recorder import fence, tenure
 from ragtide_consumers.recorder.errors import NotRecordableError, RecorderFencedError, StreamLostError
 from ragtide_consumers.recorder.observer import TenureObserver
 from ragtide_consumers.recorder.redaction import Redaction
+from ragtide_consumers.recorder.service import run_recorder
 from ragtide_consumers.recorder.tenure import Tenure
+from ragtide_runtime.backlog import read_backlog
+from ragtide_runtime.health import Health
 from ragtide_runtime.instruments import RecorderInstruments
+from ragtide_runtime.observed import Observed
 from ragtide_runtime.recordings import Kind, Recording, UnreadableRecordingError, manifest
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_schemas import LABEL_GROUP, Streams
@@ -107,6 +113,43 @@ async def test_a_stop_writes_all_that_the_streams_hold(async_redis: Any, tmp_pat
     stop.set()
     await owner.run(stop)
     assert recorded(tmp_path / "r", Kind.METRICS) == expected
+
+
+async def test_what_is_recorded_is_counted_and_the_role_is_ready(
+    async_redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    await add_all(async_redis, 0, 10)
+    await async_redis.xadd(STREAMS.metrics, {"data": "{"})
+    await add(async_redis, Kind.INTERACTIONS, interaction(1, question="from eve@example.com"))
+    observed, stop = Observed(Health("recorder")), asyncio.Event()
+    settings = settings_of(tmp_path / "r", redact=["email"])
+    task = asyncio.create_task(run_recorder(settings, redis_url, stop, observed))
+    await until(lambda: caught_up(async_redis))
+    found = Recording.open(str(tmp_path / "r"))
+
+    def value(name: str, **labels: str) -> float | None:
+        return observed.registry.get_sample_value(name, labels)
+
+    await until(lambda: value("ragtide_recorded_total", kind="alerts") == 10)
+    assert value("ragtide_recorded_total", kind="metrics") == 11
+    assert value("ragtide_recorded_unreadable_total", kind="metrics") == 1
+    sizes = sum(file.bytes for file in found.files("interactions"))
+    assert value("ragtide_recorded_bytes_total", kind="interactions") == sizes
+    assert value("ragtide_redactions_total", what="email") == 1
+    assert value("ragtide_recorder_owned", partition="0") == 1
+    assert abs((value("ragtide_recorder_manifest_timestamp_seconds", partition="0") or 0) - time.time()) < 60
+    observed.health.redis_answered()
+    assert observed.health.ready().ok, observed.health.ready().as_dict()
+    assert (await read_backlog(async_redis, STREAMS)).unrecorded_s == 0
+    stop.set()
+    await task
+    await add(async_redis, Kind.FEEDBACK, feedback(1))
+    await until(lambda: behind(async_redis))
+    assert not observed.health.ready().ok
+
+
+async def behind(redis: Any) -> bool:
+    return bool((await read_backlog(redis, STREAMS)).unrecorded_s)
 
 
 async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_path: Path) -> None:
