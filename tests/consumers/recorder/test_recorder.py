@@ -464,6 +464,20 @@ async def test_a_url_of_fsspec_is_a_place_too(url: str, async_redis: Any, tmp_pa
     assert Recording.open(place).verify() == []
 
 
+@pytest.mark.parametrize("way", ["write", "create"])
+def test_a_file_has_its_name_only_once_the_disk_keeps_it(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(_: int) -> None:
+        raise Killed
+
+    store = LocalStore(tmp_path)
+    monkeypatch.setattr(os, "fsync", dies)
+    with pytest.raises(Killed):
+        getattr(store, way)("interactions/file", b"data")
+    assert not (tmp_path / "interactions" / "file").exists()
+
+
 @pytest.mark.parametrize("url", ["memory://created", "file://{folder}/r", "{folder}/plain"])
 def test_of_two_who_create_a_file_one_succeeds(url: str, tmp_path: Path) -> None:
     store: Store = open_store(url.format(folder=tmp_path))
