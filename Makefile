@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks examples
 
-.PHONY: help demo test chaos power check lint format types layers wheel schemas bench judge scaling recovery safety soak speed stats simulations clean
+.PHONY: help demo test chaos power record check lint format types layers wheel schemas bench judge scaling recovery safety soak speed stats simulations clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -22,6 +22,9 @@ chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and che
 
 power: .venv/.dev ## cut the power of Redis again and again, and count what is lost and what counts twice
 	$(BIN)/python -m tests.chaos.power_cuts $(ARGS)
+
+record: .venv/.dev ## record 20,000 live interactions while workers and recorders die, and compare with the streams
+	$(BIN)/python -m tests.end_to_end.recording_live $(ARGS)
 
 check: lint layers types wheel test ## everything CI looks at
 

@@ -1,8 +1,9 @@
 """Keeping a partition's streams small: what every reader is done with goes, and hard caps bound the rest.
 
 Of interactions and metric events goes what is behind every consumer group (and behind the checkpoint); an entry that a
-worker still holds stays. Metric events stay a while longer, because feedback that comes later is joined with them.
-What a hard cap takes that nobody had finished is counted in the hash `dropped`.
+worker still holds stays, and so does every interaction until there are workers. Metric events stay a while longer,
+because feedback that comes later is joined with them. Alerts above their cap stay until they are recorded, up to ten
+times the cap. What a hard cap takes that nobody had finished is counted in the hash `dropped`.
 """
 
 from dataclasses import dataclass
@@ -10,13 +11,16 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import Streams
+from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
+
+ALERTS_HARD: Final = 10
+"""How many times their cap alerts may be that wait to be recorded."""
 
 HOUSE_SCRIPT: Final = """
 -- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped
 -- ARGV: positions of the checkpoint (metrics, feedback), metric events to keep, caps of interactions, alerts and dead
---       letters
--- Returns the server's time in ms, the oldest interaction nobody has finished, the last metric event, and what was
+--       letters, hard cap of alerts, groups of the workers and of the recorder
+-- Returns the server's time in ms, the oldest interaction no worker has finished, the last metric event, and what was
 -- dropped so far (why, how many, ...).
 local function order(id)
     local ms, number = string.match(id, '(%d+)-(%d+)')
@@ -31,18 +35,28 @@ local function following(id)
     local ms, number = string.match(id, '(%d+)-(%d+)')
     return ms .. '-' .. string.format('%.0f', tonumber(number) + 1)
 end
+local function groups(stream)
+    local found = {}
+    if redis.call('EXISTS', stream) == 1 then
+        for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+            local of = {}
+            for i = 1, #group, 2 do of[group[i]] = group[i + 1] end
+            found[of['name']] = of
+        end
+    end
+    return found
+end
+-- The first entry that a group has not finished.
+local function first_of(stream, group)
+    if group['pending'] > 0 then
+        return redis.call('XPENDING', stream, group['name'])[2]
+    end
+    return following(group['last-delivered-id'])
+end
 -- The first entry that some group has not finished, or what was given if that is before it; nothing without groups.
 local function unfinished(stream, floor)
-    if redis.call('EXISTS', stream) == 0 then
-        return floor
-    end
-    for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-        local of = {}
-        for i = 1, #group, 2 do of[group[i]] = group[i + 1] end
-        local first = following(of['last-delivered-id'])
-        if of['pending'] > 0 then
-            first = redis.call('XPENDING', stream, of['name'])[2]
-        end
+    for _, group in pairs(groups(stream)) do
+        local first = first_of(stream, group)
         if not floor or before(first, floor) then floor = first end
     end
     return floor
@@ -55,12 +69,13 @@ local function cap(stream, most, why)
 end
 
 local oldest = ''
-local floor = unfinished(KEYS[1], nil)
-if floor then
-    redis.call('XTRIM', KEYS[1], 'MINID', '=', floor)
+local workers = groups(KEYS[1])[ARGV[8]]
+-- Before the first worker nothing is finished, whatever others have done with it.
+if workers then
+    redis.call('XTRIM', KEYS[1], 'MINID', '=', unfinished(KEYS[1], nil))
 end
 cap(KEYS[1], ARGV[4], 'capped')
-local first = redis.call('XRANGE', KEYS[1], floor or '-', '+', 'COUNT', 1)
+local first = redis.call('XRANGE', KEYS[1], workers and first_of(KEYS[1], workers) or '-', '+', 'COUNT', 1)
 if #first > 0 then oldest = first[1][1] end
 
 local excess = redis.call('XLEN', KEYS[2]) - tonumber(ARGV[3])
@@ -68,7 +83,18 @@ if excess > 0 then
     redis.call('XTRIM', KEYS[2], 'MINID', '~', unfinished(KEYS[2], following(ARGV[1])), 'LIMIT', excess)
 end
 redis.call('XTRIM', KEYS[3], 'MINID', '=', unfinished(KEYS[3], following(ARGV[2])))
-cap(KEYS[4], ARGV[5], nil)
+local recorder = groups(KEYS[4])[ARGV[9]]
+local over = redis.call('XLEN', KEYS[4]) - tonumber(ARGV[5])
+if recorder and over > 0 then
+    local recorded = recorder['last-delivered-id']
+    if #redis.call('XRANGE', KEYS[4], '-', recorded, 'COUNT', 1) > 0 then
+        local last = redis.call('XRANGE', KEYS[4], '-', '+', 'COUNT', over)[over][1]
+        redis.call('XTRIM', KEYS[4], 'MINID', '=', following(before(recorded, last) and recorded or last))
+    end
+    cap(KEYS[4], ARGV[7], 'alerts')
+else
+    cap(KEYS[4], ARGV[5], nil)
+end
 cap(KEYS[5], ARGV[6], 'dead_letters')
 
 local time = redis.call('TIME')
@@ -101,7 +127,7 @@ class Seen:
     now_ms: int
     """Time of the Redis server."""
     oldest_waiting_ms: int | None
-    """When the oldest interaction that nobody has finished was added; None if there is none."""
+    """When the oldest interaction that no worker has finished was added; None if there is none."""
     last_scored_ms: int | None
     """When the last metric event was added; None before the first."""
     dropped: dict[str, int]
@@ -132,7 +158,17 @@ class House:
                 streams.dead_letters,
                 streams.dropped,
             ],
-            args=[position, feedback_position, caps.metrics_keep, caps.interactions, caps.alerts, caps.dead_letters],
+            args=[
+                position,
+                feedback_position,
+                caps.metrics_keep,
+                caps.interactions,
+                caps.alerts,
+                caps.dead_letters,
+                ALERTS_HARD * caps.alerts,
+                LABEL_GROUP,
+                RECORD_GROUP,
+            ],
         )
         now_ms, oldest, last, dropped = reply
         names = [name.decode() for name in dropped[::2]]

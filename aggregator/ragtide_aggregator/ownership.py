@@ -4,14 +4,15 @@ import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.lease import Lease
 from ragtide_runtime.payloads import payload_of, raw_of
-from ragtide_runtime.stream_reads import START, Entry, last_id, order, read_after, read_range
+from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Streams, utc_now
 
 from .checkpoint import Checkpoint, load_checkpoint
@@ -20,7 +21,6 @@ from .errors import LeaseLostError, StreamWentBackError
 from .estimates import estimates
 from .housekeeping import Caps, House
 from .joining import Joiner
-from .lease import Lease
 from .observer import TenureObserver
 from .recent import Recent
 from .stalls import StallLimits, Stalls
@@ -300,7 +300,7 @@ class Tenure:
     async def _ends(self) -> Positions:
         """Return the positions or, where a stream has lost what is there, those of the last entries before it."""
         streams = (self._streams.metrics, self._streams.feedback)
-        found = [await _end(self._redis, stream, at) for stream, at in zip(streams, self._at, strict=True)]
+        found = [await end_at(self._redis, stream, at) for stream, at in zip(streams, self._at, strict=True)]
         return Positions(*found)
 
     def _go_back(self, ends: Positions, checkpoint: Checkpoint) -> None:
@@ -320,14 +320,3 @@ class Tenure:
         self._at = ends
         self._next.rows[WENT_BACK] = json.dumps(went_back).encode()
         self._guarded = self._dirty = True
-
-
-async def _end(redis: Redis, stream: str, position: str) -> str:
-    """Return a position, or the last entry before it if the stream has lost the entry there; trimmed is not lost."""
-    if position == START or await read_range(redis, stream, first=position, last=position, count=1):
-        return position
-    last = await last_id(redis, stream)
-    if order(last) < order(position):
-        return last
-    before = await redis.xrevrange(stream, max=position, count=1)
-    return cast("bytes", before[0][0]).decode() if before else position

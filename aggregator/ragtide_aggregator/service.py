@@ -9,11 +9,11 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.lease import Lease
 from ragtide_schemas import Layout
 from ragtide_schemas.streams import interaction_digest
 
 from .errors import LeaseLostError, StreamWentBackError
-from .lease import Lease
 from .membership import Membership, share
 from .observer import Observer, TenureObserver
 from .ownership import RETRY_S, ServiceOptions, Tenure

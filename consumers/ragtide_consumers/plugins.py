@@ -79,6 +79,15 @@ def installed_labelers() -> list[str]:
     return sorted(point.name for point in entry_points(group=LABELERS))
 
 
+def attribute_at(origin: str, path: str) -> Any:
+    """Return what `module:attribute` names.
+
+    Raises:
+        ConfigurationError: it cannot be loaded; the message begins with the origin.
+    """
+    return _loaded(f"{origin}: {path}", lambda: _attribute(path))
+
+
 def _attribute(path: str) -> Any:
     module, _, attribute = path.partition(":")
     if not module or not attribute:

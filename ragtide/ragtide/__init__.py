@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from ragtide_producers.experiments import Answer
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
+    from ragtide_runtime.recordings import Recording, UnreadableRecordingError
     from ragtide_schemas import (
         Alert,
         AlertRule,
@@ -96,6 +97,7 @@ _HOMES = {
         "read_items",
     ),
     "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
+    "ragtide_runtime.recordings": ("Recording", "UnreadableRecordingError"),
     "ragtide_schemas": (
         "Alert",
         "AlertRule",
@@ -152,11 +154,13 @@ __all__ = [
     "RaceStanding",
     "RagInteraction",
     "RagtideError",
+    "Recording",
     "RedisUnavailable",
     "RetrievedDocument",
     "RunningIntervals",
     "SentenceLabels",
     "StreamFullError",
+    "UnreadableRecordingError",
     "__version__",
     "confidence_sequence",
     "interval",

@@ -1,4 +1,4 @@
-"""Roles as coroutines: label workers and aggregators, alone or together in one process."""
+"""Roles as coroutines: label workers, aggregators and recorders, alone or together in one process."""
 
 import asyncio
 import os
@@ -17,6 +17,7 @@ from ragtide_consumers.app import run_workers
 from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.plugins import custom_metrics
+from ragtide_consumers.recorder.service import run_recorder
 from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.deployment import agree_on_layout
 from ragtide_runtime.errors import ConfigurationError
@@ -31,7 +32,14 @@ from .kept import state_options
 
 
 async def serve(
-    settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, aggregator: bool, observed: Observed
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    *,
+    worker: bool,
+    aggregator: bool,
+    recorder: bool = False,
+    observed: Observed,
 ) -> None:
     """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
 
@@ -43,6 +51,7 @@ async def serve(
         settings, also = await taking_part(redis, settings)
     roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []
+    roles += [run_recorder(settings, url, stop, observed)] if recorder else []
     await together(*roles, stop=stop)
 
 

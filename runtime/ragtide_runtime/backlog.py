@@ -6,7 +6,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import LABEL_GROUP, Streams
+from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
 
 COUNT_CAP: Final = 1000
 """How far entries are counted whose number Redis does not know itself."""
@@ -16,7 +16,7 @@ SEEN_MS: Final = 60_000
 
 BACKLOG_SCRIPT: Final = """
 -- KEYS: interactions, metrics, feedback, estimates, alerts, dead letters, checkpoint, dropped, lease.
--- ARGV: group, cap, ms since its last read for which a worker is there.
+-- ARGV: group, cap, ms since its last read for which a worker is there, group of the recorder.
 -- Only reads, and counts here, so that no payload travels.
 local function fields(flat)
     local found = {}
@@ -67,6 +67,15 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
         end
     end
 end
+local unrecorded = -1
+for _, stream in ipairs({KEYS[1], KEYS[2], KEYS[3], KEYS[5]}) do
+    for _, flat in ipairs(redis.call('EXISTS', stream) == 1 and redis.call('XINFO', 'GROUPS', stream) or {}) do
+        local group = fields(flat)
+        if group['name'] == ARGV[4] then
+            unrecorded = math.max(unrecorded, age(first_after(stream, group['last-delivered-id'])))
+        end
+    end
+end
 local position = redis.call('HGET', KEYS[7], 'position') or '0-0'
 return cjson.encode({
     lengths = lengths,
@@ -76,6 +85,7 @@ return cjson.encode({
     events_waiting = count_after(KEYS[2], position),
     events_oldest_ms = age(first_after(KEYS[2], position)),
     workers = workers,
+    unrecorded_ms = unrecorded,
     owned = redis.call('EXISTS', KEYS[9]),
     dropped = fields(redis.call('HGETALL', KEYS[8])),
 })
@@ -104,6 +114,9 @@ class Backlog:
     """Age in seconds of the oldest of them; 0 if there is none."""
     workers: int
     """Workers that have read within the last minute."""
+    unrecorded_s: float | None
+    """Age in seconds of the oldest entry of any stream that is to be recorded and is not yet; 0 if there is none, None
+    where no recorder has ever been."""
     owned: bool
     """Whether an aggregator holds the lease."""
     dropped: dict[str, int]
@@ -128,7 +141,7 @@ async def read_backlog(redis: Redis, streams: Streams) -> Backlog:
             streams.dropped,
             streams.lease,
         ],
-        args=[LABEL_GROUP, COUNT_CAP, SEEN_MS],
+        args=[LABEL_GROUP, COUNT_CAP, SEEN_MS, RECORD_GROUP],
     )
     found = json.loads(reply)
     return Backlog(
@@ -139,6 +152,7 @@ async def read_backlog(redis: Redis, streams: Streams) -> Backlog:
         events_waiting=int(found["events_waiting"]),
         events_oldest_s=found["events_oldest_ms"] / 1000,
         workers=int(found["workers"]),
+        unrecorded_s=found["unrecorded_ms"] / 1000 if found["unrecorded_ms"] >= 0 else None,
         owned=bool(found["owned"]),
         dropped={why: int(count) for why, count in found["dropped"].items()},
     )

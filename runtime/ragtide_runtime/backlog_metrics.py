@@ -25,6 +25,7 @@ _NUMBERS: Final = (
     (catalogue.OLDEST, "oldest_s"),
     (catalogue.EVENTS_WAITING, "events_waiting"),
     (catalogue.EVENTS_OLDEST, "events_oldest_s"),
+    (catalogue.UNRECORDED, "unrecorded_s"),
     (catalogue.WORKERS, "workers"),
     (catalogue.OWNED, "owned"),
 )
@@ -62,7 +63,7 @@ class BacklogCollector(Collector):
         if found is None:
             return
         for metric, attribute in _NUMBERS:
-            yield _family(metric, [((partition,), float(getattr(one, attribute))) for partition, one in found])
+            yield _family(metric, [((partition,), float(getattr(one, attribute) or 0)) for partition, one in found])
         for metric, attribute in _COUNTS:
             yield _family(
                 metric,

@@ -132,6 +132,40 @@ AGGREGATOR_METRICS: Final = (
     ALERTS,
 )
 
+RECORDED: Final = Metric(
+    "ragtide_recorded_total", "counter", "Entries in files that a manifest of this recorder names.", ("kind",)
+)
+RECORDED_UNREADABLE: Final = Metric(
+    "ragtide_recorded_unreadable_total",
+    "counter",
+    "Of these, entries kept as they were: nobody can read them.",
+    ("kind",),
+)
+RECORDED_BYTES: Final = Metric("ragtide_recorded_bytes_total", "counter", "Bytes of these files.", ("kind",))
+REDACTIONS: Final = Metric(
+    "ragtide_redactions_total",
+    "counter",
+    "Places taken out of texts before they were written, by what they were; texts changed by a function.",
+    ("what",),
+)
+RECORDER_OWNED: Final = Metric(
+    "ragtide_recorder_owned", "gauge", "1 while this recorder writes the partition down.", ("partition",)
+)
+RECORDER_MANIFEST: Final = Metric(
+    "ragtide_recorder_manifest_timestamp_seconds",
+    "gauge",
+    "When this recorder last wrote a manifest of the partition, in seconds since 1970.",
+    ("partition",),
+)
+RECORDER_METRICS: Final = (
+    RECORDED,
+    RECORDED_UNREADABLE,
+    RECORDED_BYTES,
+    REDACTIONS,
+    RECORDER_OWNED,
+    RECORDER_MANIFEST,
+)
+
 REDIS_UP: Final = Metric("ragtide_redis_up", "gauge", "1 if Redis answered this scrape; otherwise 0, without the rest.")
 WAITING: Final = Metric(
     "ragtide_interactions_waiting",
@@ -160,6 +194,12 @@ EVENTS_OLDEST: Final = Metric(
     "Age of the oldest metric event that is in no checkpoint yet; 0 if there is none.",
     ("partition",),
 )
+UNRECORDED: Final = Metric(
+    "ragtide_unrecorded_oldest_seconds",
+    "gauge",
+    "Age of the oldest entry that is to be recorded and is not yet; 0 if there is none, or no recorder.",
+    ("partition",),
+)
 STREAM_ENTRIES: Final = Metric(
     "ragtide_stream_entries",
     "gauge",
@@ -180,6 +220,7 @@ REDIS_METRICS: Final = (
     OLDEST,
     EVENTS_WAITING,
     EVENTS_OLDEST,
+    UNRECORDED,
     STREAM_ENTRIES,
     DROPPED,
     WORKERS,
@@ -190,6 +231,7 @@ CATALOGUE: Final = {
     "worker": WORKER_METRICS,
     "judge": JUDGE_METRICS,
     "aggregator": AGGREGATOR_METRICS,
+    "recorder": RECORDER_METRICS,
     "Redis": REDIS_METRICS,
 }
 """Who each metric is of; what is read from Redis is said alike by every role."""

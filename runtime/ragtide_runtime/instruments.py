@@ -67,3 +67,15 @@ class AggregatorInstruments:
         self.leases_lost = counter(catalogue.LEASES_LOST, registry)
         self.keys = gauge(catalogue.KEYS, registry)
         self.alerts = counter(catalogue.ALERTS, registry)
+
+
+class RecorderInstruments:
+    """What the recorder of a process counts."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.recorded = counter(catalogue.RECORDED, registry)
+        self.unreadable = counter(catalogue.RECORDED_UNREADABLE, registry)
+        self.bytes = counter(catalogue.RECORDED_BYTES, registry)
+        self.redactions = counter(catalogue.REDACTIONS, registry)
+        self.owned = gauge(catalogue.RECORDER_OWNED, registry)
+        self.manifest = gauge(catalogue.RECORDER_MANIFEST, registry)

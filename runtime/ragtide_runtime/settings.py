@@ -29,6 +29,7 @@ from .addresses import with_credentials
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
 from .producer_settings import ProducerSettings
+from .recorder_settings import RecorderSettings
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -158,6 +159,8 @@ class Settings(BaseSettings):
     """Most entries the stream of alerts keeps."""
     dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
     """Most dead letters of a partition; older ones are dropped and counted."""
+    recorder: RecorderSettings = RecorderSettings()
+    """What is archived: the table `[recorder]`."""
     stall: StallSettings = StallSettings()
     """What counts as stalled: the table `[stall]`."""
     segments: bool = True

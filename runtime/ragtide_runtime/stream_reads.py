@@ -51,6 +51,17 @@ async def last_id(redis: Redis, stream: str) -> str:
         return START
 
 
+async def end_at(redis: Redis, stream: str, position: str) -> str:
+    """Return a position, or the last entry before it if the stream has lost the entry there; trimmed is not lost."""
+    if position == START or await read_range(redis, stream, first=position, last=position, count=1):
+        return position
+    last = await last_id(redis, stream)
+    if order(last) < order(position):
+        return last
+    before = await redis.xrevrange(stream, max=position, count=1)
+    return cast("bytes", before[0][0]).decode() if before else position
+
+
 async def read_last(redis: Redis, stream: str) -> Entry | None:
     """Return the last entry, None if there is none."""
     entries = _entries(await redis.xrevrange(stream, count=1))

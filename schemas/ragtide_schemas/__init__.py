@@ -13,14 +13,25 @@ from .metric_definitions import RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, register_metric, value_range
 from .run import RunInfo, deployment_prefix, run_prefix
-from .streams import DATA_FIELD, LABEL_GROUP, TRACEPARENT_FIELD, Layout, Streams, partition_of
+from .streams import (
+    DATA_FIELD,
+    LABEL_GROUP,
+    MOVED_FIELD,
+    RECORD_GROUP,
+    TRACEPARENT_FIELD,
+    Layout,
+    Streams,
+    partition_of,
+)
 from .times import from_milliseconds, to_milliseconds, utc_now
 
 __all__ = [
     "DATA_FIELD",
     "LABEL_GROUP",
     "METRICS",
+    "MOVED_FIELD",
     "RAGTIDE_METRICS",
+    "RECORD_GROUP",
     "SCHEMA_VERSION",
     "TRACEPARENT_FIELD",
     "Alert",

@@ -142,7 +142,7 @@ def _json_type(value: object) -> str:
 ERRORS_TOLD = 10
 """Errors of one payload that are told in words."""
 
-_SECRETS = frozenset({"api_key"})
+_SECRETS = frozenset({"api_key", "storage_options"})
 """Fields whose value is never shown."""
 
 SHOWN_CHARS = 60

@@ -18,3 +18,5 @@ class Dropped(StrEnum):
     """It was no interaction, or larger than one entry may be."""
     CAPPED = "capped"
     """It was in the stream and the hard cap trimmed it before it was labeled."""
+    ALERTS = "alerts"
+    """No interaction but an alert, which the hard cap trimmed before it was recorded."""

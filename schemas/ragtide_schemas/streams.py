@@ -11,8 +11,14 @@ DATA_FIELD: Final = b"data"
 TRACEPARENT_FIELD: Final = b"traceparent"
 """A field beside it that an entry may have: the W3C trace context of who added it."""
 
+MOVED_FIELD: Final = b"moved"
+"""A field of an entry that is a copy of one in another partition, made when partitions were changed."""
+
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
+
+RECORD_GROUP: Final = "record"
+"""Consumer group that stands for the recorder: it keeps what is not recorded yet from being trimmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,16 @@ class Streams:
     def fencing_tokens(self) -> str:
         """Counter: the last fencing token handed out."""
         return self._key("fencing-tokens")
+
+    @property
+    def recorder_lease(self) -> str:
+        """String: fencing token of the recorder that writes the partition down."""
+        return self._key("recorder-lease")
+
+    @property
+    def recorder_fencing_tokens(self) -> str:
+        """Counter: the last fencing token handed out to a recorder."""
+        return self._key("recorder-fencing-tokens")
 
     @property
     def aggregators(self) -> str:

@@ -2,7 +2,7 @@ from typing import Any
 
 from ragtide_aggregator.housekeeping import Caps, House, Seen
 from ragtide_aggregator.stalls import StallLimits, Stalls
-from ragtide_schemas import LABEL_GROUP, Streams
+from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)
 
@@ -22,7 +22,7 @@ async def read(redis: Any, group: str, count: int) -> list[bytes]:
 
 async def test_interactions_go_when_every_group_has_finished_them(async_redis: Any) -> None:
     house = House(async_redis, STREAMS, Caps())
-    for group in (LABEL_GROUP, "record"):
+    for group in (LABEL_GROUP, RECORD_GROUP):
         await async_redis.xgroup_create(STREAMS.interactions, group, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 10)
     await house.keep("0-0", "0-0")
@@ -31,12 +31,12 @@ async def test_interactions_go_when_every_group_has_finished_them(async_redis: A
     await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
     await house.keep("0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added, "the other group has read nothing"
-    recorded = await read(async_redis, "record", 6)
-    await async_redis.xack(STREAMS.interactions, "record", *recorded[:3], *recorded[4:])
+    recorded = await read(async_redis, RECORD_GROUP, 6)
+    await async_redis.xack(STREAMS.interactions, RECORD_GROUP, *recorded[:3], *recorded[4:])
     seen = await house.keep("0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added[3:], "the fourth is still being recorded"
-    assert seen.oldest_waiting_ms == int(added[3].partition("-")[0])
-    await async_redis.xack(STREAMS.interactions, "record", recorded[3])
+    assert seen.oldest_waiting_ms == int(added[8].partition("-")[0]), "what is labeled does not wait for a worker"
+    await async_redis.xack(STREAMS.interactions, RECORD_GROUP, recorded[3])
     await house.keep("0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added[6:]
 
@@ -46,6 +46,33 @@ async def test_without_a_reader_nothing_goes(async_redis: Any) -> None:
     seen = await House(async_redis, STREAMS, Caps()).keep("0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
     assert seen.dropped == {}
+
+
+async def test_what_is_recorded_before_there_is_a_worker_stays(async_redis: Any) -> None:
+    await async_redis.xgroup_create(STREAMS.interactions, RECORD_GROUP, id="0", mkstream=True)
+    added = await add(async_redis, STREAMS.interactions, 5)
+    await async_redis.xgroup_setid(STREAMS.interactions, RECORD_GROUP, added[-1])
+    await House(async_redis, STREAMS, Caps()).keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.interactions) == added
+
+
+async def test_alerts_stay_until_they_are_recorded_up_to_a_hard_cap(async_redis: Any) -> None:
+    house = House(async_redis, STREAMS, Caps(alerts=4))
+    await async_redis.xgroup_create(STREAMS.alerts, RECORD_GROUP, id="0", mkstream=True)
+    added = await add(async_redis, STREAMS.alerts, 20)
+    await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.alerts) == added, "none is recorded"
+    await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, added[9])
+    await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.alerts) == added[10:]
+    await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, added[-1])
+    seen = await house.keep("0-0", "0-0")
+    assert await ids(async_redis, STREAMS.alerts) == added[16:], "as many as without a recorder"
+    assert seen.dropped == {}
+    await add(async_redis, STREAMS.alerts, 50)
+    seen = await house.keep("0-0", "0-0")
+    assert len(await ids(async_redis, STREAMS.alerts)) == 40
+    assert seen.dropped == {"alerts": 10}
 
 
 async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feedback(async_redis: Any) -> None:
@@ -63,7 +90,7 @@ async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feed
 
 async def test_metric_events_nobody_has_recorded_stay(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.metrics, 500)
-    await async_redis.xgroup_create(STREAMS.metrics, "record", id="0")
+    await async_redis.xgroup_create(STREAMS.metrics, RECORD_GROUP, id="0")
     await House(async_redis, STREAMS, Caps(metrics_keep=0)).keep(added[-1], "0-0")
     assert await ids(async_redis, STREAMS.metrics) == added
 

@@ -10,10 +10,10 @@ from tests.aggregator.events import adherence, beta
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.commit import Committer, Step
 from ragtide_aggregator.errors import CheckpointError, LeaseLostError
-from ragtide_aggregator.lease import Lease
 from ragtide_aggregator.ownership import ServiceOptions
 from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_runtime.lease import Lease
 from ragtide_schemas import DATA_FIELD, Estimate, Layout, Streams
 
 STREAMS = Streams("ragtide", 0)

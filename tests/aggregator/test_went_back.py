@@ -8,8 +8,8 @@ from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, p
 from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.commit import Committer, Step
 from ragtide_aggregator.errors import StreamWentBackError
-from ragtide_aggregator.lease import Lease
 from ragtide_aggregator.recent import SIZE, Recent
+from ragtide_runtime.lease import Lease
 from ragtide_schemas import DATA_FIELD
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from ragtide_aggregator import commit, lease, service
+from ragtide_aggregator import commit, service
 from ragtide_aggregator.membership import share
 from ragtide_consumers import delivery
+from ragtide_runtime import lease
 
 
 def emit() -> None:

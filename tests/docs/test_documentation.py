@@ -1,3 +1,4 @@
+import asyncio
 import re
 import shlex
 import subprocess
@@ -8,11 +9,13 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from tests.consumers.recorder.running import add_all, caught_up, recording, settings_of, until
 
 from ragtide import RagInteraction
 from ragtide.cli.app import cli
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_runtime.catalogue import catalogue_table
+from ragtide_runtime.connection import connect_async
 from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
@@ -33,8 +36,18 @@ def blocks(language: str) -> list[Any]:
     ]
 
 
+async def record(url: str) -> None:
+    """Make the recording that the documentation reads, in the working directory."""
+    async with connect_async(url) as redis:
+        await add_all(redis, 0, 20)
+        async with recording(redis, settings_of("recording")):
+            await until(lambda: caught_up(redis))
+
+
 @pytest.mark.parametrize("code", blocks("python"))
-def test_python_in_the_documentation_runs(code: str) -> None:
+def test_python_in_the_documentation_runs(code: str, request: pytest.FixtureRequest) -> None:
+    if 'Recording.open("recording")' in code:
+        asyncio.run(record(request.getfixturevalue("redis_url")))
     exec(compile(code, "documentation", "exec"), {})
 
 
@@ -103,8 +116,8 @@ def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> Non
     services = compose["services"]
     assert "--appendonly" in services["redis"]["command"]
     assert services["worker"]["deploy"]["replicas"] >= 2
-    for name in ("worker", "aggregator"):
-        assert services[name]["command"] == [name]
+    for name in ("worker", "aggregator", "recorder"):
+        assert services[name]["command"][0] == name
         assert name in known
         probe, python, option, code = services[name]["healthcheck"]["test"]
         assert (probe, python, option) == ("CMD", "python", "-c")

@@ -23,7 +23,7 @@ FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COM
 """Settings with which the roles notice a dead colleague within a second."""
 
 
-READY = (b"worker started", b"owner of the partition", b"standing by")
+READY = (b"worker started", b"owner of the partition", b"recorder of the partition", b"standing by")
 """What a role says when it has started."""
 
 

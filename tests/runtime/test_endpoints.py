@@ -10,7 +10,7 @@ from ragtide_runtime.catalogue import CATALOGUE
 from ragtide_runtime.endpoints import serving
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.health import Health, Pulse
-from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
+from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, RecorderInstruments, WorkerInstruments
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import DATA_FIELD, Streams
@@ -75,7 +75,7 @@ async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_
 
 async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_redis: Any, redis_url: str) -> None:
     observed = Observed()
-    for instruments in (WorkerInstruments, JudgeInstruments, AggregatorInstruments):
+    for instruments in (WorkerInstruments, JudgeInstruments, AggregatorInstruments, RecorderInstruments):
         instruments(observed.registry)
     async with serving(settings(), redis_url, observed) as port:
         _, _, text = await get(port, "/metrics")

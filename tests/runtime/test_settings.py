@@ -88,6 +88,8 @@ def test_a_wrong_variable_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, name
         {"RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_SPEND_PER_DAY_USD": "1", "RAGTIDE_JUDGE_API_KEY": "sk-secret"},
         {"RAGTIDE_JUDGE": '{"api_key": ["sk-secret"]}'},
         {"RAGTIDE_JUDGE": '"sk-secret"'},
+        {"RAGTIDE_RECORDER_STORAGE_OPTIONS": '["sk-secret"]'},
+        {"RAGTIDE_RECORDER": '{"storage_options": "sk-secret"}'},
         {"RAGTIDE_JUDGE": '{"api_key": "sk-secret"'},
         {"RAGTIDE_JUDGE_API_KEY": "sk-secret", "RAGTIDE_JUDGE_TEMPERATURE": "9"},
         {"RAGTIDE_JUDGE_API_KEY": "sk-secret", "RAGTIDE_CASCADE_RATE": "9"},

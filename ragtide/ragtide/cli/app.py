@@ -22,6 +22,7 @@ from ragtide_runtime.health import Health
 from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.redis_url import RedisHandle, resolve_redis
+from ragtide_runtime.settings import Settings
 from ragtide_runtime.tracing import exporting
 from ragtide_schemas import Alert, Estimate
 
@@ -34,6 +35,7 @@ from .experiment import experiment
 from .feedback import feedback
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
+from .recordings import forget_recorder, recordings
 from .repartition import repartition
 from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table
@@ -56,6 +58,7 @@ class Role(StrEnum):
 
     WORKER = "worker"
     AGGREGATOR = "aggregator"
+    RECORDER = "recorder"
 
 
 def main() -> None:
@@ -96,8 +99,7 @@ def common(
     context.obj = Given(redis_url, prefix, data_dir, partitions)
 
 
-def _serve(context: typer.Context, *names: Role) -> None:
-    settings = given(context).settings()
+def _serve(settings: Settings, *names: Role) -> None:
     configure_logging(settings.log_level)
 
     # Late, because a web server is what no other command needs.
@@ -106,9 +108,16 @@ def _serve(context: typer.Context, *names: Role) -> None:
     async def run(url: str) -> None:
         stop = asyncio.Event()
         observed = Observed(Health(*names))
-        worker, aggregator = Role.WORKER in names, Role.AGGREGATOR in names
         async with serving(settings, url, observed):
-            roles = serve(settings, url, stop, worker=worker, aggregator=aggregator, observed=observed)
+            roles = serve(
+                settings,
+                url,
+                stop,
+                worker=Role.WORKER in names,
+                aggregator=Role.AGGREGATOR in names,
+                recorder=Role.RECORDER in names,
+                observed=observed,
+            )
             await until_signal(roles, stop=stop)
 
     with (
@@ -121,20 +130,44 @@ def _serve(context: typer.Context, *names: Role) -> None:
 
 @cli.command()
 def up(context: typer.Context) -> None:
-    """Run all roles in one process, until SIGTERM or Ctrl-C."""
-    _serve(context, Role.WORKER, Role.AGGREGATOR)
+    """Run all roles in one process, until SIGTERM or Ctrl-C; the recorder too where recorder.url is set."""
+    settings = given(context).settings()
+    recorder = [] if settings.recorder.url is None else [Role.RECORDER]
+    _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder)
 
 
 @cli.command()
 def worker(context: typer.Context) -> None:
     """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
-    _serve(context, Role.WORKER)
+    _serve(given(context).settings(), Role.WORKER)
 
 
 @cli.command()
 def aggregator(context: typer.Context) -> None:
     """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
-    _serve(context, Role.AGGREGATOR)
+    _serve(given(context).settings(), Role.AGGREGATOR)
+
+
+@cli.command()
+def recorder(
+    context: typer.Context,
+    url: Annotated[
+        str | None, typer.Option(help="Folder, or URL that fsspec knows, to record to [RAGTIDE_RECORDER_URL].")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Stop for good: nothing waits in Redis to be recorded any more.")
+    ] = False,
+) -> None:
+    """Archive what is on the streams as files, until SIGTERM or Ctrl-C. A second one stands by."""
+    settings = given(context).settings()
+    if forget:
+        with_redis(settings, lambda redis, _: forget_recorder(redis, settings))
+        err.print("nothing waits for a recorder any more; what is recorded stays", highlight=False)
+        return
+    if url is not None:
+        changed = settings.recorder.model_copy(update={"url": url})
+        settings = settings.model_copy(update={"recorder": changed})
+    _serve(settings, Role.RECORDER)
 
 
 @cli.command()
@@ -174,6 +207,7 @@ cli.command()(feedback)
 cli.command()(estimates)
 cli.command()(compare)
 cli.command()(repartition)
+cli.command()(recordings)
 
 
 @cli.command()

@@ -19,6 +19,9 @@ OLDEST_REDIS = (6, 2)
 ROLE_SILENT_MS = 15_000
 """Milliseconds without a read after which a worker is not healthy; it asks several times a second."""
 
+LATE = 2.0
+"""How many times `recorder.roll_s` an entry may wait to be recorded."""
+
 Level = Literal["ok", "warning", "problem"]
 
 
@@ -43,7 +46,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         findings += [replace(finding, subject=name + finding.subject) for finding in _about_server(info)]
     findings += await _aggregators(redis, settings)
     for streams in settings.layout.all():
-        findings += await _partition(redis, streams)
+        findings += await _partition(redis, streams, settings)
     return findings
 
 
@@ -65,7 +68,7 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
             well = bool(idle) and min(idle) < ROLE_SILENT_MS
             found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
         else:
-            owner = await _owner(redis, streams)
+            owner = await (_holder(redis, streams.recorder_lease) if role == "recorder" else _owner(redis, streams))
             well, found = owner is not None, "no owner" if owner is None else f"owned by {owner}"
         findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
     return findings
@@ -136,7 +139,7 @@ def _memory(info: dict[str, Any]) -> list[Finding]:
     return [Finding("ok", "memory", f"{used}, {policy}")]
 
 
-async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
+async def _partition(redis: Redis, streams: Streams, settings: Settings) -> list[Finding]:
     name = f"partition {streams.partition}"
     backlog = await read_backlog(redis, streams)
     level: Level = "warning" if backlog.waiting and not backlog.workers else "ok"
@@ -156,6 +159,8 @@ async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
             "start one: ragtide aggregator" if level == "warning" else "",
         )
     )
+    if backlog.unrecorded_s is not None:
+        findings.append(await _recorder(redis, streams, name, backlog.unrecorded_s, settings))
     dead = backlog.lengths["dead_letters"]
     findings.append(
         Finding(
@@ -166,6 +171,24 @@ async def _partition(redis: Redis, streams: Streams) -> list[Finding]:
         )
     )
     return findings + await _losses(redis, streams, name, backlog.dropped)
+
+
+async def _recorder(redis: Redis, streams: Streams, name: str, behind_s: float, settings: Settings) -> Finding:
+    owner = await _holder(redis, streams.recorder_lease)
+    if owner is None:
+        return Finding(
+            "warning" if behind_s else "ok",
+            f"{name}: recorder",
+            f"no recorder, the oldest entry waits for {behind_s:,.0f} s",
+            "start one: ragtide recorder; or let go of what waits: ragtide recorder --forget" if behind_s else "",
+        )
+    late = behind_s > LATE * settings.recorder.roll_s + settings.lease_s
+    return Finding(
+        "warning" if late else "ok",
+        f"{name}: recorder",
+        f"owned by {owner}, " + (f"the oldest entry waits for {behind_s:,.0f} s" if behind_s else "up to date"),
+        "look at the recorder's log: its store may be full or unreachable" if late else "",
+    )
 
 
 async def _losses(redis: Redis, streams: Streams, name: str, dropped: dict[str, int]) -> list[Finding]:
@@ -198,5 +221,9 @@ async def _consumers(redis: Redis, streams: Streams) -> list[dict[str, Any]]:
 
 
 async def _owner(redis: Redis, streams: Streams) -> str | None:
-    token = cast("bytes | None", await redis.get(streams.lease))
+    return await _holder(redis, streams.lease)
+
+
+async def _holder(redis: Redis, lease: str) -> str | None:
+    token = cast("bytes | None", await redis.get(lease))
     return None if token is None else token.decode()

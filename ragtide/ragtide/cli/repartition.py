@@ -1,7 +1,7 @@
 """`ragtide repartition`: another number of partitions, or other splits, while nothing runs; nothing is lost.
 
-1. Everything must have come to rest: no aggregator, no interaction that waits, every checkpoint at the end of its
-   streams. Otherwise nothing is done.
+1. Everything must have come to rest: no aggregator, no recorder, nothing that waits to be labeled or recorded, every
+   checkpoint at the end of its streams. Otherwise nothing is done.
 2. The layout to be is noted; from now on roles and producers refuse to start until this is finished. What is known of
    single interactions (whose id is taken, where their metric events are, what was graded) is copied to where it will be
    looked for, and the checkpoints to be are written beside the present ones. Interrupted here, the next run does it
@@ -21,7 +21,16 @@ from ragtide_runtime.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import START, last_id, read_all
-from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, Layout, MetricEvent, RagInteraction, Streams
+from ragtide_schemas import (
+    DATA_FIELD,
+    MOVED_FIELD,
+    DeadLetter,
+    InvalidEntryError,
+    Layout,
+    MetricEvent,
+    RagInteraction,
+    Streams,
+)
 
 from .common import err, given, with_redis
 
@@ -149,7 +158,7 @@ class _Repartition:
         for target, event in moved:
             source_key = streams.scored(event.pipeline, event.interaction_id)
             ttl = await redis.pttl(source_key)
-            entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode()})
+            entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: b"1"})
             if ttl > 0:
                 await redis.set(target.scored(event.pipeline, event.interaction_id), entry_id, px=ttl)
         return len(moved)
@@ -178,7 +187,7 @@ class _Repartition:
         """Move the alerts of a partition that is no more, and remove it."""
         home = Streams(self._new.prefix, 0)
         async for entry in read_all(redis, streams.alerts):
-            await redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD]})
+            await redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD], MOVED_FIELD: b"1"})
             await redis.xdel(streams.alerts, entry.entry_id)
         for name, count in (await redis.hgetall(streams.dropped)).items():
             await redis.hincrby(home.dropped, name, int(count))
@@ -192,6 +201,7 @@ class _Repartition:
             streams.checkpoint,
             streams.dropped,
             streams.fencing_tokens,
+            streams.recorder_fencing_tokens,
         ]
         await redis.delete(*gone)
         for kind in KINDS:
@@ -210,7 +220,16 @@ async def _at_rest(redis: Redis, streams: Streams) -> None:
     owner = cast("bytes | None", await redis.get(streams.lease))
     if owner is not None:
         raise ConfigurationError(f"{name} is owned by aggregator {owner.decode()}: stop all roles and producers first")
-    waiting = (await read_backlog(redis, streams)).waiting
+    recorder = cast("bytes | None", await redis.get(streams.recorder_lease))
+    if recorder is not None:
+        raise ConfigurationError(f"{name} has the recorder {recorder.decode()}: stop all roles and producers first")
+    backlog = await read_backlog(redis, streams)
+    if backlog.unrecorded_s:
+        raise ConfigurationError(
+            f"{name} has entries that are not recorded: run ragtide recorder and stop it again, which writes them, or "
+            "let go of them with ragtide recorder --forget"
+        )
+    waiting = backlog.waiting
     if waiting:
         raise ConfigurationError(
             f"{name} has {waiting} interactions that wait: stop the producers, and let workers and aggregators finish "

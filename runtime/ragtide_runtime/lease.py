@@ -1,4 +1,4 @@
-"""Who may write a partition's state: a lease with a fencing token."""
+"""Who may work on a partition, of those that only one may: a lease with a fencing token."""
 
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -40,16 +40,28 @@ class Acquired(NamedTuple):
     """What became of asking for a lease."""
 
     token: str | None
-    """The fencing token, None while another aggregator holds the lease."""
+    """The fencing token, None while another process holds the lease."""
     held_for_s: float = 0.0
     """Seconds until that lease runs out, unless it is prolonged."""
 
 
 class Lease:
-    """The lease of one partition. Its token is a rising number and the holder's name, so that no two are equal."""
+    """The lease of one partition. Its token is a rising number and the holder's name, so that no two are equal.
 
-    def __init__(self, redis: Redis, streams: Streams, *, holder: str, lease_s: float) -> None:
-        self._keys = [streams.lease, streams.fencing_tokens]
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        holder: name of who asks.
+        lease_s: seconds for which it is given.
+        recorder: whether it is the recorder's lease, and not the aggregator's.
+    """
+
+    def __init__(self, redis: Redis, streams: Streams, *, holder: str, lease_s: float, recorder: bool = False) -> None:
+        self._keys = (
+            [streams.recorder_lease, streams.recorder_fencing_tokens]
+            if recorder
+            else [streams.lease, streams.fencing_tokens]
+        )
         # A few random letters, so that a token is unique even after a flush has reset the counter.
         self.holder = f"{holder}:{uuid4().hex[:6]}"
         self._lease_ms = int(lease_s * 1000)

@@ -1,0 +1,154 @@
+"""What the recorder of a partition asks of Redis: whether it still owns it, and to trim only what is recorded."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.stream_reads import START
+from ragtide_schemas import RECORD_GROUP, Streams
+
+from .errors import RecorderFencedError, StreamLostError
+
+CHECK_SCRIPT: Final = """
+-- KEYS: the recorder's lease, then streams. ARGV: token, lease ms, then for each stream how many ids, and the ids.
+-- Prolongs the lease, one that ran out and that nobody else took too (if somebody did in between, the number of the
+-- next manifest is taken); and says whether each stream still has what was read of it: of what is lost the last entry
+-- of every read goes first, and an entry before the stream's first one was trimmed, not lost.
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then
+    return 'fenced'
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+local function order(id)
+    local ms, number = string.match(id, '(%d+)-(%d+)')
+    return tonumber(ms), tonumber(number)
+end
+local function after(id, other)
+    local ms, number = order(id)
+    local other_ms, other_number = order(other)
+    return ms > other_ms or (ms == other_ms and number > other_number)
+end
+local function lost(stream, id)
+    if #redis.call('XRANGE', stream, id, id) > 0 then
+        return false
+    end
+    if redis.call('EXISTS', stream) == 0 then
+        return true
+    end
+    local info = redis.call('XINFO', 'STREAM', stream)
+    for i = 1, #info, 2 do
+        if info[i] == 'last-generated-id' and after(id, info[i + 1]) then
+            return true
+        end
+    end
+    local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)
+    return #first > 0 and after(id, first[1][1])
+end
+local at = 3
+for i = 2, #KEYS do
+    local last = at + tonumber(ARGV[at])
+    for j = at + 1, last do
+        if lost(KEYS[i], ARGV[j]) then
+            return 'lost'
+        end
+    end
+    at = last + 1
+end
+return 'held'
+"""
+
+ADVANCE_SCRIPT: Final = """
+-- KEYS: the recorder's lease, then streams. ARGV: token, group, then a position for each stream.
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then
+    return 'fenced'
+end
+for i = 2, #KEYS do
+    redis.call('XGROUP', 'SETID', KEYS[i], ARGV[2], ARGV[i + 1])
+end
+return 'held'
+"""
+
+
+class Fence:
+    """The lease and the groups of one partition, seen by the recorder that has the token."""
+
+    def __init__(self, redis: Redis, streams: Streams, kinds: Sequence[Kind], *, token: str, lease_s: float) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._kinds = kinds
+        self._token = token
+        self._lease_ms = int(lease_s * 1000)
+        self._check = redis.register_script(CHECK_SCRIPT)
+        self._advance = redis.register_script(ADVANCE_SCRIPT)
+
+    async def check(self, read: Mapping[Kind, Sequence[str]]) -> None:
+        """Prolong the lease.
+
+        Args:
+            read: for each stream the ends of what was read of it.
+
+        Raises:
+            RecorderFencedError: another recorder has the lease.
+            StreamLostError: Redis lost some of what was read.
+            redis.RedisError: Redis failed.
+        """
+        ids: list[str | int] = []
+        for kind in self._kinds:
+            ends = [entry_id for entry_id in read.get(kind, ()) if entry_id != START]
+            ids += [len(ends), *ends]
+        reply = await self._check(keys=self._keys(), args=[self._token, self._lease_ms, *ids])
+        if reply == b"lost":
+            raise StreamLostError(
+                f"partition {self._streams.partition} lost what had been read of its streams: Redis came back without "
+                "its last writes; the rest is read again from the last manifest"
+            )
+        self._held(reply)
+
+    async def hold(self) -> None:
+        """Make the groups that keep unrecorded entries from being trimmed; those that exist stay where they are.
+
+        Those of streams that are no longer to be recorded are removed.
+
+        Raises:
+            redis.RedisError: Redis failed.
+        """
+        await let_go(self._redis, self._streams, [kind for kind in Kind if kind not in self._kinds])
+        for kind in self._kinds:
+            try:
+                await self._redis.xgroup_create(kind.stream(self._streams), RECORD_GROUP, id=START, mkstream=True)
+            except ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+
+    async def advance(self, positions: Mapping[Kind, str]) -> None:
+        """Let what is recorded be trimmed.
+
+        Raises:
+            RecorderFencedError: another recorder has the lease.
+            redis.RedisError: Redis failed, or a group is gone.
+        """
+        at = [positions.get(kind, START) for kind in self._kinds]
+        self._held(await self._advance(keys=self._keys(), args=[self._token, RECORD_GROUP, *at]))
+
+    def _keys(self) -> list[str]:
+        return [self._streams.recorder_lease, *(kind.stream(self._streams) for kind in self._kinds)]
+
+    def _held(self, reply: bytes) -> None:
+        if reply != b"held":
+            raise RecorderFencedError(f"partition {self._streams.partition} has another recorder now: standing by")
+
+
+async def let_go(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
+    """Remove the recorder's group of streams, so that they are trimmed as without a recorder.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    for kind in kinds:
+        with suppress(ResponseError):  # there is no such stream
+            await redis.xgroup_destroy(kind.stream(streams), RECORD_GROUP)

@@ -1,0 +1,159 @@
+"""Taking out of entries what must not be stored: built-in patterns, then a function of the user's own."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recorder_settings import RecorderSettings
+from ragtide_runtime.recordings import Kind
+from ragtide_schemas import InvalidEntryError
+from ragtide_schemas.base import VersionedModel, read_json_object
+
+from ..plugins import attribute_at
+from .errors import RedactionError
+from .patterns import PATTERNS
+
+Function = Callable[[str], str]
+
+_TEXTS: Mapping[Kind, frozenset[str]] = {
+    Kind.INTERACTIONS: frozenset(
+        {"question", "documents", "response", "response_sentences", "reference_answer", "metadata"}
+    ),
+    Kind.METRICS: frozenset(),
+    Kind.FEEDBACK: frozenset({"metadata"}),
+    Kind.ALERTS: frozenset({"message", "diagnosis"}),
+}
+"""Fields of each kind that hold free text; all others are ids, names and numbers, and stay."""
+
+
+class Redaction:
+    """Redacts the free texts of models, and whatever unreadable entries hold.
+
+    Args:
+        patterns: names of built-in patterns.
+        function: of the user's own, from text to text; it runs last.
+        function_name: to tell of it.
+    """
+
+    def __init__(
+        self, patterns: Sequence[str] = (), function: Function | None = None, function_name: str | None = None
+    ) -> None:
+        self._patterns = [(name, find) for name, find in PATTERNS.items() if name in patterns]
+        self._function = function
+        self._function_name = function_name or "redact_function"
+        self.counts: Counter[str] = Counter()
+        """Places taken out so far, by pattern; texts changed, for the function."""
+
+    @classmethod
+    def of(cls, settings: RecorderSettings) -> "Redaction":
+        """Return what the settings say.
+
+        Raises:
+            ConfigurationError: the function cannot be loaded or called.
+        """
+        path = settings.redact_function
+        if path is None:
+            return cls(settings.redact)
+        function = attribute_at("recorder.redact_function", path)
+        if not callable(function):
+            raise ConfigurationError(f"recorder.redact_function: {path} is no function: name one from text to text")
+        return cls(settings.redact, function, path)
+
+    def fresh(self) -> "Redaction":
+        """Return the same redaction with counts of its own."""
+        return Redaction([name for name, _ in self._patterns], self._function, self._function_name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is in use, for the manifest."""
+        return (*(name for name, _ in self._patterns), *([self._function_name] if self._function else []))
+
+    def text(self, text: str) -> str:
+        """Return a text without what must not be stored.
+
+        Raises:
+            RedactionError: the user's function failed. The message does not hold the text.
+        """
+        for name, find in self._patterns:
+            text, found = find(text)
+            if found:
+                self.counts[name] += found
+        if self._function is None:
+            return text
+        try:
+            redacted = self._function(text)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, and without its message, which may hold the text
+            kind = type(error).__name__
+            raise RedactionError(
+                f"{self._function_name} failed with {kind}: nothing was written; mend it and start again"
+            ) from None
+        if not isinstance(redacted, str):
+            raise RedactionError(
+                f"{self._function_name} returned {type(redacted).__name__}, not a text: nothing was written; mend it"
+            )
+        self.counts[self._function_name] += redacted != text
+        return redacted
+
+    def model(self, kind: Kind, entry_id: str, model: VersionedModel) -> VersionedModel:
+        """Return a model with its free texts redacted.
+
+        Raises:
+            RedactionError: the user's function failed, or made of it what is no longer valid.
+        """
+        if not self.names or not _TEXTS[kind]:
+            return model
+        dumped = model.model_dump(include=set(_TEXTS[kind]))
+        redacted = {name: self._field(name, value) for name, value in dumped.items()}
+        if redacted == dumped:
+            return model
+        try:
+            return type(model).from_fields({**model.model_dump(), **redacted})
+        except InvalidEntryError as error:
+            where = ", ".join(name for name in redacted if redacted[name] != dumped[name])
+            del error  # its message may hold a part of the text
+            raise RedactionError(
+                f"entry {entry_id} is not valid once {where} is redacted, such as an empty text: nothing was written; "
+                "put something in place of what is taken out"
+            ) from None
+
+    def unreadable(self, payload: bytes) -> bytes | None:
+        """Return an entry that could not be read with all its texts redacted; None if that cannot be done.
+
+        What is not JSON may hold anything in any form, so none of it is stored.
+        """
+        if not self.names:
+            return payload
+        try:
+            return to_json(self._all(read_json_object(payload, None)))
+        except InvalidEntryError:
+            return None
+
+    def _field(self, name: str, value: Any) -> Any:
+        if name != "documents":
+            return self._all(value)
+        # The id is an id, and the names of the fields are no texts.
+        return tuple(
+            {field: inner if field == "id" else self._all(inner) for field, inner in document.items()}
+            for document in value
+        )
+
+    def _all(self, value: Any) -> Any:
+        """Return a value with every text in it redacted; the names in a table too."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            redacted: dict[str, Any] = {}
+            for name, inner in value.items():
+                key = unique = self.text(name)
+                number = 1
+                while unique in redacted:  # two names may have become one
+                    number += 1
+                    unique = f"{key} {number}"
+                redacted[unique] = self._all(inner)
+            return redacted
+        if isinstance(value, list | tuple):
+            return type(value)(self._all(inner) for inner in value)
+        return value

@@ -1,0 +1,155 @@
+"""The recorder of a process: writes down every partition that no other recorder has, and takes over those left."""
+
+import asyncio
+import os
+import socket
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.connection import CONNECTIONS, connect_async
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.instruments import RecorderInstruments
+from ragtide_runtime.lease import Lease
+from ragtide_runtime.observed import Observed
+from ragtide_runtime.recordings.store import Store, open_store
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Streams
+
+from .errors import RecorderFencedError, StreamLostError
+from .observer import Observer, TenureObserver
+from .redaction import Redaction
+from .tenure import Tenure
+from .writing import prepare
+
+RETRY_S: Final = 0.5
+"""Seconds before a failed command is tried again."""
+
+STORE_RETRY_S: Final = 5.0
+"""Seconds before a store that failed, such as a full disk, is tried again."""
+
+log = structlog.get_logger("ragtide.recorder")
+
+
+async def run_recorder(settings: Settings, url: str, stop: asyncio.Event, observed: Observed) -> None:
+    """Record every partition until told to stop.
+
+    Raises:
+        ConfigurationError: no place to record to is set, or what it needs is not installed.
+        RagtideError: the recording cannot be continued; the message says why, and what to do.
+    """
+    if settings.recorder.url is None:
+        raise ConfigurationError("recorder.url is not set: set RAGTIDE_RECORDER_URL to a folder or a URL to record to")
+    store = open_store(settings.recorder.url, settings.recorder.storage_options)
+    redaction = Redaction.of(settings.recorder)
+    await asyncio.to_thread(prepare, settings.recorder.format)
+    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
+    observer = Observer(RecorderInstruments(observed.registry), observed.health)
+    try:
+        with observer.watched():
+            await Recorder(redis, settings, store, redaction, observer).run(stop)
+    finally:
+        await redis.aclose()
+
+
+class Recorder:
+    """One process: records each partition whose lease it gets. One that gets none stands by."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        settings: Settings,
+        store: Store,
+        redaction: Redaction,
+        observer: Observer | None = None,
+    ) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._store = store
+        self._redaction = redaction
+        self._observer = observer or Observer()
+        self._observer.owns_none_of(settings.partitions)
+        self._owned = 0
+        self._waiting = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Record until told to stop.
+
+        Raises:
+            RagtideError: the recording cannot be continued.
+        """
+        partitions = [asyncio.create_task(self._partition(streams, stop)) for streams in self._settings.layout.all()]
+        try:
+            await asyncio.wait(partitions, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            stop.set()
+            await asyncio.wait(partitions)
+        for partition in partitions:
+            partition.result()
+
+    async def _partition(self, streams: Streams, stop: asyncio.Event) -> None:
+        holder = f"{socket.gethostname()}-{os.getpid()}"
+        lease_s = self._settings.lease_s
+        lease = Lease(self._redis, streams, holder=holder, lease_s=lease_s, recorder=True)
+        while not stop.is_set():
+            wait_s = RETRY_S
+            try:
+                found = await lease.acquire()
+                if found.token is not None:
+                    self._owned += 1
+                    try:
+                        wait_s = await self._own(streams, lease, found.token, stop)
+                    finally:
+                        self._owned -= 1
+                else:
+                    # When it runs out if it is not prolonged, or soon, if it may be given up.
+                    wait_s = min(max(found.held_for_s, 0.001), lease_s / 6, 1.0)
+                    if not self._owned and not self._waiting:
+                        log.info("standing by: another recorder has the partition", partition=streams.partition)
+                        self._waiting = True
+                self._observer.turned(owned=self._owned, partitions=self._settings.partitions)
+            except RedisError as error:
+                self._observer.failed(error)
+                log.warning("asking for a partition failed, trying again", error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), wait_s)
+
+    async def _own(self, streams: Streams, lease: Lease, token: str, stop: asyncio.Event) -> float:
+        """Record a partition while the lease lasts, and return the seconds until it is asked for again."""
+        self._waiting = False
+        with self._observer.tenure(streams.partition) as observer:
+            self._observer.turned(owned=self._owned, partitions=self._settings.partitions)
+            try:
+                return await self._record(streams, token, stop, observer)
+            finally:
+                with suppress(RedisError):
+                    await lease.release(token)
+
+    async def _record(self, streams: Streams, token: str, stop: asyncio.Event, observer: TenureObserver) -> float:
+        try:
+            await Tenure(
+                self._redis,
+                streams,
+                self._settings.recorder,
+                store=self._store,
+                redaction=self._redaction.fresh(),
+                token=token,
+                lease_s=self._settings.lease_s,
+                observer=observer,
+            ).run(stop)
+        except (RecorderFencedError, StreamLostError) as error:
+            log.warning("partition lost", partition=streams.partition, detail=str(error))
+        except RedisError as error:
+            # What no manifest names is read again.
+            observer.failed(error)
+            log.warning("Redis failed, starting again from the manifest", partition=streams.partition, error=str(error))
+        except OSError as error:
+            observer.failed(error)
+            log.error("the store failed, trying again", partition=streams.partition, error=str(error))  # noqa: TRY400
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), STORE_RETRY_S)
+            return 0.0
+        return RETRY_S

@@ -1,0 +1,167 @@
+"""Data files of one step: entries are read, redacted, and written by kind, day and pipeline. Blocking; no Redis."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.payloads import payload_of, raw_of
+from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, json_lines
+from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
+from ragtide_runtime.recordings.store import Store
+from ragtide_runtime.stream_reads import Entry
+from ragtide_schemas import MOVED_FIELD, DeadLetter, InvalidEntryError
+
+from .redaction import Redaction
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a step wrote."""
+
+    files: tuple[RecordedFile, ...]
+    entries: Counter[Kind] = field(default_factory=Counter)
+    unreadable: Counter[Kind] = field(default_factory=Counter)
+    bytes: Counter[Kind] = field(default_factory=Counter)
+
+
+class _Place(NamedTuple):
+    kind: Kind
+    day: date
+    pipeline: str | None
+    """None for unreadable entries."""
+
+
+class Writer:
+    """Writes the data files of one tenure of one partition.
+
+    Args:
+        store: where to.
+        partition: the entries are of.
+        form: `parquet` or `jsonl`.
+        redaction: applied before anything is written.
+        letters: that no other tenure has.
+
+    Raises:
+        ConfigurationError: the form is Parquet and pyarrow is not installed.
+    """
+
+    def __init__(self, store: Store, partition: int, *, form: str, redaction: Redaction, letters: str) -> None:
+        self._store = store
+        self._partition = partition
+        self._form = form
+        self._redaction = redaction
+        self._letters = letters
+        self._encode = _encoder(form)
+
+    def write(self, step: int, found: Mapping[Kind, Sequence[Entry]]) -> Written:
+        """Write entries, and return the files. They count once a manifest names them.
+
+        All entries are read and redacted before the first file is written.
+
+        Args:
+            step: number of the manifest that will name them.
+            found: new entries of each stream, in order.
+
+        Raises:
+            RedactionError: a text could not be redacted; nothing was written.
+            OSError: the store failed; what was written is a left-over.
+        """
+        places: defaultdict[_Place, list[Any]] = defaultdict(list)
+        for kind, entries in found.items():
+            for entry in entries:
+                if MOVED_FIELD in entry.fields:  # it was recorded where it comes from
+                    continue
+                place, row = self._row(kind, entry)
+                places[place].append(row)
+        written = Written(tuple(self._file(step, place, rows) for place, rows in places.items()))
+        for file in written.files:
+            written.entries[file.kind] += file.count
+            written.bytes[file.kind] += file.bytes
+            written.unreadable[file.kind] += file.count * file.unreadable
+        return written
+
+    def _row(self, kind: Kind, entry: Entry) -> tuple[_Place, Any]:
+        day = day_of(entry.entry_id)
+        try:
+            model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
+        except InvalidEntryError as error:
+            return _Place(kind, day, None), self._unreadable(entry, error)
+        redacted = self._redaction.model(kind, entry.entry_id, model)
+        pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
+        return _Place(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
+
+    def _unreadable(self, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
+        row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": error.reason.value}
+        raw = raw_of(entry.fields)
+        payload = self._redaction.unreadable(raw)
+        if payload is None:
+            return {**row, "withheld_bytes": len(raw)}
+        if payload == raw and not self._redaction.names:
+            row["detail"] = error.detail  # it may show a value, so not where something is redacted
+        text, encoding = DeadLetter.encode_payload(payload)
+        return {**row, "payload": text, "payload_encoding": encoding}
+
+    def _file(self, step: int, place: _Place, rows: Sequence[Any]) -> RecordedFile:
+        unreadable = place.pipeline is None
+        if unreadable:
+            suffix, data = json_lines.SUFFIX, json_lines.encode_lines(rows)
+            first_id, last_id = rows[0]["entry_id"], rows[-1]["entry_id"]
+            first_at = last_at = None
+        else:
+            suffix, data = self._encode(place.kind, rows)
+            first_id, last_id = rows[0].entry_id, rows[-1].entry_id
+            first_at, last_at = span(getattr(row.model, place.kind.time_field) for row in rows)
+        name = data_name(
+            partition=self._partition,
+            step=step,
+            first_id=first_id,
+            last_id=last_id,
+            writer=self._letters,
+            suffix=suffix,
+        )
+        path = data_path(place.kind, place.day, place.pipeline, name)
+        self._store.write(path, data)
+        return RecordedFile(
+            kind=place.kind,
+            path=path,
+            format="jsonl" if unreadable else self._form,
+            partition=self._partition,
+            step=step,
+            day=place.day,
+            pipeline=place.pipeline,
+            unreadable=unreadable,
+            first_id=first_id,
+            last_id=last_id,
+            count=len(rows),
+            first_at=first_at,
+            last_at=last_at,
+            bytes=len(data),
+            sha256=sha256(data).hexdigest(),
+        )
+
+
+def prepare(form: str) -> None:
+    """Load what a form needs: it takes its time, which a lease shall not wait for.
+
+    Raises:
+        ConfigurationError: the form is Parquet and pyarrow is not installed.
+    """
+    _encoder(form)
+
+
+def _encoder(form: str) -> Any:
+    if form == "jsonl":
+        return lambda _, rows: (json_lines.SUFFIX, json_lines.encode_entries(rows))
+    try:
+        from ragtide_runtime.recordings import parquet  # noqa: PLC0415 - an extra; JSON Lines do without
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ragtide"):
+            raise
+        raise ConfigurationError(
+            "recorder.format is parquet, which needs pyarrow: pip install 'ragtide[recorder]', or set jsonl"
+        ) from None
+    return lambda kind, rows: (parquet.SUFFIX, parquet.encode_table(parquet.table_of(kind, rows)))

@@ -1,0 +1,36 @@
+"""Settings of the recorder: the table `[recorder]`."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+KindName = Literal["interactions", "metrics", "feedback", "alerts"]
+Pattern = Literal["email", "phone", "card"]
+"""What can be taken out of texts without a function of one's own."""
+
+
+class RecorderSettings(BaseModel):
+    """What is archived, where, and in what form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+    url: str | None = None
+    """Where to record: a folder, or a URL that fsspec knows (`s3://bucket/folder`); none records nothing."""
+    storage_options: dict[str, object] = Field(default_factory=dict)
+    """What fsspec's file system is told, such as `{"endpoint_url": ...}`."""
+    format: Literal["parquet", "jsonl"] = "parquet"
+    """Form of the files: `parquet`, or `jsonl` (JSON Lines, compressed with gzip)."""
+    kinds: tuple[KindName, ...] = ("interactions", "metrics", "feedback", "alerts")
+    """Streams that are recorded."""
+    roll_s: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds after which what was read is written; until then it stays in Redis."""
+    roll_entries: Annotated[int, Field(ge=1)] = 50_000
+    """Entries of a partition that are written at once at the latest."""
+    roll_bytes: Annotated[int, Field(ge=1)] = 67_108_864
+    """The same in bytes of JSON."""
+    keep_days: Annotated[int, Field(ge=1)] | None = None
+    """Whole days, before today, that are kept; None keeps all."""
+    redact: tuple[Pattern, ...] = ()
+    """What is taken out of texts before anything is written: `email`, `phone`, `card`."""
+    redact_function: str | None = None
+    """A function of your own from text to text, as `module:attribute`; it runs after `redact`."""

@@ -1,0 +1,201 @@
+"""Which column each field of a model becomes in Parquet, and how its values are written and read. Needs pyarrow.
+
+Numbers, times and names are columns that any tool reads; each metric is a column of its own (`scores.trace.adherence`),
+empty where an entry has no such score. What is rarely used and nested is a column of JSON text.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pydantic_core import from_json, to_json
+
+from ragtide_schemas import JudgedScores, RetrievedDocument
+
+from .json_lines import SOURCE_ENTRY
+from .kinds import Kind
+
+INT64_MAX: Final = 2**63 - 1
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_DOCUMENT: Final = pa.struct(
+    [
+        ("id", pa.string()),
+        ("text", pa.string()),
+        ("score", pa.float64()),
+        ("sentences", pa.list_(pa.string())),
+        ("metadata", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How values of one sort are written into a column and read back; None stays None."""
+
+    type: Any
+    write: Callable[[Any], Any] | None = None
+    """None writes values as they are; so for `read`."""
+    read: Callable[[Any], Any] | None = None
+    repeats: bool = False
+    """Whether few values repeat often: kept once in a dictionary."""
+
+
+def _write_document(document: RetrievedDocument) -> dict[str, Any]:
+    return {
+        "id": document.id,
+        "text": document.text,
+        "score": document.score,
+        "sentences": document.sentences,
+        "metadata": _write_json(document.metadata),
+    }
+
+
+def _read_document(row: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in row.items() if value is not None}
+    if "metadata" in fields:
+        fields["metadata"] = from_json(fields["metadata"])
+    return fields
+
+
+def _write_json(value: Any) -> str | None:
+    return to_json(value).decode() if value else None
+
+
+TEXT: Final = Codec(pa.string())
+NAME: Final = Codec(pa.string(), repeats=True)
+TIME: Final = Codec(_TIME)
+FLOAT: Final = Codec(pa.float64())
+INT: Final = Codec(pa.int64())
+TEXTS: Final = Codec(pa.list_(pa.string()))
+NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value.items()), dict)
+COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
+JSON: Final = Codec(pa.string(), _write_json, from_json)
+JUDGED: Final = Codec(pa.string(), lambda value: _judged(value).encode().decode(), from_json)
+DOCUMENTS: Final = Codec(
+    pa.list_(_DOCUMENT),
+    lambda value: [_write_document(document) for document in value],
+    lambda rows: [_read_document(row) for row in rows],
+)
+
+
+def _judged(value: JudgedScores) -> JudgedScores:
+    return value
+
+
+COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
+    Kind.INTERACTIONS: {
+        "interaction_id": TEXT,
+        "pipeline": NAME,
+        "occurred_at": TIME,
+        "question": TEXT,
+        "documents": DOCUMENTS,
+        "response": TEXT,
+        "response_sentences": TEXTS,
+        "reference_answer": TEXT,
+        "segments": NAMES,
+        "run": NAME,
+        "population_size": INT,
+        "source": NAME,
+        "metadata": JSON,
+        "schema_version": INT,
+    },
+    Kind.METRICS: {
+        "interaction_id": TEXT,
+        SOURCE_ENTRY: TEXT,
+        "pipeline": NAME,
+        "occurred_at": TIME,
+        "labeled_at": TIME,
+        "segments": NAMES,
+        "run": NAME,
+        "population_size": INT,
+        "source": NAME,
+        "labeler": NAME,
+        "labeler_version": NAME,
+        "profile": NAME,
+        "splitter": NAME,
+        "absent": NAMES,
+        "prompt_tokens": INT,
+        "completion_tokens": INT,
+        "cost_usd": FLOAT,
+        "latency_s": FLOAT,
+        "prompts": TEXTS,
+        "judged": JUDGED,
+        "counters": COUNTS,
+        "inclusion_probability": FLOAT,
+        "schema_version": INT,
+    },
+    Kind.FEEDBACK: {
+        "pipeline": NAME,
+        "interaction_id": TEXT,
+        "given_at": TIME,
+        "annotator": NAME,
+        "metadata": JSON,
+        "schema_version": INT,
+    },
+    Kind.ALERTS: {
+        "alert_id": TEXT,
+        "status": NAME,
+        "rule": NAME,
+        "kind": NAME,
+        "pipeline": NAME,
+        "segment": TEXT,
+        "run": NAME,
+        "metric": NAME,
+        "profile": NAME,
+        "labeler": NAME,
+        "labeler_version": NAME,
+        "direction": NAME,
+        "fired_at": TIME,
+        "resolved_at": TIME,
+        "began_at": TIME,
+        "baseline": FLOAT,
+        "baseline_source": NAME,
+        "quantity": NAME,
+        "detector": NAME,
+        "observed": FLOAT,
+        "observed_n": INT,
+        "observed_lower": FLOAT,
+        "observed_upper": FLOAT,
+        "log_evidence": FLOAT,
+        "run_length": FLOAT,
+        "n": INT,
+        "worst_interaction_ids": TEXTS,
+        "diagnosis": TEXTS,
+        "message": TEXT,
+        "schema_version": INT,
+    },
+}
+"""The columns of each kind, by the model's field; those of scores come besides."""
+
+SCORES: Final[dict[Kind, tuple[str, ...]]] = {
+    Kind.INTERACTIONS: ("gold_scores",),
+    Kind.METRICS: ("scores", "gold_scores"),
+    Kind.FEEDBACK: ("gold_scores",),
+    Kind.ALERTS: (),
+}
+"""Fields that are scores by metric: a column for each metric."""
+
+
+def field_of(kind: Kind, column: str) -> str:
+    """Return the model's field that a column holds."""
+    return "entry_id" if kind is Kind.METRICS and column == SOURCE_ENTRY else column
+
+
+def too_large(codec: Codec, values: Sequence[Any]) -> list[int]:
+    """Return which values do not fit their column: integers have no upper end on the wire."""
+    if codec is INT:
+        return [row for row, value in enumerate(values) if value is not None and value > INT64_MAX]
+    if codec is COUNTS:
+        return [row for row, value in enumerate(values) if value and max(value.values()) > INT64_MAX]
+    return []
+
+
+def array_of(codec: Codec, values: Sequence[Any]) -> Any:
+    """Return values as an array."""
+    write = codec.write
+    if write is not None:
+        values = [None if value is None else write(value) for value in values]
+    array = pa.array(values, codec.type)
+    return array.dictionary_encode() if codec.repeats else array

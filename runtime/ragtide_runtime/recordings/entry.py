@@ -1,0 +1,19 @@
+"""One entry of a recording."""
+
+from typing import NamedTuple
+
+from ragtide_runtime.stream_reads import order
+from ragtide_schemas.base import VersionedModel
+
+
+class RecordedEntry(NamedTuple):
+    """What was on a stream: partition, id, and the model, equal to what was published."""
+
+    partition: int
+    entry_id: str
+    model: VersionedModel
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What entries of one partition are ordered by."""
+        return order(self.entry_id)

@@ -1,0 +1,48 @@
+"""What is recorded: four streams, and the model in each."""
+
+from enum import StrEnum
+
+from ragtide_schemas import Alert, Feedback, MetricEvent, RagInteraction, Streams
+from ragtide_schemas.base import VersionedModel
+
+
+class Kind(StrEnum):
+    """One of the streams that are recorded."""
+
+    INTERACTIONS = "interactions"
+    METRICS = "metrics"
+    FEEDBACK = "feedback"
+    ALERTS = "alerts"
+
+    @property
+    def model(self) -> type[VersionedModel]:
+        """The model in each entry."""
+        return _MODELS[self]
+
+    @property
+    def time_field(self) -> str:
+        """The model's own time: when the response was given, the feedback given, the alert fired."""
+        return {Kind.FEEDBACK: "given_at", Kind.ALERTS: "fired_at"}.get(self, "occurred_at")
+
+    def stream(self, streams: Streams) -> str:
+        """Return the key of the stream in a partition."""
+        key: str = getattr(streams, self.value)
+        return key
+
+    def decode(self, entry_id: str, payload: bytes) -> VersionedModel:
+        """Return the model in an entry, whoever wrote it.
+
+        Raises:
+            InvalidEntryError: the payload is none.
+        """
+        if self is Kind.INTERACTIONS:
+            return RagInteraction.from_entry(entry_id, payload)
+        return self.model.decode(payload)
+
+
+_MODELS: dict[Kind, type[VersionedModel]] = {
+    Kind.INTERACTIONS: RagInteraction,
+    Kind.METRICS: MetricEvent,
+    Kind.FEEDBACK: Feedback,
+    Kind.ALERTS: Alert,
+}

@@ -1,0 +1,270 @@
+"""What was recorded: an append-only chain of manifests for each partition, each created once and never changed.
+
+A file counts from the moment a manifest names it. The number of a manifest is one more than that of the one before, so
+of two recorders that want to write the next one, one is refused. Every hundredth repeats all that is there, and
+replaces those before it; which ones do follows from the number alone, so that two recorders always want the same name.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from hashlib import blake2b
+from typing import Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtide_runtime.stream_reads import START, order
+from ragtide_schemas import from_milliseconds
+
+from .errors import UnreadableRecordingError
+from .kinds import Kind
+
+MANIFEST_VERSION: Final = 1
+"""Version of what a manifest says; a release reads this and older ones."""
+
+COMPLETE_EVERY: Final = 100
+"""Manifests from one that repeats everything to the next."""
+
+FOLDER: Final = "manifests"
+
+FAR: Final = date(9999, 12, 31)
+"""Day of an entry whose id, chosen by hand, is no time."""
+
+_NAME: Final = re.compile(rf"^{FOLDER}/p(\d+)-(\d+)(\.complete)?\.json$")
+_DATA_NAME: Final = re.compile(r"^p(\d+)-(\d+)-")
+
+
+class _Stored(BaseModel):
+    # What a newer release adds without changing the meaning of the rest is passed over.
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class RecordedFile(_Stored):
+    """One data file: entries of one kind, day, pipeline and partition, in the order of the stream."""
+
+    kind: Kind
+    path: str
+    """Relative to the recording."""
+    format: str
+    """`parquet` or `jsonl` (gzip)."""
+    partition: int
+    step: int
+    """Number of the manifest that added it: all entries of a step come before those of the next."""
+    day: date
+    """UTC day on which the entries were added to the stream."""
+    pipeline: str | None = None
+    """None for unreadable entries."""
+    unreadable: bool = False
+    """Whether it holds entries nobody could read, as they were, with the reason."""
+    first_id: str
+    last_id: str
+    count: int
+    first_at: datetime | None = None
+    """Earliest time that the models themselves state (`occurred_at`, `given_at`, `fired_at`)."""
+    last_at: datetime | None = None
+    bytes: int
+    sha256: str
+    void_after: str | None = None
+    """Redis lost the entries after this one: they are passed over. None where nothing was lost."""
+
+    @property
+    def void(self) -> bool:
+        """Whether nothing of it counts."""
+        return self.void_after is not None and order(self.void_after) < order(self.first_id)
+
+    @property
+    def partly_void(self) -> bool:
+        """Whether some of it may not count."""
+        return self.void_after is not None and order(self.void_after) < order(self.last_id)
+
+
+class Manifest(_Stored):
+    """One step of the recorder in one partition."""
+
+    manifest_version: int = MANIFEST_VERSION
+    partition: int
+    number: int
+    complete: bool = False
+    """Whether `files` is all there is, and not only what this step added."""
+    prefix: str
+    """Of the keys of the deployment it was recorded from."""
+    positions: dict[Kind, str] = {}
+    """Last entry of each stream that is recorded, or was found unreadable."""
+    files: tuple[RecordedFile, ...] = ()
+    void: dict[Kind, str] = {}
+    """Streams that Redis lost the end of: what earlier manifests named after this entry is void."""
+    anew: tuple[Kind, ...] = ()
+    """Streams that began anew, because Redis was emptied or replaced: nothing earlier is void."""
+    dropped_before: date | None = None
+    """Days before this one were removed by retention."""
+    unreadable: dict[Kind, int] = {}
+    """Entries of this step that could not be read."""
+    written_at: datetime
+    written_by: str
+    """Holder of the lease; a name of its own for every start."""
+    ragtide_version: str
+    schema_version: int
+    redaction: tuple[str, ...] = ()
+    """What was taken out of texts before they were written: `email`, `phone`, `card`, a function's name."""
+
+    def encode(self) -> bytes:
+        """Return the JSON of it."""
+        return self.model_dump_json(exclude_none=True, indent=1).encode() + b"\n"
+
+
+def manifest_path(partition: int, number: int) -> str:
+    """Return where a manifest lies.
+
+    >>> manifest_path(0, 200)
+    'manifests/p0-000000000200.complete.json'
+    """
+    return f"{FOLDER}/p{partition}-{number:012d}{'.complete' if is_complete(number) else ''}.json"
+
+
+def is_complete(number: int) -> bool:
+    """Return whether the manifest of a number repeats all that is there."""
+    return number % COMPLETE_EVERY == 0
+
+
+def manifest_of(path: str) -> tuple[int, int] | None:
+    """Return partition and number of the manifest at a path; None if it is none."""
+    found = _NAME.match(path)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def step_of(path: str) -> tuple[int, int] | None:
+    """Return partition and step of the data file at a path, one still being written too; None if it is none."""
+    found = _DATA_NAME.match(path.rpartition("/")[2].lstrip("."))
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def decode_manifest(data: bytes, path: str) -> Manifest:
+    """Return a manifest as stored.
+
+    Raises:
+        UnreadableRecordingError: it is none, or a newer release wrote it.
+    """
+    try:
+        manifest = Manifest.model_validate_json(data)
+    except ValidationError as error:
+        raise UnreadableRecordingError(
+            f"{path} is no manifest ({error.error_count()} errors, first: {error.errors()[0]['msg']}): restore it from "
+            "a copy, or upgrade ragtide"
+        ) from None
+    if manifest.manifest_version > MANIFEST_VERSION:
+        raise UnreadableRecordingError(
+            f"{path} has manifest_version {manifest.manifest_version}, this release reads up to {MANIFEST_VERSION}: "
+            "upgrade ragtide"
+        )
+    return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is recorded of a partition after some manifest; `following` gives it after the next."""
+
+    partition: int
+    number: int = 0
+    prefix: str | None = None
+    positions: Mapping[Kind, str] = field(default_factory=dict)
+    files: tuple[RecordedFile, ...] = ()
+    dropped_before: date | None = None
+    written_at: datetime | None = None
+    redaction: tuple[str, ...] = ()
+
+    def position(self, kind: Kind) -> str:
+        """Return the last entry of a stream that is recorded."""
+        return self.positions.get(kind, START)
+
+    def following(self, manifest: Manifest) -> "Recorded":
+        """Return what is recorded after a manifest, the next one or a complete one."""
+        if manifest.complete:
+            files = list(manifest.files)
+        else:
+            files = [_voided(file, manifest.void) for file in self.files]
+            if manifest.dropped_before is not None:
+                files = [file for file in files if file.day >= manifest.dropped_before]
+            files += manifest.files
+        return replace(
+            self,
+            number=manifest.number,
+            prefix=manifest.prefix,
+            positions={**self.positions, **manifest.positions},
+            files=tuple(files),
+            dropped_before=manifest.dropped_before or self.dropped_before,
+            written_at=manifest.written_at,
+            redaction=manifest.redaction,
+        )
+
+
+def _voided(file: RecordedFile, void: Mapping[Kind, str]) -> RecordedFile:
+    after = void.get(file.kind)
+    if after is None or order(after) >= order(file.last_id):
+        return file
+    if file.void_after is not None and order(file.void_after) <= order(after):
+        return file
+    return file.model_copy(update={"void_after": after})
+
+
+def fold(partition: int, manifests: Iterable[Manifest]) -> Recorded:
+    """Return what is recorded according to manifests of a partition, in order.
+
+    Raises:
+        UnreadableRecordingError: one is missing between them.
+    """
+    recorded = Recorded(partition)
+    for manifest in manifests:
+        if not manifest.complete and manifest.number != recorded.number + 1:
+            raise UnreadableRecordingError(
+                f"{manifest_path(partition, recorded.number + 1)} is missing: restore it from a copy"
+            )
+        recorded = recorded.following(manifest)
+    return recorded
+
+
+def day_of(entry_id: str) -> date:
+    """Return the UTC day of an entry id.
+
+    >>> day_of("1700000000123-0")
+    datetime.date(2023, 11, 14)
+    """
+    try:
+        return from_milliseconds(order(entry_id)[0]).date()
+    except (ValueError, OverflowError, OSError):
+        return FAR
+
+
+def data_path(kind: Kind, day: date, pipeline: str | None, name: str) -> str:
+    """Return where a data file lies; a pipeline's name is percent-encoded, and without one entries are unreadable."""
+    if pipeline is None:
+        return f"{kind}-unreadable/day={day}/{name}"
+    return f"{kind}/day={day}/pipeline={safe_name(pipeline)}/{name}"
+
+
+def data_name(*, partition: int, step: int, first_id: str, last_id: str, writer: str, suffix: str) -> str:
+    """Return the name of a data file: what it holds, and a few letters of who wrote it.
+
+    The letters keep a recorder that was frozen and woke up from writing over what another one has put into a manifest.
+    """
+    return f"p{partition}-{step}-{first_id}-{last_id}-{writer}{suffix}"
+
+
+def safe_name(pipeline: str) -> str:
+    """Return a pipeline's name as part of a path: percent-encoded, and a long one cut with a hash behind.
+
+    >>> safe_name("shop/v2 Ä")
+    'shop%2Fv2%20%C3%84'
+    """
+    quoted = quote(pipeline, safe="")
+    if len(quoted) <= 120:
+        return quoted
+    cut = re.sub(r"%[0-9A-F]?$", "", quoted[:100])
+    return f"{cut}~{blake2b(pipeline.encode(), digest_size=8).hexdigest()}"
+
+
+def span(times: Iterable[Any]) -> tuple[datetime | None, datetime | None]:
+    """Return the earliest and the latest of some times, in UTC."""
+    found = [time.astimezone(UTC) for time in times]
+    return (min(found), max(found)) if found else (None, None)

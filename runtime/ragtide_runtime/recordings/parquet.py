@@ -1,0 +1,154 @@
+"""Entries as Parquet and back, without loss. Needs pyarrow."""
+
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from io import BytesIO
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from .columns import COLUMNS, SCORES, Codec, array_of, field_of, too_large
+from .entry import RecordedEntry
+from .kinds import Kind
+
+SUFFIX: Final = ".parquet"
+
+EXACT: Final = "exact"
+"""Column with the model as JSON, for the rare entry that the other columns cannot say to the bit."""
+
+ENTRY: Final = ("entry_id", "entry_ms", "entry_number", "partition")
+"""Columns of where an entry was: its id, that in two numbers to sort by, and the partition."""
+
+
+def encode_table(table: Any) -> bytes:
+    """Return a table as a Parquet file."""
+    buffer = BytesIO()
+    parquet.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def decode_table(data: bytes) -> Any:
+    """Return the table in a Parquet file."""
+    return parquet.ParquetFile(BytesIO(data)).read()
+
+
+def table_of(kind: Kind, entries: Sequence[RecordedEntry]) -> Any:
+    """Return entries as a table, one row each, in their order."""
+    orders = [entry.order for entry in entries]
+    models = [entry.model for entry in entries]
+    columns: dict[str, Any] = {
+        "entry_id": pa.array([entry.entry_id for entry in entries], pa.string()),
+        "entry_ms": pa.array([ms for ms, _ in orders], pa.uint64()),
+        "entry_number": pa.array([number for _, number in orders], pa.uint64()),
+        "partition": pa.array([entry.partition for entry in entries], pa.int32()),
+    }
+    inexact: set[int] = set()
+    for column, codec in COLUMNS[kind].items():
+        values = [getattr(model, field_of(kind, column)) for model in models]
+        for row in too_large(codec, values):
+            inexact.add(row)
+            values[row] = None
+        columns[column] = array_of(codec, values)
+    for field in SCORES[kind]:
+        scores = [getattr(model, field) for model in models]
+        metrics = in_order([tuple(of) for of in scores])
+        ranks = {metric: rank for rank, metric in enumerate(metrics)}
+        for row, of in enumerate(scores):
+            # The order of the scores is part of what a replay must see.
+            if any(ranks[one] > ranks[next_one] for one, next_one in pairwise(of)):
+                inexact.add(row)
+        for metric in metrics:
+            columns[f"{field}.{metric}"] = pa.array([of.get(metric) for of in scores], pa.float64())
+    exact = [models[row].encode().decode() if row in inexact else None for row in range(len(models))]
+    columns[EXACT] = pa.array(exact, pa.string())
+    return pa.table(columns)
+
+
+def in_order(names: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return all names so that each sequence's own order is kept, as far as they agree.
+
+    >>> in_order([("a", "c"), ("a", "b", "c")])
+    ['a', 'b', 'c']
+    """
+    graph: dict[str, set[str]] = {}
+    for one in dict.fromkeys(names):
+        for name in one:
+            graph.setdefault(name, set())
+        for before, after in pairwise(one):
+            graph[after].add(before)
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError:
+        return list(graph)
+
+
+def entries_of(kind: Kind, table: Any) -> Iterator[RecordedEntry]:
+    """Yield the rows of a table as entries, in their order.
+
+    Raises:
+        InvalidEntryError: a row is not what this release knows.
+    """
+    model = kind.model
+    known = COLUMNS[kind]
+    present = [name for name in table.column_names if name in known]
+    values = [_values(known[name], table[name]) for name in present]
+    fields = [field_of(kind, name) for name in present]
+    scores = {
+        field: [
+            (name.removeprefix(f"{field}."), table[name].to_pylist())
+            for name in table.column_names
+            if name.startswith(f"{field}.")
+        ]
+        for field in SCORES[kind]
+    }
+    ids, partitions, exact = (table[name].to_pylist() for name in ("entry_id", "partition", EXACT))
+    for row, entry_id in enumerate(ids):
+        if exact[row] is not None:
+            yield RecordedEntry(partitions[row], entry_id, model.decode(exact[row].encode()))
+            continue
+        found: dict[str, Any] = {}
+        for field, column in zip(fields, values, strict=True):
+            value = column[row]
+            if value is not None:
+                found[field] = value
+        for field, columns in scores.items():
+            found[field] = {metric: column[row] for metric, column in columns if column[row] is not None}
+        yield RecordedEntry(partitions[row], entry_id, model.from_fields(found))
+
+
+def _values(codec: Codec, column: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    read = codec.read
+    return values if read is None else [None if value is None else read(value) for value in values]
+
+
+def merged(kind: Kind, tables: Sequence[Any]) -> Any:
+    """Return tables of one step as one, in the order of the stream; the scores' columns in the order all agree on."""
+    if len(tables) == 1:
+        return tables[0]
+    table = pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+    fixed = [*ENTRY, *COLUMNS[kind]]
+    for field in SCORES[kind]:
+        fixed += in_order([tuple(name for name in one.column_names if name.startswith(f"{field}.")) for one in tables])
+    table = table.select([*fixed, EXACT])
+    return table.take(pc.sort_indices(table, [("entry_ms", "ascending"), ("entry_number", "ascending")]))
+
+
+def between(table: Any, since_ms: int | None, until_ms: int | None, void_after: tuple[int, int] | None) -> Any:
+    """Return the rows that were added to the stream from `since_ms` to before `until_ms`, and are not void."""
+    ms = table["entry_ms"]
+    wanted = None
+    if since_ms is not None:
+        wanted = pc.greater_equal(ms, pa.scalar(since_ms, pa.uint64()))
+    if until_ms is not None:
+        before = pc.less(ms, pa.scalar(until_ms, pa.uint64()))
+        wanted = before if wanted is None else pc.and_(wanted, before)
+    if void_after is not None:
+        last_ms, last_number = (pa.scalar(number, pa.uint64()) for number in void_after)
+        within = pc.and_(pc.equal(ms, last_ms), pc.less_equal(table["entry_number"], last_number))
+        valid = pc.or_(pc.less(ms, last_ms), within)
+        wanted = valid if wanted is None else pc.and_(wanted, valid)
+    return table if wanted is None else table.filter(wanted)

@@ -1,0 +1,233 @@
+"""Reading a recording: its files, its entries in the order of the streams, and whether all of it is whole."""
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.stream_reads import order
+from ragtide_schemas import to_milliseconds
+
+from . import json_lines
+from .chain import partitions_of, recorded
+from .entry import RecordedEntry
+from .errors import UnreadableRecordingError
+from .kinds import Kind
+from .manifest import Recorded, RecordedFile
+from .store import Store, open_store
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was recorded when it was opened. Only what a manifest names is there; left-overs of a kill are not.
+
+    `since` and `until` are about when an entry was added to its stream (the time in its id), the end not included.
+    Without `pipelines`, or `partitions`, all are meant.
+    """
+
+    url: str
+    partitions: Mapping[int, Recorded]
+    """What the manifests of each partition say."""
+    _store: Store
+
+    @classmethod
+    def open(cls, url: str, *, storage_options: Mapping[str, object] | None = None) -> "Recording":
+        """Return the recording in a folder or at a URL that fsspec knows.
+
+        Raises:
+            UnreadableRecordingError: there is none, or its manifests cannot be read.
+            ConfigurationError: what is needed to read it is not installed.
+        """
+        try:
+            store = open_store(url, storage_options)
+            partitions = {partition: recorded(store, partition) for partition in partitions_of(store)}
+        except (OSError, ValueError) as error:
+            raise UnreadableRecordingError(f"{url} cannot be read ({error}): correct the path or its rights") from None
+        if not partitions:
+            raise UnreadableRecordingError(f"{url} holds no recording: give the URL that a recorder wrote to")
+        return cls(url, partitions, store)
+
+    def files(
+        self,
+        kind: Kind | str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        pipelines: Collection[str] | None = None,
+        partitions: Collection[int] | None = None,
+    ) -> list[RecordedFile]:
+        """Return the files that hold entries of a kind: partition after partition, in the order of the stream."""
+        wanted = _Wanted.of(since, until)
+        found = [
+            file
+            for partition, one in self.partitions.items()
+            if partitions is None or partition in partitions
+            for file in one.files
+            if file.kind == kind and not file.unreadable and not file.void and wanted.overlaps(file)
+            if pipelines is None or file.pipeline in pipelines
+        ]
+        return sorted(found, key=lambda file: (file.partition, file.step, order(file.first_id)))
+
+    def tables(
+        self,
+        kind: Kind | str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        pipelines: Collection[str] | None = None,
+        partitions: Collection[int] | None = None,
+    ) -> Iterator[Any]:
+        """Yield `pyarrow.Table`s, one for each step of the recorder: in memory is what one step wrote.
+
+        Rows are in the order of the stream, over all pipelines of a partition; one partition comes after the other.
+        The columns are described in docs/recording.md; a row whose column `exact` is not null is to be read from it.
+
+        Raises:
+            UnreadableRecordingError: a file is missing or damaged.
+            ConfigurationError: pyarrow is not installed.
+        """
+        formats = _parquet()
+        kind, wanted = Kind(kind), _Wanted.of(since, until)
+        for files in _steps(self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)):
+            tables = []
+            for file in files:
+                if file.format == "jsonl":
+                    table = formats.table_of(kind, json_lines.decode_entries(kind, self._data(file)))
+                else:
+                    table = formats.decode_table(self._data(file))
+                tables.append(formats.between(table, wanted.since_ms, wanted.until_ms, _void(file)))
+            yield formats.merged(kind, tables)
+
+    def entries(
+        self,
+        kind: Kind | str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        pipelines: Collection[str] | None = None,
+        partitions: Collection[int] | None = None,
+    ) -> Iterator[RecordedEntry]:
+        """Yield entries with their models, equal to what was on the stream, in the order of `tables`.
+
+        Raises:
+            UnreadableRecordingError: a file is missing or damaged.
+            ConfigurationError: pyarrow is not installed and the recording is Parquet.
+            InvalidEntryError: a model is of a newer release.
+        """
+        kind, wanted = Kind(kind), _Wanted.of(since, until)
+        for files in _steps(self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)):
+            yield from heapq.merge(*(self._entries(file, wanted) for file in files), key=lambda entry: entry.order)
+
+    def _entries(self, file: RecordedFile, wanted: "_Wanted") -> list[RecordedEntry]:
+        found: Iterator[RecordedEntry] | list[RecordedEntry]
+        if file.format == "jsonl":
+            found = json_lines.decode_entries(file.kind, self._data(file))
+        else:
+            formats = _parquet()
+            found = formats.entries_of(file.kind, formats.decode_table(self._data(file)))
+        void = _void(file)
+        return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
+
+    def count(
+        self,
+        kind: Kind | str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        pipelines: Collection[str] | None = None,
+        partitions: Collection[int] | None = None,
+    ) -> int:
+        """Return the number of entries; only files at the ends of the time, or with void entries, are read for it."""
+        wanted = _Wanted.of(since, until)
+        files = self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)
+        return sum(
+            file.count if wanted.covers(file) and not file.partly_void else len(self._entries(file, wanted))
+            for file in files
+        )
+
+    def unreadable(self, kind: Kind | str) -> Iterator[dict[str, Any]]:
+        """Yield the entries of a kind that could not be read, with the reason, as they were."""
+        for one in self.partitions.values():
+            for file in one.files:
+                if file.kind == kind and file.unreadable and not file.void:
+                    yield from json_lines.decode_lines(self._data(file))
+
+    def pipelines(self) -> list[str]:
+        """Return the pipelines that have entries of any kind."""
+        return sorted({file.pipeline for kind in Kind for file in self.files(kind) if file.pipeline is not None})
+
+    def verify(self) -> list[str]:
+        """Return a sentence for each file that is missing or is not what its manifest says; none is well."""
+        problems = []
+        for one in self.partitions.values():
+            for file in one.files:
+                try:
+                    self._data(file)
+                except UnreadableRecordingError as error:
+                    problems.append(str(error))
+        return problems
+
+    def _data(self, file: RecordedFile) -> bytes:
+        try:
+            data = self._store.read(file.path)
+        except FileNotFoundError:
+            raise UnreadableRecordingError(
+                f"{file.path} is missing: restore it from a copy, or open the recording again if retention is at work"
+            ) from None
+        except OSError as error:
+            raise UnreadableRecordingError(f"{file.path} cannot be read ({error}): look at the store") from None
+        if len(data) != file.bytes or sha256(data).hexdigest() != file.sha256:
+            raise UnreadableRecordingError(
+                f"{file.path} is damaged: it is not what its manifest says; restore it from a copy"
+            )
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """From when, and until before when, entries were added to their stream, in milliseconds."""
+
+    since_ms: int | None
+    until_ms: int | None
+
+    @classmethod
+    def of(cls, since: datetime | None, until: datetime | None) -> "_Wanted":
+        for name, time in (("since", since), ("until", until)):
+            if time is not None and time.tzinfo is None:
+                raise ValueError(f"{name} is {time}, without a time zone: give it one, such as UTC")
+        return cls(*(None if time is None else max(to_milliseconds(time), 0) for time in (since, until)))
+
+    def has(self, ms: int) -> bool:
+        return (self.since_ms is None or ms >= self.since_ms) and (self.until_ms is None or ms < self.until_ms)
+
+    def covers(self, file: RecordedFile) -> bool:
+        return self.has(order(file.first_id)[0]) and self.has(order(file.last_id)[0])
+
+    def overlaps(self, file: RecordedFile) -> bool:
+        first_ms, last_ms = order(file.first_id)[0], order(file.last_id)[0]
+        return (self.since_ms is None or last_ms >= self.since_ms) and (
+            self.until_ms is None or first_ms < self.until_ms
+        )
+
+
+def _void(file: RecordedFile) -> tuple[int, int] | None:
+    return order(file.void_after) if file.void_after is not None and file.partly_void else None
+
+
+def _steps(files: list[RecordedFile]) -> Iterator[list[RecordedFile]]:
+    for _, of_step in groupby(files, key=lambda file: (file.partition, file.step)):
+        yield list(of_step)
+
+
+def _parquet() -> Any:
+    try:
+        from . import parquet  # noqa: PLC0415 - pyarrow is an extra; who reads JSON Lines does not need it
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ragtide"):
+            raise
+        raise ConfigurationError("Parquet recordings need pyarrow: pip install 'ragtide[recorder]'") from None
+    return parquet

@@ -1,0 +1,220 @@
+"""Where a recording lies: a local folder, or an object store that fsspec knows. Writes are whole or not at all."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+from ragtide_runtime.errors import ConfigurationError
+
+_NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
+"""What a file system answers that has no hard links."""
+
+TEMPORARY: Final = ".tmp"
+"""How the name of a file ends that is still being written; it begins with a dot."""
+
+
+class Store(Protocol):
+    """Files below one folder, by their path relative to it with `/` between its parts."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the paths of all files below a folder, in any order; none if there is no such folder."""
+
+    def read(self, path: str) -> bytes:
+        """Return what a file holds.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file so that it is there as a whole or not at all, and stays when the power goes."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a file as `write` does unless there is one, and return whether it was written."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; none is well too."""
+
+
+class LocalStore:
+    """A folder of this machine, made when the first file is written."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def list(self, folder: str) -> list[str]:
+        """Return the paths of all files below a folder, those that are still being written too."""
+        start = self._root / folder
+        if not start.is_dir():
+            return []
+        return [
+            (Path(parent) / name).relative_to(self._root).as_posix()
+            for parent, _, names in os.walk(start)
+            for name in names
+        ]
+
+    def read(self, path: str) -> bytes:
+        """Return what a file holds."""
+        return (self._root / path).read_bytes()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write under another name, make the disk keep it, and give it its name."""
+        target = self._root / path
+        temporary = self._temporary(target, data)
+        temporary.replace(target)
+        _keep(target.parent)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write under another name, make the disk keep it, and link it: of two that try, one succeeds."""
+        target = self._root / path
+        temporary = self._temporary(target, data)
+        try:
+            target.hardlink_to(temporary)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS or target.exists():
+                raise
+            temporary.rename(target)  # only the lease keeps two from doing this at once
+        finally:
+            temporary.unlink(missing_ok=True)
+        _keep(target.parent)
+        return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file, and the folders that are empty then."""
+        target = self._root / path
+        target.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty, or gone already
+            for parent in target.parents:
+                if parent == self._root:
+                    break
+                parent.rmdir()
+
+    def _temporary(self, target: Path, data: bytes) -> Path:
+        temporary = target.parent / f".{target.name}.{uuid4().hex[:8]}{TEMPORARY}"
+        while True:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with temporary.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except FileNotFoundError:  # somebody removed the empty folder in between
+                continue
+            return temporary
+
+
+def _keep(folder: Path) -> None:
+    """Make the disk keep the names in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raise what a file system's own library raises as an OSError."""
+    try:
+        yield
+    except (OSError, NotImplementedError):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+class FsspecStore:
+    """A place that fsspec knows by its URL; a PUT of an object is whole or not at all. Failures are OSErrors."""
+
+    def __init__(self, filesystem: Any, root: str) -> None:
+        self._fs = filesystem
+        self._root = root.rstrip("/")
+
+    def list(self, folder: str) -> list[str]:
+        """Return the paths of all files below a folder."""
+        with _os_errors():
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.find(f"{self._root}/{folder}")
+            except FileNotFoundError:
+                return []
+        # Some file systems put a slash in front, others do not.
+        marker = f"{self._root.strip('/')}/"
+        return [path.lstrip("/").removeprefix(marker) for path in found]
+
+    def read(self, path: str) -> bytes:
+        """Return what a file holds."""
+        with _os_errors():
+            data: bytes = self._fs.cat_file(f"{self._root}/{path}")
+            return data
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file in one request."""
+        with _os_errors():
+            self._make_folder(path)
+            self._fs.pipe_file(f"{self._root}/{path}", data)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a file unless there is one: the store decides where it can, else who looks first."""
+        target = f"{self._root}/{path}"
+        with _os_errors():
+            self._fs.invalidate_cache()
+            if self._fs.exists(target):
+                return False
+            self._make_folder(path)
+            try:
+                self._fs.pipe_file(target, data, mode="create")
+            except FileExistsError:
+                return False
+            self._fs.invalidate_cache()
+            # A store that does not know the mode has written over what was there.
+            return bool(self._fs.cat_file(target) == data)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        with _os_errors(), suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._root}/{path}")
+
+    def _make_folder(self, path: str) -> None:
+        self._fs.makedirs(f"{self._root}/{path.rpartition('/')[0]}", exist_ok=True)
+
+
+def open_store(url: str, storage_options: Mapping[str, object] | None = None) -> Store:
+    """Return the store at a path or URL.
+
+    Args:
+        url: a local path, or a URL that fsspec knows (`s3://bucket/folder`, `gs://...`, `memory://...`).
+        storage_options: for the fsspec file system, such as an endpoint.
+
+    Raises:
+        ConfigurationError: fsspec or what it needs for this URL is not installed, or does not take the options.
+    """
+    if "://" not in url:
+        return LocalStore(Path(url).expanduser().absolute())
+    core = _needed("fsspec", lambda: __import__("fsspec"))
+    try:
+        filesystem, root = core.core.url_to_fs(url, **(storage_options or {}))
+    except ImportError as error:
+        raise ConfigurationError(f"recording at {_scheme(url)}:// needs another package: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the recording's URL {url!r} cannot be used ({error}): give a folder, or what fsspec knows"
+        ) from None
+    return FsspecStore(filesystem, root)
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0]
+
+
+def _needed(name: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except ModuleNotFoundError:
+        raise ConfigurationError(f"this recording needs {name}: pip install 'ragtide[recorder]'") from None

@@ -1,0 +1,167 @@
+import asyncio
+import gzip
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.consumers.recorder.running import (
+    STREAMS,
+    add,
+    caught_up,
+    interaction,
+    recorded,
+    recording,
+    settings_of,
+    until,
+)
+
+from ragtide import ConfigurationError
+from ragtide_consumers.recorder.errors import RedactionError
+from ragtide_consumers.recorder.patterns import PATTERNS
+from ragtide_consumers.recorder.redaction import Redaction
+from ragtide_runtime.recordings import Kind, Recording
+from ragtide_schemas import RagInteraction, RetrievedDocument
+
+
+def redacted(text: str, *names: str) -> str:
+    return Redaction(names or tuple(PATTERNS)).text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("write to anna.b+x@mail.example.co.uk, please", "write to [email], please"),
+        ("<иван@почта.рф>", "<[email]>"),
+        ("bob (at) example.com", "[email]"),
+        ("call +49 (30) 123-45 67.", "call [phone]."),
+        ("call +1 202-555-0143, or (202) 555-0143", "call [phone], or [phone]"),
+        ("202.555.0143 and 8 (912) 345-67-89", "[phone] and [phone]"),
+        ("paid with 4111 1111 1111 1111.", "paid with [card]."),
+        ("5500-0000-0000-0004", "[card]"),
+        ("12 4111 1111 1111 1111 7", "12 [card] 7"),
+        ("378282246310005 or 3782 822463 10005", "[card] or [card]"),
+    ],
+)
+def test_what_is_found(text: str, expected: str) -> None:
+    assert redacted(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "built in 1889, 2026-11-21 06:37:57",
+        "4111 1111 1111 1112 has a wrong check digit",
+        "entry 1732171977123-0, order 20261121-000123",
+        "3.14159265358979 and 1,234,567,890,123,456",
+        "192.168.100.200:6379 and 10.0.0.1",
+        "ISBN 978-3-16-148410-0",
+        "the price @ 5, user@host",
+        "a1b2c3d4e5f64111111111111111",
+        "between 2010 and 2020, 100 200 300",
+    ],
+)
+def test_what_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+SECRETS = ["eve@example.com", "+49 30 1234567", "4111 1111 1111 1111"]
+
+
+def secretive(number: int) -> RagInteraction:
+    mail, phone, card = SECRETS
+    return interaction(
+        number,
+        question=f"is {mail} yours?",
+        documents=(
+            RetrievedDocument(
+                id="d-eve", text=f"call {phone}", sentences=(f"call {phone}",), metadata={mail: [card, {"x": phone}]}
+            ),
+        ),
+        response=f"yes, {card}",
+        response_sentences=(f"yes, {card}",),
+        reference_answer=f"{mail} {card}",
+        metadata={"who": {"mail": mail}, mail: 1, "[email]": 2},
+    )
+
+
+def everything_in(folder: Path) -> bytes:
+    """Return the bytes of every file, unpacked where they are packed."""
+    from pyarrow import parquet
+
+    found = b""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            found += path.name.encode() + data
+            if path.suffix == ".gz":
+                found += gzip.decompress(data)
+            elif path.suffix == ".parquet":
+                found += str(parquet.ParquetFile(path).read().to_pylist()).encode()
+                found += str(parquet.ParquetFile(path).metadata.to_dict()).encode()
+    return found
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tmp_path: Path) -> None:
+    await add(async_redis, Kind.INTERACTIONS, *map(secretive, range(6)))
+    mail, phone, card = SECRETS
+    await async_redis.xadd(STREAMS.interactions, {"data": f'{{"pipeline": "p", "question": "{mail}"}}'})
+    await async_redis.xadd(STREAMS.interactions, {"data": f'{{"question": "{phone}" {card}'})
+    settings = settings_of(tmp_path / "r", format=form, redact=["email", "phone", "card"], roll_entries=3)
+    async with recording(async_redis, settings):
+        await until(lambda: caught_up(async_redis))
+    stored = everything_in(tmp_path)
+    for secret in SECRETS:
+        assert secret.encode() not in stored
+        assert secret.partition(" ")[0].encode() not in stored.replace(b"+49", b"")
+    model = recorded(tmp_path / "r")[0].model
+    assert isinstance(model, RagInteraction)
+    assert model.question == "is [email] yours?"
+    assert model.documents[0].id == "d-eve"
+    assert model.documents[0].metadata == {"[email]": ["[card]", {"x": "[phone]"}]}
+    assert model.metadata == {"who": {"mail": "[email]"}, "[email]": 1, "[email] 2": 2}
+    assert model.interaction_id == "i-0"
+    found = Recording.open(str(tmp_path / "r"))
+    assert found.partitions[0].redaction == ("email", "card", "phone")
+    unreadable = list(found.unreadable("interactions"))
+    assert unreadable[0]["payload"] == '{"pipeline":"p","question":"[email]"}'
+    assert unreadable[1]["withheld_bytes"] > 20
+
+
+async def test_what_is_not_redacted_is_found_by_the_same_look(async_redis: Any, tmp_path: Path) -> None:
+    await add(async_redis, Kind.INTERACTIONS, secretive(0))
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+    assert all(secret.encode() in everything_in(tmp_path) for secret in SECRETS)
+
+
+async def test_a_function_that_fails_stops_the_recorder_and_nothing_is_lost_or_written(
+    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_redaction.py").write_text(
+        "def good(text):\n    return text.replace('question', '[q]')\n\n\n"
+        "def bad(text):\n    if '3' in text:\n        raise KeyError(text)\n    return text\n\n\n"
+        "def number(text):\n    return 5\n\n\ndef empty(text):\n    return ''\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    for name, words in (("bad", "failed with KeyError"), ("number", "returned int"), ("empty", "not valid once")):
+        settings = settings_of(tmp_path / "r", redact_function=f"own_redaction:{name}", roll_s=0.3)
+        with pytest.raises(RedactionError, match=words) as caught:
+            async with recording(async_redis, settings) as task:
+                await asyncio.wait([task], timeout=20)
+        assert "question 3" not in "".join(traceback.format_exception(caught.value))
+        assert recorded(tmp_path / "r") == []
+        assert not (tmp_path / "r" / "interactions").exists()
+    async with recording(async_redis, settings_of(tmp_path / "r", redact_function="own_redaction:good")):
+        await until(lambda: caught_up(async_redis))
+    found = recorded(tmp_path / "r")
+    assert [entry.entry_id for entry in found] == [entry.entry_id for entry in expected]
+    assert [entry.model.question for entry in found] == [f"[q] {number}?" for number in range(5)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", ["nowhere:function", "os", "os:sep"])
+def test_a_function_that_is_none_is_a_clear_error(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"recorder\.redact_function: "):
+        Redaction.of(settings_of(tmp_path, redact_function=path).recorder)

@@ -1,0 +1,132 @@
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conditions import wait_until
+from tests.end_to_end.recording_live import record_live
+from tests.end_to_end.roles import STREAMS, command, interactions, kill, running, start
+from tests.redis_processes import RedisProcess
+
+from ragtide import InteractionProducer
+from ragtide_runtime.recordings import Kind, Recording
+from ragtide_schemas import DATA_FIELD
+
+
+def folder(path: Path) -> dict[str, str]:
+    return {"RAGTIDE_RECORDER_URL": str(path), "RAGTIDE_RECORDER_ROLL_S": "0.02", "RAGTIDE_RECORDER_ROLL_ENTRIES": "50"}
+
+
+def assert_recorded_exactly(redis: Any, place: Path, kind: Kind) -> int:
+    """Compare a recording with a stream nothing of which was trimmed, byte for byte; return how many there were."""
+    found = [(entry.entry_id, entry.model.encode()) for entry in Recording.open(str(place)).entries(kind)]
+    on_stream = [
+        (entry_id.decode(), kind.decode(entry_id.decode(), fields[DATA_FIELD]).encode())
+        for entry_id, fields in redis.xrange(kind.stream(STREAMS))
+    ]
+    assert found == on_stream
+    return len(found)
+
+
+def recorded_to_the_end(redis: Any) -> bool:
+    groups = redis.xinfo_groups(STREAMS.interactions)
+    at = [group["last-delivered-id"] for group in groups if group["name"] == b"record"]
+    return bool(at == [redis.xinfo_stream(STREAMS.interactions)["last-generated-id"]])
+
+
+def test_a_recorder_killed_at_random_moments_leaves_no_torn_file(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    place, log = tmp_path / "r", tmp_path / "recorder.log"
+    random_ = random.Random(5)
+    batch = interactions(1800)
+    with InteractionProducer(redis_url) as producer:
+        for round_ in range(6):
+            process = start("recorder", redis_url, log, folder(place))
+            producer.publish_many(batch[300 * round_ : 300 * round_ + 200])
+            before = len(list(place.rglob("*.json")))
+            wait_until(lambda before=before: len(list(place.rglob("*.json"))) > before)  # type: ignore[misc]
+            producer.publish_many(batch[300 * round_ + 200 : 300 * round_ + 300])
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(random_.uniform(0, 0.15))  # it is busy writing: some moment in between
+            kill(process)
+            if place.exists():
+                assert Recording.open(str(place)).verify() == [], "what a manifest names is whole"
+    with running("recorder", redis_url, log, folder(place)):
+        wait_until(lambda: recorded_to_the_end(redis))
+    assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 1800
+    names = {file.path for file in Recording.open(str(place)).files(Kind.INTERACTIONS)}
+    there = {path.relative_to(place).as_posix() for path in (place / "interactions").rglob("*") if path.is_file()}
+    assert there == names
+
+
+def test_a_redis_that_is_killed_and_restarted_loses_nothing_of_the_recording(tmp_path: Path) -> None:
+    place, log = tmp_path / "r", tmp_path / "recorder.log"
+    with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
+        batch = interactions(900)
+        with InteractionProducer(server.url) as producer, running("recorder", server.url, log, folder(place)):
+            for round_ in range(3):
+                producer.publish_many(batch[300 * round_ : 300 * round_ + 300])
+                server.kill()
+                server.start()
+            from redis import Redis
+
+            with Redis(port=server.port) as redis:
+                wait_until(lambda: recorded_to_the_end(redis), 60)
+        with Redis(port=server.port) as redis:
+            assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 900
+
+
+def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    place, log = tmp_path / "r", tmp_path / "recorder.log"
+    extra = {**folder(place), "RAGTIDE_RECORDER_FORMAT": "jsonl"}
+    with InteractionProducer(redis_url) as producer:
+        producer.publish_many(interactions(30))
+    with running("recorder", redis_url, log, extra):
+        wait_until(lambda: redis.exists(STREAMS.recorder_lease) and recorded_to_the_end(redis))
+        told = {one["subject"]: one for one in json.loads(command(redis_url, "doctor", "--json", extra=extra).stdout)}
+        assert told["partition 0: recorder"]["level"] == "ok"
+        assert "up to date" in told["partition 0: recorder"]["found"]
+        assert command(redis_url, "doctor", "--role", "recorder", extra=extra).returncode == 0
+    with InteractionProducer(redis_url) as producer:
+        producer.publish_many(interactions(40))
+    told = {one["subject"]: one for one in json.loads(command(redis_url, "doctor", "--json", extra=extra).stdout)}
+    assert told["partition 0: recorder"]["level"] == "warning"
+    assert "ragtide recorder --forget" in told["partition 0: recorder"]["advice"]
+    done = command(redis_url, "recordings", str(place), "--json", "--verify")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(row["pipeline"], row["interactions"]) for row in found["days"]] == [("shop", 30)]
+    assert found["problems"] == []
+    shown = command(redis_url, "recordings", extra=extra)
+    assert "shop" in shown.stdout
+    next(place.rglob("*.jsonl.gz")).unlink()
+    assert command(redis_url, "recordings", str(place), "--verify").returncode == 1
+    done = command(redis_url, "recordings", str(tmp_path / "nothing"))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "holds no recording" in done.stderr
+    assert command(redis_url, "recorder", "--forget").returncode == 0
+    assert redis.xinfo_groups(STREAMS.interactions) == []
+    done = command(redis_url, "recorder")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 2), done.stderr
+    assert "RAGTIDE_RECORDER_URL" in done.stderr
+
+
+def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    place, log = tmp_path / "r", tmp_path / "up.log"
+    with running("up", redis_url, log, folder(place)):
+        with InteractionProducer(redis_url) as producer:
+            producer.publish_many(interactions(50))
+        wait_until(lambda: redis.xlen(STREAMS.metrics) == 50, 60)
+    assert Recording.open(str(place)).count(Kind.METRICS) == 50
+    assert Recording.open(str(place)).count(Kind.INTERACTIONS) == 50
+    assert assert_recorded_exactly(redis, place, Kind.METRICS) == 50
+
+
+def test_a_recording_of_live_traffic_is_what_was_on_the_streams_while_workers_die(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    result = record_live(redis_url, tmp_path, count=1500, kills=3)
+    assert result.published == result.interactions == result.metrics == 1500
+    assert result.problems == []

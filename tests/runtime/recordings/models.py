@@ -1,0 +1,148 @@
+"""Any model that may be on a recorded stream, for property tests."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ragtide_runtime.recordings import Kind
+from ragtide_schemas import Alert, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
+
+NAME = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(str.strip)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
+TIME = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+FLOAT = st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | FLOAT | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+METADATA = st.dictionaries(TEXT, JSON, max_size=3)
+METRIC = st.sampled_from(["trace.adherence", "trace.context_relevance", "own.metric", "own.other", "ragchecker.f1"])
+SCORES = st.lists(st.tuples(METRIC, FLOAT), max_size=5).map(dict)
+GOLD = st.lists(st.tuples(METRIC, st.floats(0, 1)), max_size=4).map(dict)
+ABSENT = st.dictionaries(METRIC, TEXT, max_size=2)
+SEGMENTS = st.dictionaries(NAME, NAME, max_size=3)
+COUNT = st.integers(0, 10) | st.integers(0, 2**70)
+SENTENCES = st.none() | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=3)
+
+INTERACTION = st.builds(
+    RagInteraction,
+    interaction_id=NAME,
+    pipeline=NAME,
+    occurred_at=TIME,
+    question=TEXT,
+    documents=st.lists(
+        st.builds(
+            RetrievedDocument,
+            id=st.none() | NAME,
+            text=TEXT,
+            score=st.none() | FLOAT,
+            sentences=SENTENCES,
+            metadata=METADATA,
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    response=TEXT,
+    response_sentences=SENTENCES,
+    reference_answer=st.none() | TEXT,
+    gold_scores=GOLD,
+    segments=SEGMENTS,
+    run=NAME,
+    population_size=st.none() | st.integers(1, 2**70),
+    source=st.none() | NAME,
+    metadata=METADATA,
+)
+JUDGED = st.builds(
+    JudgedScores,
+    labeler=NAME,
+    labeler_version=NAME,
+    profile=NAME,
+    prompts=st.lists(NAME, max_size=2),
+    scores=SCORES,
+    absent=ABSENT,
+    inclusion_probability=st.floats(0, 1, exclude_min=True),
+    uniform=st.booleans(),
+)
+EVENT = st.builds(
+    MetricEvent,
+    interaction_id=NAME,
+    entry_id=st.none() | NAME,
+    pipeline=NAME,
+    occurred_at=TIME,
+    labeled_at=TIME,
+    segments=SEGMENTS,
+    run=st.none() | NAME,
+    population_size=st.none() | st.integers(1, 2**70),
+    source=st.none() | NAME,
+    labeler=NAME,
+    labeler_version=NAME,
+    profile=NAME,
+    splitter=st.none() | NAME,
+    scores=SCORES,
+    absent=ABSENT,
+    gold_scores=SCORES,
+    prompt_tokens=COUNT,
+    completion_tokens=COUNT,
+    cost_usd=st.floats(0, 1e300),
+    latency_s=st.floats(0, 1e300),
+    prompts=st.lists(NAME, max_size=2),
+    judged=st.none() | JUDGED,
+    counters=st.dictionaries(NAME, COUNT, max_size=2),
+    inclusion_probability=st.floats(0, 1, exclude_min=True),
+)
+FEEDBACK = st.builds(
+    Feedback,
+    pipeline=NAME,
+    interaction_id=NAME,
+    gold_scores=GOLD.filter(bool),
+    given_at=TIME,
+    annotator=st.none() | NAME,
+    metadata=METADATA,
+)
+
+
+def _alert(fields: dict[str, Any]) -> Alert:
+    return Alert(**fields)
+
+
+ALERT = st.fixed_dictionaries(
+    {
+        "alert_id": NAME,
+        "status": st.sampled_from(["firing", "resolved"]),
+        "rule": NAME,
+        "kind": st.sampled_from(["drift", "threshold", "rmse"]),
+        "pipeline": NAME,
+        "segment": st.none() | TEXT,
+        "run": st.none() | NAME,
+        "metric": METRIC,
+        "profile": NAME,
+        "labeler": NAME,
+        "labeler_version": NAME,
+        "direction": st.sampled_from(["fall", "rise"]),
+        "fired_at": TIME,
+        "resolved_at": st.none() | TIME,
+        "began_at": st.none() | TIME,
+        "baseline": FLOAT,
+        "baseline_source": st.sampled_from(["given", "learned"]),
+        "quantity": st.sampled_from(["mean", "spread"]),
+        "observed": FLOAT,
+        "observed_n": st.integers(1, 2**70),
+        "observed_lower": FLOAT,
+        "observed_upper": FLOAT,
+        "log_evidence": FLOAT,
+        "run_length": FLOAT,
+        "n": st.integers(1, 2**70),
+        "worst_interaction_ids": st.lists(NAME, max_size=3),
+        "diagnosis": st.lists(TEXT, max_size=2),
+        "message": TEXT,
+    }
+).map(_alert)
+
+MODELS = {
+    Kind.INTERACTIONS: INTERACTION,
+    Kind.METRICS: EVENT,
+    Kind.FEEDBACK: FEEDBACK,
+    Kind.ALERTS: ALERT,
+}
