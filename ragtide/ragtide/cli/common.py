@@ -12,6 +12,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 from rich.console import Console
 
+from ragtide.experiments.joining import taking_part
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.deployment import check_layout
 from ragtide_runtime.errors import RedisUnavailable
@@ -74,6 +75,7 @@ def with_redis(
         try:
             if not any_layout:
                 await check_layout(redis, settings.layout)
+            await taking_part(redis, settings)  # whose own metrics it makes known
             return await body(redis, handle)
         finally:
             await redis.aclose()

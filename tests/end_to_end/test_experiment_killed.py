@@ -1,0 +1,157 @@
+"""An experiment of real processes: driver, worker and aggregator are killed in mid-run; the numbers are the same."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.conditions import wait_until
+from tests.end_to_end.roles import command, environment, kill, start
+
+from ragtide_schemas.experiments import Execution
+
+CONCURRENCY = 6
+
+TARGET = """
+import os, random, time
+from pathlib import Path
+
+def answer(question, quality):
+    # One line a call: appending less than a page is atomic.
+    with open(Path(__file__).with_name("calls.txt"), "a") as file:
+        file.write(f"{question}|{quality}\\n")
+    time.sleep(0.01)
+    if question.endswith("3"):
+        raise RuntimeError("the retriever is away")
+    hard = random.Random(question).uniform(-0.2, 0.2)
+    noise = random.Random(f"{question}{quality}").gauss(0, 0.1)
+    value = min(max(quality + hard + noise, 0.0), 1.0)
+    return {"documents": ["It was built in 1889."], "response": "In 1889.", "metadata": {"value": value}}
+
+def measure(item, answer):
+    return {"value": answer.metadata["value"]}
+"""
+
+PLAN = f"""
+name = "race"
+target = "target:answer"
+data = "questions.jsonl"
+measure = "target:measure"
+metric = "own.value"
+concurrency = {CONCURRENCY}
+tries = 1
+[metrics.value]
+is_algebraic = true
+value_range = [0, 1]
+[grid]
+quality = [0.3, 0.4, 0.5, 0.55, 0.6, 0.62]
+"""
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    (path / "target.py").write_text(TARGET)
+    (path / "experiment.toml").write_text(PLAN)
+    (path / "questions.jsonl").write_text("".join(json.dumps({"question": f"Question {n}"}) + "\n" for n in range(150)))
+    return path
+
+
+def driver(url: str, place: Path) -> subprocess.Popen[bytes]:
+    with (place / "driver.log").open("ab") as log, (place / "board.json").open("wb") as board:
+        return subprocess.Popen(
+            [sys.executable, "-m", "ragtide", "experiment", "run", "experiment.toml", "--no-roles", "--json"],
+            env=environment(url),
+            cwd=place,
+            stdout=board,
+            stderr=log,
+        )
+
+
+def numbers(board: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """What must not depend on who died when."""
+    return [
+        (row["name"], row["status"], row["n_items"], row["n_failed"], row["estimates"]["own.value"], row["reason"])
+        for row in board["rows"]
+    ]
+
+
+def shown(url: str) -> dict[str, Any]:
+    done = command(url, "experiment", "show", "race", "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def estimates(url: str) -> dict[tuple[str, str], tuple[int, float]]:
+    """What the aggregator makes of all that was executed."""
+    done = command(url, "estimates", "--json", extra={"RAGTIDE_PREFIX": "ragtide.run.race"})
+    assert done.returncode == 0, done.stderr
+    return {(one["pipeline"], one["metric"]): (one["n"], one["estimate"]) for one in json.loads(done.stdout)}
+
+
+def looked(redis: Any) -> int:
+    entries = redis.xrange("ragtide.run.race:{0}:experiment")
+    return max([json.loads(fields[b"data"]).get("item", 0) for _, fields in entries], default=0)
+
+
+def got_to(redis: Any, item: int) -> bool:
+    return looked(redis) >= item
+
+
+def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    joined = {"RAGTIDE_PREFIX": "ragtide.run.race"}
+
+    quiet = folder(tmp_path / "quiet")
+    done = subprocess.run(
+        [sys.executable, "-m", "ragtide", "experiment", "run", "experiment.toml", "--json"],
+        env=environment(redis_url), cwd=quiet, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expected = json.loads(done.stdout)
+    assert expected["completed"]
+    redis.flushall()
+
+    place = folder(tmp_path / "killed")
+    random = Random(5)
+    kills = 0
+    processes = {role: start(role, redis_url, place / f"{role}.log", joined) for role in ("worker", "aggregator")}
+    processes["driver"] = driver(redis_url, place)
+    try:
+        for role in ("driver", "worker", "driver", "aggregator", "worker", "driver"):
+            wait_until(partial(got_to, redis, looked(redis) + random.choice([5, 10])), 60)
+            kill(processes[role])
+            kills += role == "driver"
+            processes[role] = (
+                driver(redis_url, place) if role == "driver" else start(role, redis_url, place / f"{role}.log", joined)
+            )
+        # The lock of a dead driver runs out; whoever comes before is told so, and comes again.
+        while processes["driver"].wait(120) == 1:
+            assert "another process drives" in (place / "driver.log").read_text()
+            processes["driver"] = driver(redis_url, place)
+        assert processes["driver"].returncode == 0, (place / "driver.log").read_text()
+        found = shown(redis_url)
+        assert numbers(found) == numbers(expected)
+        assert json.loads((place / "board.json").read_text()) == found
+
+        calls = Counter((place / "calls.txt").read_text().splitlines())
+        executions = [
+            Execution.decode(fields[b"data"]) for _, fields in redis.xrange("ragtide.run.race:{0}:executions")
+        ]
+        assert len({(one.config, one.item) for one in executions}) == len(executions) == found["executed"]
+        # Only what was going on when a driver died was called for nothing.
+        assert len(executions) <= sum(calls.values()) <= len(executions) + kills * CONCURRENCY
+        # The aggregator has counted every answer once, too.
+        answered = Counter(one.config for one in executions if one.failure is None)
+
+        def aggregated() -> bool:
+            seen = estimates(redis_url)
+            return all(seen.get((config, "own.value"), (0, 0.0))[0] == n for config, n in answered.items())
+
+        wait_until(aggregated, 30)
+    finally:
+        for process in processes.values():
+            kill(process)
