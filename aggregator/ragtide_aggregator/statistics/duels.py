@@ -31,7 +31,7 @@ from .batches import Floats
 
 Flags = NDArray[np.bool_]
 
-FRACTIONS: Final = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 0.97])
+FRACTIONS: Final = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.97])
 """What the bettors stake, of what they may; each has the same share of the capital."""
 
 RICHEST: Final = 1e200
@@ -41,7 +41,7 @@ POOREST: Final = 1e-200
 """Capital below which a bettor has none."""
 
 _NARROWEST: Final = 1e-9
-_HALVINGS: Final = 20
+_HALVINGS: Final = 14
 
 
 def _gains(
@@ -100,7 +100,7 @@ class Duels:
             scores: shape (..., count), in [0, 1], higher is better; nan without a score.
             playing: shape (..., count): who takes part.
         """
-        pairs = playing[..., :, None] & playing[..., None, :]
+        pairs = playing[..., :, None] & playing[..., None, :] & ~np.eye(playing.shape[-1], dtype=np.bool_)
         difference = scores[..., None, :] - scores[..., :, None]
         left = float(self._population - item)
         unseen = self._population - self.first - self.seen

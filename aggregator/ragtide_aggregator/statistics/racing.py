@@ -1,6 +1,7 @@
 """Racing: several are scored on the same items, one item after another, and whoever has surely lost is stopped.
 
-i is ruled out by j when the bettor against "i is better than j by the margin or more" has grown rich (duels.py).
+i is ruled out by the leader j when the bettor against "i is better than j by the margin or more" has grown rich
+(duels.py). The leader is the one that is behind nobody, so of two that are as good as each other the one behind goes.
 
 **What holds.** Take any one of those that race, for instance the one that is truly the best. The probability that it is
 ever ruled out by one that it is better than by the margin or more is at most 1 - confidence. Only its own duels can go
@@ -9,12 +10,13 @@ wrong for it, so the error probability is shared by the count - 1 others and not
 **Chains.** If j, by whom i was ruled out, is itself ruled out by k, i may be better than k by nearly two margins. So an
 heir is kept: one may be ruled out only if everybody who was ruled out before, and itself, still has somebody running by
 whom it was ruled out directly. Then with probability `confidence` one of those that run at the end is within one margin
-of the truly best, however long the chain, and so is the one with the best mean of all items among them.
+of the truly best, however long the chain, and so is the one with the best mean of all items among them. Only the leader
+rules out, so that seldom more than two are left because of this.
 
 **Who comes later** (a clone, or one that comes back) is compared on the items still to come: given all that was seen,
 they are a random draw from the rest, whatever made somebody let it come. Its duels begin anew there, and what is said
-of them is about the mean of those items. What it was scored on before a gap is not used: others were seen in the gap, and
-who decided to bring it back saw them. How many will come is not known, so a tenth of the error probability is put
+of them is about the mean of those items. What it was scored on before a gap is not used: others were seen in the gap,
+and who decided to bring it back saw them. How many will come is not known, so a tenth of the error probability is put
 aside for them: the k-th has 1 / (k (k + 1)) of that, which adds up to all of it.
 
 **Who a person stopped** neither rules out nor is ruled out; what is said is about those that are left.
@@ -27,7 +29,7 @@ from math import isfinite
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .batches import Floats
 from .comparing import Difference
@@ -177,7 +179,7 @@ class Race:
         self._alpha[place] = share / (len(self._running) - 1)
 
     def update(self, scores: ArrayLike) -> list[Elimination]:
-        """Add the next item and return who is ruled out at it, the weakest first.
+        """Add the next item and return who is ruled out at it, the furthest behind first.
 
         Args:
             scores: shape (count,); nan where there is no score: not run, a failed call, a metric that is undefined.
@@ -209,6 +211,7 @@ class Race:
             reached,
             self._ruled,
             mean=self._duels.mean,
+            seen=self._duels.seen,
             running=self._running,
             out=self._out,
             protected=self._protected,
@@ -220,14 +223,13 @@ class Race:
     def standings(self) -> list[RaceStanding]:
         """Return where each stands against the leader, in the order of places; valid at any time.
 
-        The leader is the one that runs with the best mean on the items that all have who run for half as long as the
-        longest.
+        The leader is the one that runs and is behind none of the others that run, on the items both have.
         """
         scores = self._table()
         known = ~np.isnan(scores)
         n = known.sum(axis=0)
         means = np.where(n > 0, np.where(known, scores, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
-        leader = self._leader(scores, known, n, means)
+        leader = leading(self._duels.mean, self._duels.seen, self._running) if n[self._running].any() else None
         result = []
         for place in range(len(n)):
             behind, better = None, False
@@ -239,16 +241,6 @@ class Race:
                 RaceStanding(place, int(n[place]), mean, behind, bool(self._running[place]), may_be_best=not better)
             )
         return result
-
-    def _leader(self, scores: Floats, known: Flags, n: NDArray[np.int64], means: Floats) -> int | None:
-        candidates = self._running & (n > 0)
-        if not candidates.any():
-            return None
-        candidates &= 2 * n >= n[candidates].max()
-        places = np.flatnonzero(candidates)
-        common = known[:, places].all(axis=1)
-        best = scores[common][:, places].mean(axis=0) if common.any() else means[places]
-        return int(places[np.argmax(best)])
 
     def _table(self) -> Floats:
         table = np.full((self.items, len(self._running)), np.nan)
@@ -291,36 +283,48 @@ class Race:
             raise ValueError(f"place is {place}: give one from 0 to {len(self._running) - 1}")
 
 
+def leading(mean: Floats, seen: Floats, running: Flags) -> int:
+    """Return who runs and is the least behind any other that runs.
+
+    Who came late leads only with half as many items as those who have the most, lest few items decide.
+
+    Args:
+        mean: shape (count, count): mean differences, column minus row.
+        seen: numbers of items they are of.
+        running: who runs, at least one.
+    """
+    places = np.flatnonzero(running)
+    items = seen[np.ix_(places, places)].max(axis=1)
+    places = places[2 * items >= items.max()]
+    return int(places[np.argmin(mean[np.ix_(places, places)].max(axis=1))])
+
+
 def ruled_out(
-    reached: Flags, ruled: Flags, *, mean: Floats, running: Flags, out: Flags, protected: Flags
+    reached: Flags, ruled: Flags, *, mean: Floats, seen: Floats, running: Flags, out: Flags, protected: Flags
 ) -> list[tuple[int, int]]:
-    """Return who is to be stopped now and by whom, the weakest first, keeping an heir of everybody.
+    """Return who is to be stopped now and by whom, the furthest behind first, keeping an heir of everybody.
 
     Args:
         reached: shape (count, count): whether the bettor against "row is better than column" has grown rich enough.
         ruled: the same, also of duels that have begun anew since.
         mean: mean differences, column minus row.
+        seen: numbers of items they are of.
         running: who runs.
         out: who was ruled out before.
         protected: who may not be ruled out.
     """
     running, out = running.copy(), out.copy()
-    # Of two that are as good as each other both may have reached it: the one that is behind goes.
-    lost = reached & (mean >= 0) & running[:, None] & running[None, :]
-    np.fill_diagonal(lost, val=False)
-    places = np.flatnonzero(lost.any(axis=1) & ~protected)
-    behind = np.where(lost, mean, -np.inf).max(axis=1)
+    if not running.any():
+        return []
+    leader = leading(mean, seen, running)
+    lost = np.flatnonzero(reached[:, leader] & (mean[:, leader] >= 0) & running & ~protected)
     result = []
-    for place in sorted(places.tolist(), key=lambda one: (behind[one], one), reverse=True):
-        others = np.flatnonzero(lost[place] & running)
-        if not others.size:
-            continue
+    for place in sorted(lost.tolist(), key=lambda one: (mean[one, leader], one), reverse=True):
         heirs = ruled & running
         heirless = out & heirs[:, place] & (heirs.sum(axis=1) == 1)
-        if heirless.any():
-            continue
-        result.append((place, int(others[np.argmax(mean[place, others])])))
-        running[place], out[place] = False, True
+        if place != leader and not heirless.any():
+            result.append((place, leader))
+            running[place], out[place] = False, True
     return result
 
 
