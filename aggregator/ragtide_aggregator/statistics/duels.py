@@ -79,7 +79,7 @@ class Duels:
         self.total = np.zeros(pairs)
         """Sums of the differences, other minus this one."""
         self.seen = np.zeros(pairs)
-        """Number of the differences."""
+        """Number of the differences; of one and itself, of its scores."""
         self.first = np.zeros(pairs)
         """Items that came before the duel began."""
         self.last = np.zeros(pairs)
@@ -100,12 +100,13 @@ class Duels:
             scores: shape (..., count), in [0, 1], higher is better; nan without a score.
             playing: shape (..., count): who takes part.
         """
-        pairs = playing[..., :, None] & playing[..., None, :] & ~np.eye(playing.shape[-1], dtype=np.bool_)
+        pairs = playing[..., :, None] & playing[..., None, :]
         difference = scores[..., None, :] - scores[..., :, None]
         left = float(self._population - item)
         unseen = self._population - self.first - self.seen
         gains = _gains(difference, null=self._null, total=self.total, seen=self.seen, left=left, unseen=unseen)
-        gains = np.where(pairs, gains, 1.0)
+        bets = pairs & ~np.eye(playing.shape[-1], dtype=np.bool_)
+        gains = np.where(bets, gains, 1.0)
         capital = self._capital * (1 - FRACTIONS + FRACTIONS * gains[..., None])
         self._capital = np.where(capital < POOREST, 0.0, np.minimum(capital, RICHEST))
         self.evidence = np.maximum(self.evidence, np.minimum(self._capital.sum(-1), RICHEST))

@@ -290,11 +290,11 @@ def leading(mean: Floats, seen: Floats, running: Flags) -> int:
 
     Args:
         mean: shape (count, count): mean differences, column minus row.
-        seen: numbers of items they are of.
+        seen: numbers of items they are of; of one and itself, on which it has a score.
         running: who runs, at least one.
     """
     places = np.flatnonzero(running)
-    items = seen[np.ix_(places, places)].max(axis=1)
+    items = seen[places, places]
     places = places[2 * items >= items.max()]
     return int(places[np.argmin(mean[np.ix_(places, places)].max(axis=1))])
 

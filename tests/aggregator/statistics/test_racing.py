@@ -69,7 +69,7 @@ def test_missing_scores_do_not_raise_the_error_whatever_they_belong_to(missing: 
 def test_betting_against_a_margin_that_is_left_out_would_be_found() -> None:
     class Careless(Race):
         def __init__(self, count: int, *, margin: float, **settings: Any) -> None:
-            super().__init__(count, margin=margin + 0.1, **settings)
+            super().__init__(count, margin=margin + 0.2, **settings)
 
     assert wrongly_stopped("binary", "none", runs=300, confidence=0.8, race=Careless) > 0.25
 
