@@ -22,7 +22,8 @@ from scipy.special import betaincinv, ndtr
 
 from ragtide_aggregator.statistics.batches import Floats
 from ragtide_aggregator.statistics.duels import Duels
-from ragtide_aggregator.statistics.racing import RESERVE, ruled_out
+from ragtide_aggregator.statistics.racing import RESERVE
+from ragtide_aggregator.statistics.ruling import ruled_out
 
 Flags = NDArray[np.bool_]
 
@@ -84,8 +85,8 @@ def outcome(scores: Floats, executed: Floats, running: Flags) -> Outcome:
 def race(scores: Floats, *, confidence: float = 0.95, margin: float = MARGIN, look_every: int = 5) -> Outcome:
     """Race experiments side by side; scores have shape (runs, items, configs)."""
     runs, items, count = scores.shape
-    duels = Duels((runs, count), population=items, margin=margin)
-    enough = (count - 1) / ((1 - confidence) * (1 - RESERVE))
+    duels = Duels((runs, count), population=items, margin=margin, money=1 - RESERVE)
+    enough = 1 / (1 - confidence)
     running, out = np.ones((runs, count), dtype=np.bool_), np.zeros((runs, count), dtype=np.bool_)
     ruled = np.zeros((runs, count, count), dtype=np.bool_)
     executed = np.zeros(runs)

@@ -5,7 +5,8 @@ i is ruled out by the leader j when the bettor against "i is better than j by th
 
 **What holds.** Take any one of those that race, for instance the one that is truly the best. The probability that it is
 ever ruled out by one that it is better than by the margin or more is at most 1 - confidence. Only its own duels can go
-wrong for it, so the error probability is shared by the count - 1 others and not by all pairs.
+wrong for it, so the error probability is shared by the count - 1 others and not by all pairs; and most of it goes to
+the duel with the leader (duels.py, "Money moves").
 
 **Chains.** If j, by whom i was ruled out, is itself ruled out by k, i may be better than k by nearly two margins. So an
 heir is kept: one may be ruled out only if everybody who was ruled out before, and itself, still has somebody running by
@@ -33,7 +34,8 @@ from numpy.typing import ArrayLike
 
 from .batches import Floats
 from .comparing import Difference
-from .duels import Duels, Flags, least_difference
+from .duels import Duels, least_difference
+from .ruling import leading, ruled_out
 
 RESERVE: Final = 0.1
 """Share of the error probability that is kept for those who come later."""
@@ -52,11 +54,15 @@ class Elimination:
     item: int
     """Number of items that were looked at, of the order."""
     difference: Difference
-    """Mean of the other minus mean of this one so far, in the metric's unit; each end holds at 1 - alpha."""
+    """Mean of the other minus mean of this one so far, in the metric's unit.
+
+    Each end holds, for all duels of this one together, at `confidence` (Bonferroni). An end beyond the margin is drawn
+    in to it: that this one is not better by more is what was decided.
+    """
     evidence: float
-    """The most that the bettor has had, of a capital of 1: an e-value; enough at 1 / alpha."""
+    """The most that the bettor has had, of a capital of 1 that this one's duels share: enough at 1 / alpha."""
     alpha: float
-    """Error probability that was given to this duel."""
+    """Error probability of all duels of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +123,8 @@ class Race:
         self._sign = 1.0 if higher_is_better else -1.0
         self._population, self._look_every = population, look_every
         self._error = 1 - confidence
-        self._duels = Duels((count,), population=population, margin=margin / self._width)
-        self._alpha = np.full((count, count), self._error * (1 - RESERVE) / (count - 1))
+        self._margin = margin
+        self._duels = Duels((count,), population=population, margin=margin / self._width, money=1 - RESERVE)
         self._ruled = np.zeros((count, count), dtype=np.bool_)
         self._running = np.ones(count, dtype=np.bool_)
         self._out = np.zeros(count, dtype=np.bool_)
@@ -142,13 +148,10 @@ class Race:
         It is compared on the items still to come.
         """
         place, item = len(self._running), self.items
-        self._duels.grow(item)
-        self._alpha = np.pad(self._alpha, (0, 1))
+        self._duels.grow(item, own=1 - RESERVE, others=self._reserved())
         self._ruled = np.pad(self._ruled, (0, 1))
         self._running = np.append(self._running, True)
         self._out, self._protected = np.append(self._out, False), np.append(self._protected, False)
-        self._alpha[:, place] = self._reserved()
-        self._alpha[place] = self._error * (1 - RESERVE) / place
         return place
 
     def stop(self, place: int) -> None:
@@ -173,10 +176,9 @@ class Race:
         if self._running[place]:
             return
         self._running[place], self._out[place] = True, False
-        self._duels.restart(place, self.items)
+        share = self._reserved()
+        self._duels.restart(place, self.items, own=share, others=share)
         self._ruled[place] = False
-        self._alpha[:, place] = share = self._reserved()
-        self._alpha[place] = share / (len(self._running) - 1)
 
     def update(self, scores: ArrayLike) -> list[Elimination]:
         """Add the next item and return who is ruled out at it, the furthest behind first.
@@ -205,7 +207,7 @@ class Race:
         self._scores.append(scaled)
         if self.items % self._look_every and self.items < self._population:
             return []
-        reached = self._duels.evidence >= 1 / self._alpha
+        reached = self._duels.evidence >= 1 / self._error
         self._ruled |= reached
         losers = ruled_out(
             reached,
@@ -258,15 +260,20 @@ class Race:
             by=by,
             n=int(duels.seen[place, by]),
             item=self.items,
-            difference=self._difference(place, by),
+            difference=self._drawn_in(self._difference(place, by)),
             evidence=float(duels.evidence[place, by]),
-            alpha=float(self._alpha[place, by]),
+            alpha=self._error,
         )
+
+    def _drawn_in(self, found: Difference) -> Difference:
+        if self._sign > 0:
+            return Difference(found.estimate, max(found.lower, -self._margin), found.upper)
+        return Difference(found.estimate, found.lower, min(found.upper, self._margin))
 
     def _difference(self, place: int, by: int) -> Difference:
         first, last = int(self._duels.first[place, by]), int(self._duels.last[place, by])
         differences = np.array([row[by] - row[place] for row in self._scores[first:last]])
-        size, alpha = self._population - first, float(self._alpha[place, by])
+        size, alpha = self._population - first, self._error * float(self._duels.share[place, by])
         least = least_difference(differences, population=size, alpha=alpha)
         most = -least_difference(-differences, population=size, alpha=alpha)
         low, high = (least, most) if self._sign > 0 else (-most, -least)
@@ -274,58 +281,13 @@ class Race:
         return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
 
     def _reserved(self) -> float:
-        """Return the error probability of the next one that joins: 1/2, 1/6, 1/12 ... of the reserve."""
+        """Return the money of the next one that joins: 1/2, 1/6, 1/12 ... of the reserve."""
         self._joined += 1
-        return self._error * RESERVE / (self._joined * (self._joined + 1))
+        return RESERVE / (self._joined * (self._joined + 1))
 
     def _known(self, place: int) -> None:
         if not 0 <= place < len(self._running):
             raise ValueError(f"place is {place}: give one from 0 to {len(self._running) - 1}")
-
-
-def leading(mean: Floats, seen: Floats, running: Flags) -> int:
-    """Return who runs and is the least behind any other that runs.
-
-    Who came late leads only with half as many items as those who have the most, lest few items decide.
-
-    Args:
-        mean: shape (count, count): mean differences, column minus row.
-        seen: numbers of items they are of; of one and itself, on which it has a score.
-        running: who runs, at least one.
-    """
-    places = np.flatnonzero(running)
-    items = seen[places, places]
-    places = places[2 * items >= items.max()]
-    return int(places[np.argmin(mean[np.ix_(places, places)].max(axis=1))])
-
-
-def ruled_out(
-    reached: Flags, ruled: Flags, *, mean: Floats, seen: Floats, running: Flags, out: Flags, protected: Flags
-) -> list[tuple[int, int]]:
-    """Return who is to be stopped now and by whom, the furthest behind first, keeping an heir of everybody.
-
-    Args:
-        reached: shape (count, count): whether the bettor against "row is better than column" has grown rich enough.
-        ruled: the same, also of duels that have begun anew since.
-        mean: mean differences, column minus row.
-        seen: numbers of items they are of.
-        running: who runs.
-        out: who was ruled out before.
-        protected: who may not be ruled out.
-    """
-    running, out = running.copy(), out.copy()
-    if not running.any():
-        return []
-    leader = leading(mean, seen, running)
-    lost = np.flatnonzero(reached[:, leader] & (mean[:, leader] >= 0) & running & ~protected)
-    result = []
-    for place in sorted(lost.tolist(), key=lambda one: (mean[one, leader], one), reverse=True):
-        heirs = ruled & running
-        heirless = out & heirs[:, place] & (heirs.sum(axis=1) == 1)
-        if place != leader and not heirless.any():
-            result.append((place, leader))
-            running[place], out[place] = False, True
-    return result
 
 
 def _check(
