@@ -271,6 +271,19 @@ def test_a_missing_score_earns_a_bettor_nothing() -> None:
     assert np.all(duels._capital.sum(-1) <= before)
 
 
+def test_after_a_missing_score_the_less_favourable_mean_of_what_is_left_counts() -> None:
+    duels = Duels((2,), population=10, margin=0.1)
+    for item, scores in enumerate(([0.0, 1.0], [0.5, np.nan], [0.5, 0.5])):
+        duels.play(item, np.array(scores), np.array([True, True]))
+    # Ahead by 1.1 of what the null says: the missed item is one of nine that are not known, and it earns nothing.
+    ahead = [2 / 0.9, 1.0, 1 / (0.9 - 1.1 / 9)]
+    # Behind by 0.9: the missed item is gone, and eight have to make up for it.
+    behind = [0.0, 0.9 / (0.9 + 0.9 / 9), 1 / (0.9 + 0.9 / 8)]
+    for place, gains in ((0, ahead), (1, behind)):
+        expected = np.prod([1 - FRACTIONS + FRACTIONS * gain for gain in gains], axis=0) / FRACTIONS.size
+        assert duels._capital[place, 1 - place] == pytest.approx(expected)
+
+
 def test_a_clone_is_compared_on_the_items_to_come() -> None:
     scores = beta(12, np.array([0.5, 0.5, 0.9]), 400)
     race = Race(2, population=400, margin=0.0)
