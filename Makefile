@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks examples
 
-.PHONY: help demo test chaos power record check lint format types layers wheel schemas bench judge scaling recovery safety soak speed stats simulations clean
+.PHONY: help demo test chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery safety soak speed stats simulations clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -78,6 +78,9 @@ simulations: .venv/.dev ## simulate coverage, drift delays and prediction-powere
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
 	$(BIN)/python benchmarks/figures.py docs/measured
+
+racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write docs/measured/racing.md
+	$(BIN)/python benchmarks/racing.py > docs/measured/racing.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,8 +5,15 @@ mean of d over all items of the duel on which both have a score is m = -margin o
 without replacement, so what the differences still to come must average to, if it is true, is known: u = (N m - sum so
 far) / (N - number so far). A bettor who stakes the fraction f of what may be staked multiplies its capital by
 1 + f (d - u) / (1 + u), which is 1 on average at most, whatever the data are. Capital is spread over a grid of
-fractions; the sum does almost as well as the best of them, and has nothing to estimate. By Ville's inequality it ever
-reaches 1 / alpha with probability alpha at most, so looking at any time costs nothing.
+fractions; the sum does almost as well as the best of them, and has nothing to estimate. By Ville's inequality a capital
+of 1 ever reaches 1 / alpha with probability alpha at most, so looking at any time costs nothing.
+
+**Money moves.** All duels in which one may be ruled out share a capital of 1. That is Bonferroni, but the shares need
+not stay: every few items each duel gives part of its money to the duel with whoever is the most ahead so far, but never
+more than it was given, so that what it won stays where it was won. Consider the duels whose null is true. What they
+have, and what the others were given, is together 1 at the beginning, does not change when money moves, and falls on
+average when bets are made. So the duels whose null is true ever reach 1 / alpha together with probability alpha at
+most, wherever the money went.
 
 **No score.** An item on which one of the two has no score counts as a difference of m: the sum of d - m over all items
 is then 0 at most under the null, which is all that is needed. But why a score is missing is not known. If it belongs to
@@ -31,8 +38,17 @@ from .batches import Floats
 
 Flags = NDArray[np.bool_]
 
-FRACTIONS: Final = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 0.97])
+FRACTIONS: Final = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.97])
 """What the bettors stake, of what they may; each has the same share of the capital."""
+
+MOVE_EVERY: Final = 5
+"""After how many items money is moved."""
+
+MOVED: Final = 0.2
+"""Which part of it."""
+
+CAUTION: Final = 10
+"""So many items without a difference are added to each duel when it is asked who is ahead."""
 
 RICHEST: Final = 1e200
 """Capital at which a bettor stops counting."""
@@ -41,7 +57,7 @@ POOREST: Final = 1e-200
 """Capital below which a bettor has none."""
 
 _NARROWEST: Final = 1e-9
-_HALVINGS: Final = 20
+_HALVINGS: Final = 14
 
 
 def _gains(
@@ -70,21 +86,26 @@ class Duels:
         shape: leading axes and the number that race, such as (16,) or (500, 16).
         population: number of all items.
         margin: difference that does not matter, as a share of the range.
+        money: what each of those that race has at the beginning for all of its duels.
     """
 
-    def __init__(self, shape: tuple[int, ...], *, population: int, margin: float) -> None:
+    def __init__(self, shape: tuple[int, ...], *, population: int, margin: float, money: float = 1.0) -> None:
         pairs = (*shape, shape[-1])
         self._population, self._null = population, -margin
-        self._capital = np.full((*pairs, FRACTIONS.size), 1 / FRACTIONS.size)
+        self._others = ~np.eye(shape[-1], dtype=np.bool_)
+        self._paid = np.where(self._others, money / (shape[-1] - 1), np.zeros(pairs))
+        self._capital = np.repeat(self._paid[..., None] / FRACTIONS.size, FRACTIONS.size, axis=-1)
         self.total = np.zeros(pairs)
         """Sums of the differences, other minus this one."""
         self.seen = np.zeros(pairs)
-        """Number of the differences."""
+        """Number of the differences; of one and itself, of its scores."""
         self.first = np.zeros(pairs)
         """Items that came before the duel began."""
         self.last = np.zeros(pairs)
         """Items that came until it was over, or until now."""
-        self.evidence = np.ones(pairs)
+        self.share = self._paid.copy()
+        """What each bettor was given when the duel began."""
+        self.evidence = self._paid.copy()
         """The most that each bettor has ever had."""
 
     @property
@@ -108,29 +129,54 @@ class Duels:
         gains = np.where(pairs, gains, 1.0)
         capital = self._capital * (1 - FRACTIONS + FRACTIONS * gains[..., None])
         self._capital = np.where(capital < POOREST, 0.0, np.minimum(capital, RICHEST))
-        self.evidence = np.maximum(self.evidence, np.minimum(self._capital.sum(-1), RICHEST))
+        owned = self._capital.sum(-1)
+        self.evidence = np.maximum(self.evidence, np.minimum(owned, RICHEST))
         known = pairs & ~np.isnan(difference)
         self.total += np.where(known, difference, 0.0)
         self.seen += known
         self.last = np.where(pairs, item + 1.0, self.last)
+        if (item + 1) % MOVE_EVERY == 0:
+            self._move(pairs & self._others, owned)
 
-    def grow(self, item: int) -> None:
-        """Make room for one more, who comes after so many items. For one race only."""
+    def _move(self, pairs: Flags, owned: Floats) -> None:
+        """Give part of what each duel has left of its money to the duel with who is the most ahead."""
+        ahead = np.where(pairs, self.total / (self.seen + CAUTION), -np.inf)
+        target = pairs & (np.arange(ahead.shape[-1]) == ahead.argmax(axis=-1)[..., None])
+        give = np.where(target | ~target.any(axis=-1, keepdims=True), 0.0, MOVED * np.minimum(owned, self._paid))
+        take = np.where(target, give.sum(axis=-1, keepdims=True), 0.0)
+        self._paid += take - give
+        # Of what the fractions have, in proportion: those that earned more go on with more.
+        some = np.where(owned > POOREST, owned, 1.0)[..., None]
+        parts = np.where(owned[..., None] > POOREST, self._capital / some, 1 / FRACTIONS.size)
+        self._capital += parts * (take - give)[..., None]
+
+    def grow(self, item: int, *, own: float, others: float) -> None:
+        """Make room for one more, who comes after so many items; money as in `restart`. For one race only."""
         count = self.total.shape[0]
-        for name in ("total", "seen", "first", "last", "evidence", "_capital"):
+        for name in ("total", "seen", "first", "last", "evidence", "share", "_paid", "_capital"):
             old = getattr(self, name)
             new = np.zeros((count + 1, count + 1, *old.shape[2:]))
             new[:count, :count] = old
             setattr(self, name, new)
-        self.restart(count, item)
+        self._others = ~np.eye(count + 1, dtype=np.bool_)
+        self.restart(count, item, own=own, others=others)
 
-    def restart(self, place: int, item: int) -> None:
-        """Begin all duels of one anew, after so many items. For one race only."""
-        for where in ((place, slice(None)), (slice(None), place)):
+    def restart(self, place: int, item: int, *, own: float, others: float) -> None:
+        """Begin all duels of one anew, after so many items. For one race only.
+
+        Args:
+            place: which one.
+            item: after how many items.
+            own: what it has for all duels in which it may be ruled out.
+            others: what each of the others gets for the duel in which it may be ruled out by this one.
+        """
+        row, column = (place, slice(None)), (slice(None), place)
+        for where, money in ((row, own / (self.total.shape[0] - 1)), (column, others)):
             self.total[where] = self.seen[where] = 0.0
             self.first[where] = self.last[where] = item
-            self.evidence[where] = 1.0
-            self._capital[where] = 1 / FRACTIONS.size
+            given = np.where(self._others[where], money, 0.0)
+            self.share[where] = self.evidence[where] = self._paid[where] = given
+            self._capital[where] = given[:, None] / FRACTIONS.size
 
 
 def least_difference(differences: Floats, *, population: int, alpha: float) -> float:

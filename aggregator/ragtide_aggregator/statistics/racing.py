@@ -1,20 +1,23 @@
 """Racing: several are scored on the same items, one item after another, and whoever has surely lost is stopped.
 
-i is ruled out by j when the bettor against "i is better than j by the margin or more" has grown rich (duels.py).
+i is ruled out by the leader j when the bettor against "i is better than j by the margin or more" has grown rich
+(duels.py). The leader is the one that is behind nobody, so of two that are as good as each other the one behind goes.
 
 **What holds.** Take any one of those that race, for instance the one that is truly the best. The probability that it is
 ever ruled out by one that it is better than by the margin or more is at most 1 - confidence. Only its own duels can go
-wrong for it, so the error probability is shared by the count - 1 others and not by all pairs.
+wrong for it, so the error probability is shared by the count - 1 others and not by all pairs; and most of it goes to
+the duel with the leader (duels.py, "Money moves").
 
 **Chains.** If j, by whom i was ruled out, is itself ruled out by k, i may be better than k by nearly two margins. So an
 heir is kept: one may be ruled out only if everybody who was ruled out before, and itself, still has somebody running by
 whom it was ruled out directly. Then with probability `confidence` one of those that run at the end is within one margin
-of the truly best, however long the chain, and so is the one with the best mean of all items among them.
+of the truly best, however long the chain, and so is the one with the best mean of all items among them. Only the leader
+rules out, so that seldom more than two are left because of this.
 
 **Who comes later** (a clone, or one that comes back) is compared on the items still to come: given all that was seen,
 they are a random draw from the rest, whatever made somebody let it come. Its duels begin anew there, and what is said
-of them is about the mean of those items. What it was scored on before a gap is not used: others were seen in the gap, and
-who decided to bring it back saw them. How many will come is not known, so a tenth of the error probability is put
+of them is about the mean of those items. What it was scored on before a gap is not used: others were seen in the gap,
+and who decided to bring it back saw them. How many will come is not known, so a tenth of the error probability is put
 aside for them: the k-th has 1 / (k (k + 1)) of that, which adds up to all of it.
 
 **Who a person stopped** neither rules out nor is ruled out; what is said is about those that are left.
@@ -27,11 +30,12 @@ from math import isfinite
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .batches import Floats
 from .comparing import Difference
-from .duels import Duels, Flags, least_difference
+from .duels import Duels, least_difference
+from .ruling import leading, ruled_out
 
 RESERVE: Final = 0.1
 """Share of the error probability that is kept for those who come later."""
@@ -50,11 +54,15 @@ class Elimination:
     item: int
     """Number of items that were looked at, of the order."""
     difference: Difference
-    """Mean of the other minus mean of this one so far, in the metric's unit; each end holds at 1 - alpha."""
+    """Mean of the other minus mean of this one so far, in the metric's unit.
+
+    Each end holds, for all duels of this one together, at `confidence` (Bonferroni). An end beyond the margin is drawn
+    in to it: that this one is not better by more is what was decided.
+    """
     evidence: float
-    """The most that the bettor has had, of a capital of 1: an e-value; enough at 1 / alpha."""
+    """The most that the bettor has had, of a capital of 1 that this one's duels share: enough at 1 / alpha."""
     alpha: float
-    """Error probability that was given to this duel."""
+    """Error probability of all duels of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +123,8 @@ class Race:
         self._sign = 1.0 if higher_is_better else -1.0
         self._population, self._look_every = population, look_every
         self._error = 1 - confidence
-        self._duels = Duels((count,), population=population, margin=margin / self._width)
-        self._alpha = np.full((count, count), self._error * (1 - RESERVE) / (count - 1))
+        self._margin = margin
+        self._duels = Duels((count,), population=population, margin=margin / self._width, money=1 - RESERVE)
         self._ruled = np.zeros((count, count), dtype=np.bool_)
         self._running = np.ones(count, dtype=np.bool_)
         self._out = np.zeros(count, dtype=np.bool_)
@@ -140,13 +148,10 @@ class Race:
         It is compared on the items still to come.
         """
         place, item = len(self._running), self.items
-        self._duels.grow(item)
-        self._alpha = np.pad(self._alpha, (0, 1))
+        self._duels.grow(item, own=1 - RESERVE, others=self._reserved())
         self._ruled = np.pad(self._ruled, (0, 1))
         self._running = np.append(self._running, True)
         self._out, self._protected = np.append(self._out, False), np.append(self._protected, False)
-        self._alpha[:, place] = self._reserved()
-        self._alpha[place] = self._error * (1 - RESERVE) / place
         return place
 
     def stop(self, place: int) -> None:
@@ -171,13 +176,12 @@ class Race:
         if self._running[place]:
             return
         self._running[place], self._out[place] = True, False
-        self._duels.restart(place, self.items)
+        share = self._reserved()
+        self._duels.restart(place, self.items, own=share, others=share)
         self._ruled[place] = False
-        self._alpha[:, place] = share = self._reserved()
-        self._alpha[place] = share / (len(self._running) - 1)
 
     def update(self, scores: ArrayLike) -> list[Elimination]:
-        """Add the next item and return who is ruled out at it, the weakest first.
+        """Add the next item and return who is ruled out at it, the furthest behind first.
 
         Args:
             scores: shape (count,); nan where there is no score: not run, a failed call, a metric that is undefined.
@@ -203,12 +207,13 @@ class Race:
         self._scores.append(scaled)
         if self.items % self._look_every and self.items < self._population:
             return []
-        reached = self._duels.evidence >= 1 / self._alpha
+        reached = self._duels.evidence >= 1 / self._error
         self._ruled |= reached
         losers = ruled_out(
             reached,
             self._ruled,
             mean=self._duels.mean,
+            seen=self._duels.seen,
             running=self._running,
             out=self._out,
             protected=self._protected,
@@ -220,14 +225,13 @@ class Race:
     def standings(self) -> list[RaceStanding]:
         """Return where each stands against the leader, in the order of places; valid at any time.
 
-        The leader is the one that runs with the best mean on the items that all have who run for half as long as the
-        longest.
+        The leader is the one that runs and is behind none of the others that run, on the items both have.
         """
         scores = self._table()
         known = ~np.isnan(scores)
         n = known.sum(axis=0)
         means = np.where(n > 0, np.where(known, scores, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
-        leader = self._leader(scores, known, n, means)
+        leader = leading(self._duels.mean, self._duels.seen, self._running) if n[self._running].any() else None
         result = []
         for place in range(len(n)):
             behind, better = None, False
@@ -239,16 +243,6 @@ class Race:
                 RaceStanding(place, int(n[place]), mean, behind, bool(self._running[place]), may_be_best=not better)
             )
         return result
-
-    def _leader(self, scores: Floats, known: Flags, n: NDArray[np.int64], means: Floats) -> int | None:
-        candidates = self._running & (n > 0)
-        if not candidates.any():
-            return None
-        candidates &= 2 * n >= n[candidates].max()
-        places = np.flatnonzero(candidates)
-        common = known[:, places].all(axis=1)
-        best = scores[common][:, places].mean(axis=0) if common.any() else means[places]
-        return int(places[np.argmax(best)])
 
     def _table(self) -> Floats:
         table = np.full((self.items, len(self._running)), np.nan)
@@ -266,15 +260,20 @@ class Race:
             by=by,
             n=int(duels.seen[place, by]),
             item=self.items,
-            difference=self._difference(place, by),
+            difference=self._drawn_in(self._difference(place, by)),
             evidence=float(duels.evidence[place, by]),
-            alpha=float(self._alpha[place, by]),
+            alpha=self._error,
         )
+
+    def _drawn_in(self, found: Difference) -> Difference:
+        if self._sign > 0:
+            return Difference(found.estimate, max(found.lower, -self._margin), found.upper)
+        return Difference(found.estimate, found.lower, min(found.upper, self._margin))
 
     def _difference(self, place: int, by: int) -> Difference:
         first, last = int(self._duels.first[place, by]), int(self._duels.last[place, by])
         differences = np.array([row[by] - row[place] for row in self._scores[first:last]])
-        size, alpha = self._population - first, float(self._alpha[place, by])
+        size, alpha = self._population - first, self._error * float(self._duels.share[place, by])
         least = least_difference(differences, population=size, alpha=alpha)
         most = -least_difference(-differences, population=size, alpha=alpha)
         low, high = (least, most) if self._sign > 0 else (-most, -least)
@@ -282,46 +281,13 @@ class Race:
         return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
 
     def _reserved(self) -> float:
-        """Return the error probability of the next one that joins: 1/2, 1/6, 1/12 ... of the reserve."""
+        """Return the money of the next one that joins: 1/2, 1/6, 1/12 ... of the reserve."""
         self._joined += 1
-        return self._error * RESERVE / (self._joined * (self._joined + 1))
+        return RESERVE / (self._joined * (self._joined + 1))
 
     def _known(self, place: int) -> None:
         if not 0 <= place < len(self._running):
             raise ValueError(f"place is {place}: give one from 0 to {len(self._running) - 1}")
-
-
-def ruled_out(
-    reached: Flags, ruled: Flags, *, mean: Floats, running: Flags, out: Flags, protected: Flags
-) -> list[tuple[int, int]]:
-    """Return who is to be stopped now and by whom, the weakest first, keeping an heir of everybody.
-
-    Args:
-        reached: shape (count, count): whether the bettor against "row is better than column" has grown rich enough.
-        ruled: the same, also of duels that have begun anew since.
-        mean: mean differences, column minus row.
-        running: who runs.
-        out: who was ruled out before.
-        protected: who may not be ruled out.
-    """
-    running, out = running.copy(), out.copy()
-    # Of two that are as good as each other both may have reached it: the one that is behind goes.
-    lost = reached & (mean >= 0) & running[:, None] & running[None, :]
-    np.fill_diagonal(lost, val=False)
-    places = np.flatnonzero(lost.any(axis=1) & ~protected)
-    behind = np.where(lost, mean, -np.inf).max(axis=1)
-    result = []
-    for place in sorted(places.tolist(), key=lambda one: (behind[one], one), reverse=True):
-        others = np.flatnonzero(lost[place] & running)
-        if not others.size:
-            continue
-        heirs = ruled & running
-        heirless = out & heirs[:, place] & (heirs.sum(axis=1) == 1)
-        if heirless.any():
-            continue
-        result.append((place, int(others[np.argmax(mean[place, others])])))
-        running[place], out[place] = False, True
-    return result
 
 
 def _check(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragtide import Race
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
@@ -23,7 +25,9 @@ def module(name: str) -> ModuleType:
     return found
 
 
-coverage, delays, powered = (module(name) for name in ("coverage", "drift_delays", "prediction_powered"))
+coverage, delays, powered, racing = (
+    module(name) for name in ("coverage", "drift_delays", "prediction_powered", "racing")
+)
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
 MOST = ALPHA + 2 * sqrt(ALPHA * (1 - ALPHA) / RUNS)
@@ -85,3 +89,46 @@ def test_prediction_powered_estimates_cover_and_gain_the_more_the_better_the_che
     assert 1 > found[0]["width"] > found[1]["width"] > found[2]["width"]
     assert found[2]["width"] < 0.6
     assert found[2]["gain"] > 4
+
+
+@pytest.mark.parametrize("kind", racing.KINDS)
+def test_simulated_races_are_those_of_the_package(kind: str) -> None:
+    scores = racing.draw(np.random.default_rng(1), np.linspace(0.4, 0.6, 8), kind, 6, 0.5)
+    found = racing.race(scores)
+    for run, one in enumerate(scores):
+        race, executed = Race(8, population=racing.ITEMS), 0
+        for row in one:
+            executed += sum(race.running)
+            race.update(row)
+        full = one.mean(axis=0)
+        assert executed == round(found.work[run] * one.size)
+        assert (not race.running[int(full.argmax())]) == found.lost[run]
+        assert full.max() - max(full[list(race.running)]) == pytest.approx(found.regret[run])
+
+
+# At most this share of the work, and in how many of 60 races the best may be stopped for one within the margin.
+RACES = [
+    ("even spread, 0.30 to 0.70", "Beta", 0.21, 3),
+    ("even spread, 0.30 to 0.70", "yes or no", 0.38, 6),
+    ("clear winner, 0.70, others 0.50", "Beta", 0.18, 0),
+    ("all within 0.02", "Beta", 0.56, 60),
+]
+
+
+@pytest.mark.parametrize(("scenario", "kind", "most", "stopped"), RACES)
+def test_racing_saves_what_is_stated_and_keeps_one_within_the_margin(
+    scenario: str, kind: str, most: float, stopped: int
+) -> None:
+    scores = racing.draw(np.random.default_rng(2), racing.SCENARIOS[scenario], kind, 60, 0.0)
+    found = racing.race(scores)
+    assert found.work.mean() < most
+    assert found.lost.sum() <= stopped
+    assert np.mean(found.regret > racing.MARGIN) <= 0.05
+
+
+def test_keeping_the_best_of_the_first_shard_is_as_cheap_and_loses_the_best_often() -> None:
+    scores = racing.draw(np.random.default_rng(3), racing.SCENARIOS["even spread, 0.30 to 0.70"], "yes or no", 200, 0.0)
+    found = racing.by_hand(scores, (4, 2, 1))
+    assert 1 / found.work.mean() == pytest.approx(4.74, abs=0.01)
+    assert found.lost.mean() > 0.2
+    assert np.mean(found.regret > racing.MARGIN) > 0.1
