@@ -8,6 +8,7 @@ from .alert import Alert, AlertRule
 from .base import WireModel
 from .dead_letter import DeadLetter
 from .estimate import Estimate
+from .experiments import Execution, Order, Plan
 from .feedback import Feedback
 from .interaction import RagInteraction
 from .labels import ClaimLabels, SentenceLabels
@@ -19,6 +20,9 @@ PUBLISHED: dict[str, type[WireModel]] = {
     "claim-labels": ClaimLabels,
     "dead-letter": DeadLetter,
     "estimate": Estimate,
+    "execution": Execution,
+    "experiment-order": Order,
+    "experiment-plan": Plan,
     "feedback": Feedback,
     "interaction": RagInteraction,
     "metric-event": MetricEvent,

@@ -14,6 +14,8 @@ from tests.consumers.recorder.running import add_all, caught_up, recording, sett
 from ragtide import RagInteraction
 from ragtide.cli.app import cli
 from ragtide_consumers.metrics.scores import AbsentReason
+from ragtide_producers import items_of
+from ragtide_producers.experiments.drafts import draft_of, plan_of
 from ragtide_runtime.catalogue import catalogue_table
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.redis_binary import find_redis_server
@@ -62,8 +64,13 @@ def test_redis_cli_in_the_documentation_publishes_an_interaction(text: str, redi
 
 
 @pytest.mark.parametrize("text", blocks("toml"))
-def test_toml_in_the_documentation_is_a_settings_file(text: str) -> None:
-    assert Settings(**tomllib.loads(text)).alerts
+def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(text: str) -> None:
+    fields = tomllib.loads(text)
+    if "grid" in fields:
+        items = items_of(["why?", "how?"])
+        assert plan_of(draft_of({**fields, "shards": 2}), items, labeler="local")[0].configs
+    else:
+        assert Settings(**fields).alerts
 
 
 def test_the_table_of_settings_is_the_settings() -> None:

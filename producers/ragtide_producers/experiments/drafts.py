@@ -216,7 +216,7 @@ def _intervals(draft: Draft) -> IntervalOptions:
         return draft.intervals
     try:
         # What RapidFire AI takes unless it is told otherwise.
-        return IntervalOptions.model_validate({"strategy": "normal", **given})
+        return IntervalOptions.model_validate({"strategy": "normal", **given}, strict=True)
     except ValidationError as error:
         raise ExperimentError(f"online_strategy_kwargs: {describe(error)}") from None
 
