@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.schemas.test_experiments import plan
 
+from ragtide_aggregator.experiments import reading
 from ragtide_aggregator.experiments.board import board, paired, projected
 from ragtide_aggregator.experiments.book import Book, place_of
 from ragtide_aggregator.experiments.judging import Judging
@@ -434,3 +435,26 @@ async def test_garbage_in_the_log_changes_nothing(async_redis: Any) -> None:
     await asyncio.wait_for(racer.run(asyncio.Event()), 20)
     assert racer.reader.progress.completed
     assert [why for _, why in racer.reader.refused] == ["there is no config 'nobody': use one of c0, c1"]
+
+
+async def test_a_racer_that_takes_over_sees_what_the_looks_before_saw(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Few entries are read at once, so the log is read long before the scores that its looks are about.
+    monkeypatch.setattr(reading, "AT_ONCE", 7)
+    scores = spread(5, 100, seed=5)
+    log = judged(filled(scores), Progress(plan(5, size=100)))
+    decisive = next(place for place, entry in enumerate(log) if isinstance(entry, Order)) - 1
+    for config, values in scores.items():
+        await write(async_redis, config, range(100), values)
+    for entry in [Begun(plan=plan(5, size=100)), *log[:decisive]]:
+        await async_redis.xadd(STREAMS.experiment, {DATA_FIELD: entry.encode()})
+    reader = ExperimentReader(async_redis, STREAMS, races=True)
+    await reader.read()
+    assert reader.judging is not None
+    found = reader.judging.next_entries()
+    assert len(found) > 1
+    expected = log[decisive : decisive + len(found)]
+    assert [entry.model_copy(update={"at": utc_now().min}) for entry in found] == [
+        entry.model_copy(update={"at": utc_now().min}) for entry in expected
+    ]
