@@ -71,10 +71,8 @@ def _missing(board: Board) -> list[str]:
 def _instruments(instruments: Sequence[str]) -> list[str]:
     if len(instruments) < 2:
         return []
-    return [
-        f"Answers were scored by more than one instrument ({', '.join(instruments)}): their scores are different "
-        "measurements under one name."
-    ]
+    said = f"Answers were scored by more than one instrument ({', '.join(instruments)})"
+    return [f"{said}: their scores are different measurements under one name."]
 
 
 def _looks(judged: Judged, board: Board) -> list[str]:
@@ -82,11 +80,12 @@ def _looks(judged: Judged, board: Board) -> list[str]:
     looks = -(-board.looked // plan.race.look_every)
     if plan.intervals.strategy not in ONE_LOOK or looks < 2:
         return []
-    return [
+    said = (
         f"The leaderboard's intervals are {plan.intervals.strategy} ones: they hold at one look at a number of items "
         f"fixed beforehand, but the race looked about {looks:,} times. The race, the differences and the stops are not "
         "touched by this; for estimates use betting."
-    ]
+    )
+    return [said]
 
 
 def _local(metric: str, instruments: Sequence[str]) -> list[str]:

@@ -106,9 +106,9 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
         pairs = report.pairs
         left = f" {pairs.left_out:,} configs further down are left out." if pairs.left_out else ""
         said["pairs"] = (
-            f"Paired by item, betting without replacement, valid at every look; each at {pairs.confidence_each:.3%}, so "
-            f"that with {pairs.confidence:.0%} all {len(pairs.pairs):,} hold at once (Bonferroni). The column leader "
-            f"− config of the leaderboard has each at {level} on its own.{left}"
+            "Paired by item, betting without replacement, valid at every look; each at "
+            f"{pairs.confidence_each:.3%}, so that with {pairs.confidence:.0%} all {len(pairs.pairs):,} hold at once "
+            f"(Bonferroni). The column leader − config of the leaderboard has each at {level} on its own.{left}"
         )
     return said
 

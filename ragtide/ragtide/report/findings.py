@@ -2,7 +2,6 @@
 
 import json
 from collections import defaultdict
-from itertools import combinations
 from math import comb, isnan
 from typing import Any, Final, Literal
 
@@ -37,9 +36,9 @@ def pairs_of(judged: Judged, board: Board) -> Pairs | None:
 
 
 def knobs_of(judged: Judged) -> Knobs | None:
-    """Return the means by the values of knobs over the items that every config with a score has; None if that says nothing.
+    """Return the means by the values of knobs over the items that every config with a score has.
 
-    It says nothing if there are fewer than three configs, no knob has two values, or no item is common to all.
+    None if that says nothing: there are fewer than three configs, no knob has two values, or no item is common to all.
     """
     progress, metric = judged.progress, judged.progress.plan.metric
     scores = {

@@ -16,7 +16,7 @@ def happened(progress: Progress, orders: Sequence[Order]) -> list[Happened]:
         progress: where the experiment stands after them.
         orders: those that changed something, the first first.
     """
-    running = {name: True for name in progress.configs}
+    running = dict.fromkeys(progress.configs, True)
     span = dict.fromkeys(progress.configs, 0)
     found = []
     for order in orders:

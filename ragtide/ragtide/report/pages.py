@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Final, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from ragtide.version import __version__
 
@@ -29,7 +29,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
     # Everything in HTML is escaped; in Markdown what people wrote goes through the filter `text`.
     environment = Environment(
         loader=PackageLoader("ragtide.report", "templates"),
-        autoescape=lambda name: name is not None and name.endswith(".html"),
+        autoescape=select_autoescape(("html",)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -106,17 +106,16 @@ def knobs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={knob_value(value)}" for name, value in values.items())
 
 
-def bar(
-    low: float, value: float | None, high: float, lowest: float, highest: float, width: float = 100.0
-) -> list[float]:
-    """Return where on a bar of a width an interval begins, its estimate lies, and it ends.
+def bar(low: float, value: float | None, high: float, scale: tuple[float, float]) -> list[float]:
+    """Return where on a bar from 0 to 100 an interval begins, its estimate lies, and it ends.
 
-    >>> bar(0.2, 0.5, 0.6, 0.0, 1.0)
+    >>> bar(0.2, 0.5, 0.6, (0.0, 1.0))
     [20.0, 50.0, 60.0]
     """
+    lowest, highest = scale
     span = (highest - lowest) or 1.0
     ends = (low, (low + high) / 2 if value is None else value, high)
-    return [round(width * min(max((end - lowest) / span, 0.0), 1.0), 1) for end in ends]
+    return [round(100 * min(max((end - lowest) / span, 0.0), 1.0), 1) for end in ends]
 
 
 def markdown_text(value: object, most: int | None = None) -> str:

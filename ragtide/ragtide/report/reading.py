@@ -1,4 +1,4 @@
-"""Reading an experiment from Redis for a report: all of its records, and the texts of the few answers that are shown."""
+"""Reading an experiment for a report: all of its records, and the texts of the few answers that are shown."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
