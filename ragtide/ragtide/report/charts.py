@@ -115,16 +115,16 @@ def ticks(lowest: float, highest: float, about: int = 5) -> list[float]:
 def cost_chart(report: ExperimentReport) -> CostChart | None:
     """Return quality against cost; None if nothing has a score or a cost."""
     board = report.board
-    rows = [(number, row, row.estimates[board.metric]) for number, row in enumerate(board.rows, 1)]
-    known = [(number, row, at, at.estimate) for number, row, at in rows if at.estimate is not None]
-    dearest = max((row.cost_per_item_usd for _, row, _, _ in known), default=0.0)
+    rows = [(row, row.estimates[board.metric]) for row in board.rows]
+    known = [(row, at, at.estimate) for row, at in rows if at.estimate is not None]
+    dearest = max((row.cost_per_item_usd for row, _, _ in known), default=0.0)
     if not dearest:
         return None
     x = Scale(0.0, 1.1 * dearest, LEFT, WIDTH - RIGHT)
-    y = _vertical([end for _, _, at, _ in known for end in (at.lower, at.upper)])
+    y = _vertical([end for _, at, _ in known for end in (at.lower, at.upper)])
     marks = [
-        Mark(number, row.name, x(row.cost_per_item_usd), y(value), y(at.upper), y(at.lower), row.pareto)
-        for number, row, at, value in known
+        Mark(row.number, row.name, x(row.cost_per_item_usd), y(value), y(at.upper), y(at.lower), row.pareto)
+        for row, at, value in known
     ]
     front = sorted((mark for mark in marks if mark.pareto), key=lambda mark: mark.x)
     axes = Axes("US dollars an item", board.metric, _ticks(x), _ticks(y))
@@ -137,9 +137,8 @@ def curve_chart(report: ExperimentReport) -> CurveChart | None:
         return None
     x = Scale(0.0, max(curve.points[-1].item for curve in report.curves), LEFT, WIDTH - RIGHT)
     y = _vertical([point.mean for curve in report.curves for point in curve.points])
-    lines = [
-        _line(curve, number, report.number_of(curve.config) or 0, x, y) for number, curve in enumerate(report.curves)
-    ]
+    numbers = {row.name: row.number for row in report.board.rows}
+    lines = [_line(curve, place, numbers[curve.config], x, y) for place, curve in enumerate(report.curves)]
     return CurveChart(Axes("items", f"mean {report.board.metric}", _ticks(x), _ticks(y)), lines)
 
 

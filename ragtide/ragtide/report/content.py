@@ -164,7 +164,3 @@ class ExperimentReport:
     failures: Sequence[Failure]
     cautions: Sequence[str]
     """What to know before believing the numbers, a sentence each."""
-
-    def number_of(self, config: str) -> int | None:
-        """Return the place of a config on the leaderboard, from 1; None if it is not there."""
-        return next((place for place, row in enumerate(self.board.rows, 1) if row.name == config), None)

@@ -29,7 +29,7 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "meaning": meaning(report),
             "scale": scale([row.estimates[board.metric] for row in board.rows], board.metric),
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
-            "numbers": {row.name: place for place, row in enumerate(board.rows, 1)},
+            "numbers": {row.name: row.number for row in board.rows},
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
             "cost": charts.cost_chart(report),
             "curves": charts.curve_chart(report),
