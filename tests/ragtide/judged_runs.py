@@ -172,4 +172,4 @@ async def _is_through(redis: Any, streams: Streams, run: Run) -> bool:
     if run.items >= run.plan.population_size:
         return isinstance(written, Completed)
     looks = [decode_entry(fields[DATA_FIELD]) for _, fields in await redis.xrange(streams.experiment)]
-    return any(isinstance(look, Looked) and look.item >= run.looked for look in looks)
+    return not run.looked or any(isinstance(look, Looked) and look.item >= run.looked for look in looks)

@@ -7,6 +7,7 @@ gets a new value at the step it was measured at: the number of items that had be
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final, cast
 
 from ragtide.version import __version__
@@ -147,12 +148,12 @@ class _Export:
 
     def _run(self, name: str, *, config: str, tags: Mapping[str, str]) -> str:
         """Return the run that is there already, or a new one."""
-        mine = {f"{_PREFIX}run": self._identity, f"{_PREFIX}config": config}
-        wanted = " and ".join(f"tags.`{key}` = {_quoted(value)}" for key, value in mine.items())
-        found = self._client.search_runs([self._experiment], wanted, max_results=1)
+        key = blake2b(f"{self._identity}\0{config}".encode(), digest_size=16).hexdigest()
+        found = self._client.search_runs([self._experiment], f"tags.`{_PREFIX}id` = '{key}'", max_results=1)
         if found:
             return cast("str", found[0].info.run_id)
-        tags = {**mine, **tags, f"{_PREFIX}version": __version__}
+        named = {f"{_PREFIX}id": key, f"{_PREFIX}run": self._report.info.run, f"{_PREFIX}config": config}
+        tags = {**named, **tags, f"{_PREFIX}version": __version__}
         created = self._client.create_run(
             self._experiment, start_time=_milliseconds(self._report.began_at), tags=tags, run_name=name
         )
@@ -183,11 +184,6 @@ class _Export:
 
 def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
-
-
-def _quoted(value: str) -> str:
-    """Return a value of MLflow's filters, which know no escape of a quote."""
-    return f'"{value}"' if "'" in value else f"'{value}'"
 
 
 def _key(name: str) -> str:
