@@ -237,7 +237,7 @@ def test_two_versions_on_the_same_items_are_paired_whatever_their_order(redis_ur
     shuffled = np.random.default_rng(3).permutation(ids).tolist()
     write_experiment(redis_url, Run(plan_of("old", ("a", "b")), {"a": 0.6, "b": 0.5}, item_ids=ids, items=80))
     write_experiment(
-        redis_url, Run(plan_of("new", ("a", "b")), {"a": 0.7, "b": 0.5}, item_ids=shuffled, items=80, seed=2)
+        redis_url, Run(plan_of("new", ("a", "b")), {"a": 0.8, "b": 0.5}, item_ids=shuffled, items=80, seed=2)
     )
     found = fields(redis_url, "new", "--compare", "old", "--config", "a=a")
     (gap,) = [one for one in found["gaps"] if one["metric"] == METRIC]
@@ -246,7 +246,7 @@ def test_two_versions_on_the_same_items_are_paired_whatever_their_order(redis_ur
     # In each one call failed, and only one in each may be shared.
     assert in_both - 2 <= gap["n"][0] <= in_both
     assert gap["verdict"] == "better"
-    assert gap["difference"]["lower"] < 0.1 < gap["difference"]["upper"]
+    assert gap["difference"]["lower"] < 0.19 < gap["difference"]["upper"]
     both = fields(redis_url, "new", "--compare", "old")
     assert {(one["first"], one["second"]) for one in both["gaps"]} == {("a", "a"), ("b", "b")}
     assert both["confidence_each"] == pytest.approx(0.975)
