@@ -11,11 +11,11 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.strategies import RunningIntervals
 from ragtide_schemas import METRICS, Direction, RunInfo, value_range
 from ragtide_schemas.experiments import OWN
 
 from .cautions import instruments_of
+from .paired import mean_differences
 from .reading import Judged
 
 PAIRED: Final = "paired"
@@ -68,6 +68,15 @@ class _Item(NamedTuple):
     score: float
 
 
+class _Together(NamedTuple):
+    """Scores of two configs: of the items both have, and all."""
+
+    what: _What
+    pairs: list[tuple[float, float]]
+    mine: list[_Item]
+    theirs: list[_Item]
+
+
 Names = Sequence[tuple[str, str]]
 """Which config or pipeline of the first run is compared with which of the second."""
 
@@ -114,15 +123,21 @@ def compare_experiments(
     raced = first.progress.plan.metric
     metrics.sort(key=lambda metric: metric != raced)
     gaps = []
-    for what in (_What(one, other, metric) for metric in metrics for one, other in names):
-        mine, theirs = _scores(first, what.first, what.metric), _scores(second, what.second, what.metric)
-        shared = sorted(mine.keys() & theirs.keys(), key=partial(_later, mine, theirs))
-        if shared:
-            pairs = [(mine[item].score, theirs[item].score) for item in shared]
-            gaps.append(_paired(what, pairs, _shared_size(first, second, what, len(pairs)), each))
-        elif mine and theirs:
-            moments = [_moments(items.values(), what.metric) for items in (mine, theirs)]
-            gaps.append(_unpaired(what, moments[0], moments[1], each))
+    for metric in metrics:
+        together = [_together(first, second, _What(*pair, metric)) for pair in names]
+        paired = [one for one in together if one.pairs]
+        ends = mean_differences(
+            [[a - b for a, b in one.pairs] for one in paired],
+            metric,
+            sizes=[_shared_size(first, second, one.what, len(one.pairs)) for one in paired],
+            confidence=each,
+        )
+        found = {one.what: end for one, end in zip(paired, ends, strict=True)}
+        for one in together:
+            if one.pairs:
+                gaps.append(_paired(one, found[one.what]))
+            elif one.mine and one.theirs:
+                gaps.append(_unpaired(one.what, _moments(one.mine, metric), _moments(one.theirs, metric), each))
     if first.progress.plan.data_digest != second.progress.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append("The data of the two differ: items are paired by id, so an id must mean one question in both.")
     for judged in (first, second):
@@ -217,19 +232,17 @@ def _shared_size(first: Judged, second: Judged, what: _What, pairs: int) -> int 
     return max(plan.population_size - len(lost), pairs)
 
 
-def _paired(what: _What, pairs: Sequence[tuple[float, float]], size: int | None, confidence: float) -> Gap:
-    lowest, highest = value_range(what.metric)
-    width = highest - lowest
-    values = np.asarray(pairs)
-    differences = np.clip(values[:, 0] - values[:, 1], -width, width)
-    table = RunningIntervals("betting", keys=1, confidence=confidence, value_range=(-width, width), population=size)
-    table.update(np.zeros(len(differences), dtype=np.intp), differences)
-    found = table.intervals()
-    estimate, lower, upper = (float(part[0]) for part in (found.estimate, found.lower, found.upper))
-    # All were seen: nothing is left to be uncertain about.
-    ends = Difference(estimate, estimate, estimate) if len(pairs) == size else Difference(estimate, lower, upper)
-    means = (float(values[:, 0].mean()), float(values[:, 1].mean()))
-    return Gap(*what, PAIRED, (len(pairs), len(pairs)), means, ends, _verdict(what.metric, ends))
+def _together(first: Judged, second: Judged, what: _What) -> _Together:
+    mine, theirs = _scores(first, what.first, what.metric), _scores(second, what.second, what.metric)
+    shared = sorted(mine.keys() & theirs.keys(), key=partial(_later, mine, theirs))
+    pairs = [(mine[item].score, theirs[item].score) for item in shared]
+    return _Together(what, pairs, list(mine.values()), list(theirs.values()))
+
+
+def _paired(one: _Together, ends: Difference) -> Gap:
+    count = len(one.pairs)
+    means = (sum(a for a, _ in one.pairs) / count, sum(b for _, b in one.pairs) / count)
+    return Gap(*one.what, PAIRED, (count, count), means, ends, _verdict(one.what.metric, ends))
 
 
 def _unpaired(what: _What, mine: Moments, theirs: Moments, confidence: float) -> Gap:

@@ -2,14 +2,16 @@
 
 import json
 from collections import defaultdict
+from itertools import combinations
 from math import comb, isnan
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from ragtide_aggregator.experiments.board import Board, paired
+from ragtide_aggregator.experiments.board import Board
 
 from .content import Curve, Failure, Knob, Knobs, KnobValue, Pair, Pairs, Point
+from .paired import mean_differences
 from .reading import Judged
 
 PAIRED_MAX: Final = 12
@@ -27,11 +29,23 @@ def pairs_of(judged: Judged, board: Board) -> Pairs | None:
         return None
     confidence = judged.progress.plan.intervals.confidence
     each = 1 - (1 - confidence) / comb(len(names), 2)
-    found = []
-    for place, first in enumerate(names[:-1]):
-        others = names[place + 1 :]
-        gaps = paired(judged.progress, judged.book, first, others, confidence=each)
-        found += [Pair(first, other, *gap) for other, gap in zip(others, gaps, strict=True) if gap is not None]
+    progress = judged.progress
+    scores = {
+        name: {item: cell.score(board.metric) for item, cell in judged.book.counted(progress, progress.configs[name])}
+        for name in names
+    }
+    pairs: list[tuple[str, str]] = []
+    gaps: list[list[float]] = []
+    sizes: list[int] = []
+    for first, second in combinations(names, 2):
+        both = [scores[first][item] - scores[second][item] for item in scores[first] if item in scores[second]]
+        known = [gap for gap in both if not isnan(gap)]
+        if known:
+            pairs.append((first, second))
+            gaps.append(known)
+            sizes.append(progress.plan.population_size - (len(both) - len(known)))
+    ends = mean_differences(gaps, board.metric, sizes=sizes, confidence=each)
+    found = [Pair(*pair, len(gap), end) for pair, gap, end in zip(pairs, gaps, ends, strict=True)]
     return Pairs(names, len(scored) - len(names), confidence, each, found)
 
 

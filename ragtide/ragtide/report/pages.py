@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from ragtide.version import __version__
+from ragtide_schemas.experiments import Order
 
 from .findings import knob_value
 
@@ -45,6 +46,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         "knobs": knobs,
         "lasting": lasting,
         "bar": bar,
+        "wish": wish,
         "text": markdown_text,
     }
     return environment.get_template(f"{template}.{layout}").render(**content, version=__version__)
@@ -104,6 +106,18 @@ def knobs(values: Mapping[str, Any]) -> str:
     'top_k=4, style=short'
     """
     return ", ".join(f"{name}={knob_value(value)}" for name, value in values.items())
+
+
+def wish(order: Order) -> str:
+    """Return what an order wants, as far as its name and its config do not say it.
+
+    >>> from ragtide_schemas.experiments import Limits
+    >>> wish(Order(op="limits", limits=Limits(max_cost_usd=5.0))), wish(Order(op="resume", config="a", keep=True))
+    ('max_cost_usd=5.0', 'the race must not stop it again')
+    """
+    if order.limits is not None:
+        return knobs(order.limits.model_dump(exclude_none=True)) or "none any more"
+    return "the race must not stop it again" if order.keep else knobs(order.knobs)
 
 
 def bar(low: float, value: float | None, high: float, scale: tuple[float, float]) -> list[float]:
