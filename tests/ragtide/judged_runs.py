@@ -72,6 +72,8 @@ class Run:
     """Ids of the items in the order in which they are run; q0, q1, ... unless given."""
     cost: Mapping[str, float] = field(default_factory=dict)
     """Dollars of a call by config."""
+    own: Mapping[str, float] = field(default_factory=dict)
+    """The experiment's own metrics: so many times the score."""
     labeler: str = "test"
     seed: int = 1
 
@@ -151,7 +153,11 @@ async def _answer(ledger: Ledger, run: Run, config: str, place: int, *, score: f
         labeler_version="1",
         profile="ragbench",
         run=run.plan.run,
-        scores={METRIC: score, "trace.context_relevance": score / 2},
+        scores={
+            METRIC: score,
+            "trace.context_relevance": score / 2,
+            **{name: score * factor for name, factor in run.own.items()},
+        },
     )
 
 

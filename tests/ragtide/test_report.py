@@ -15,10 +15,20 @@ from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
 from ragtide.report.comparing import names_given
+from ragtide.report.orders import happened
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import settings_of_run
-from ragtide_schemas import DATA_FIELD
-from ragtide_schemas.experiments import Halted, IntervalOptions, Order, RaceOptions
+from ragtide_schemas import DATA_FIELD, Direction, Kind
+from ragtide_schemas.experiments import (
+    Halted,
+    IntervalOptions,
+    Limits,
+    Looked,
+    Order,
+    OwnMetric,
+    Progress,
+    RaceOptions,
+)
 
 CONFIGS = ("top_k=2", "top_k=4", "top_k=8")
 MEANS = {"top_k=2": 0.55, "top_k=4": 0.85, "top_k=8": 0.83}
@@ -307,3 +317,45 @@ def test_what_is_reported_twice_is_the_same_but_for_its_time(redis_url: str, may
     first, second = (fields(redis_url, "may") for _ in range(2))
     assert first.pop("made_at") <= second.pop("made_at") <= datetime.now(UTC).isoformat()
     assert first == second
+
+
+def test_orders_count_from_the_item_at_which_they_were_given() -> None:
+    progress = Progress(plan_of("may", ("a", "b")))
+    orders = [
+        Order(op="stop", config="a", by="ann"),
+        Order(op="resume", config="a", keep=True, by="ann"),
+        Order(op="resume", config="b", keep=True, by="ann"),
+        Order(op="clone", config="a", clone="c", knobs={"top_k": 9}, by="ann"),
+        Order(op="limits", limits=Limits(max_cost_usd=3.0), by="ann"),
+        Order(op="stop", config="b", by="ann"),
+        Order(op="delete", config="b", by="ann"),
+        Order(op="delete", config="a", by="ann"),
+    ]
+    for number, order in enumerate(orders):
+        assert progress.apply(Looked(item=10 * (number + 1))) is None
+        assert progress.apply(order) is None
+    # Whoever runs anyway, is protected or limits cost changes no item; the deleted one was stopped before.
+    assert [one.item for one in happened(progress, orders)] == [10, 20, None, 40, None, 60, None, 80]
+
+
+def test_a_lower_total_can_be_better(redis_url: str) -> None:
+    metric = OwnMetric(name="own.report_errors", kind=Kind.DISTRIBUTIVE, lower=0, upper=5, direction=Direction.LOWER)
+    plan = plan_of("may", ("a", "b"), metric=metric.name, higher_is_better=False, metrics=(metric,))
+    write_experiment(redis_url, Run(plan, {"a": 0.9, "b": 0.2}, own={metric.name: 5.0}))
+    write_experiment(
+        redis_url, Run(plan.model_copy(update={"run": "june"}), {"a": 0.9, "b": 0.6}, own={metric.name: 5.0}, seed=2)
+    )
+    found = fields(redis_url, "may")
+    best, loser = found["board"]["rows"]
+    assert (best["name"], loser["status"]) == ("b", "stopped")
+    assert 100 < best["estimates"][metric.name]["estimate"] < 200
+    assert loser["behind"]["upper"] < 0
+    assert found["worst"][0]["mean"] > found["worst"][-1]["mean"]
+    page = report(redis_url, "may", "-o", "-").stdout
+    assert "Estimates of the total over all 120 items" in page
+    # The first is better because it is lower.
+    assert '<span class="better">▲ -' in page
+    assert (
+        "b of may is better than b of june in own.report_errors"
+        in report(redis_url, "may", "--compare", "june", "-o", "-").stdout
+    )
