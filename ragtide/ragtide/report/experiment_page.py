@@ -114,10 +114,11 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
 
 
 def scale(estimates: Sequence[Projected], metric: str) -> tuple[float, float]:
-    """Return the ends of the bars: the metric's range, or that of the intervals for a total."""
-    if any(at.kind is Kind.DISTRIBUTIVE for at in estimates):
-        return min(at.lower for at in estimates), max(at.upper for at in estimates)
-    return value_range(metric)
+    """Return the ends of the bars: those of all intervals together, or the metric's range before the first score."""
+    known = [at for at in estimates if at.n]
+    if not known:
+        return value_range(metric)
+    return min(at.lower for at in known), max(at.upper for at in known)
 
 
 def _surely_behind(row: Row, report: ExperimentReport) -> bool:
