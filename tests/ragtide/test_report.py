@@ -20,6 +20,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import settings_of_run
 from ragtide_schemas import DATA_FIELD, Direction, Kind
 from ragtide_schemas.experiments import (
+    Config,
     Halted,
     IntervalOptions,
     Limits,
@@ -359,3 +360,13 @@ def test_a_lower_total_can_be_better(redis_url: str) -> None:
         "b of may is better than b of june in own.report_errors"
         in report(redis_url, "may", "--compare", "june", "-o", "-").stdout
     )
+
+
+def test_knobs_have_a_column_unless_names_say_them(redis_url: str) -> None:
+    named = tuple(Config(name=f"top_k={value}", knobs={"top_k": value}) for value in (2, 4))
+    grid = plan_of("grid", ("a", "b")).model_copy(update={"configs": named})
+    write_experiment(redis_url, Run(grid, {"top_k=2": 0.8, "top_k=4": 0.7}, items=20))
+    write_experiment(redis_url, Run(plan_of("list", ("a", "b")), {"a": 0.8, "b": 0.7}, items=20))
+    for layout, column in (("html", '<th scope="col">knobs</th>'), ("md", "| config | knobs |")):
+        assert column not in report(redis_url, "grid", "-o", "-", "--format", layout).stdout
+        assert column in report(redis_url, "list", "-o", "-", "--format", layout).stdout

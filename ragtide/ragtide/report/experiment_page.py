@@ -8,6 +8,7 @@ from ragtide_schemas import Kind, value_range
 
 from . import charts
 from .content import ExperimentReport
+from .findings import knob_value
 from .pages import Format, number, page
 
 ANYTIME: Final = ("betting", "empirical_bernstein", "running")
@@ -29,6 +30,7 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "meaning": meaning(report),
             "scale": scale([row.estimates[board.metric] for row in board.rows], board.metric),
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
+            "knobs_shown": not all(names_its_knobs(row) for row in board.rows),
             "numbers": {row.name: row.number for row in board.rows},
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
             "cost": charts.cost_chart(report),
@@ -111,6 +113,11 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
             f"(Bonferroni). The column leader − config of the leaderboard has each at {level} on its own.{left}"
         )
     return said
+
+
+def names_its_knobs(row: Row) -> bool:
+    """Return whether the name of a config says its knobs already, as those of a grid do."""
+    return row.name == ",".join(f"{name}={knob_value(value)}" for name, value in row.knobs.items())
 
 
 def scale(estimates: Sequence[Projected], metric: str) -> tuple[float, float]:
