@@ -77,6 +77,10 @@ def main() -> None:
 FULL_CHECK = """
 from ragtide_consumers.judge.prompts import VERSIONS, rules
 assert all(len(rules(name, language)) > 500 for name in VERSIONS for language in ("en", "ru"))
+from importlib.resources import files
+templates = files("ragtide.report") / "templates"
+pages = [f"{name}.{kind}" for name in ("experiment", "replay", "comparison") for kind in ("html", "md")]
+assert all((templates / page).is_file() for page in pages)
 """
 
 SERVER = """

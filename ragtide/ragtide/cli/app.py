@@ -37,6 +37,7 @@ from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
 from .recordings import forget_recorder, recordings
 from .repartition import repartition
+from .report import report
 from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table
 from .watch import Screen
@@ -208,6 +209,7 @@ cli.command()(estimates)
 cli.command()(compare)
 cli.command()(repartition)
 cli.command()(recordings)
+cli.command()(report)
 
 
 @cli.command()

@@ -1,0 +1,166 @@
+"""The two charts of a report as geometry: where axes, points and lines lie. The page's template draws them as SVG.
+
+Drawn by ourselves because the page is one file without scripts that follows the reader's light or dark theme by CSS:
+a picture by matplotlib has its colours fixed, and would need it installed for two dozen lines and points.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Final
+
+from .content import Curve, ExperimentReport
+
+WIDTH: Final = 640
+HEIGHT: Final = 300
+LEFT: Final = 56
+RIGHT: Final = 28
+TOP: Final = 14
+BOTTOM: Final = 42
+COLORS: Final = 8
+"""Colours of lines; the ninth line has the first again, dashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Numbers onto pixels."""
+
+    lowest: float
+    highest: float
+    first: float
+    last: float
+
+    def __call__(self, value: float) -> float:
+        """Return the pixel of a number, to a tenth."""
+        share = (value - self.lowest) / (self.highest - self.lowest)
+        return round(self.first + share * (self.last - self.first), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A labelled place on an axis."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A config as a point with its interval."""
+
+    number: int
+    name: str
+    x: float
+    y: float
+    top: float
+    bottom: float
+    pareto: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A config as a line, with where it ends."""
+
+    number: int
+    name: str
+    color: int
+    dashed: bool
+    points: str
+    x: float
+    y: float
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What both charts have."""
+
+    x_label: str
+    y_label: str
+    x_ticks: Sequence[Tick]
+    y_ticks: Sequence[Tick]
+
+
+@dataclass(frozen=True, slots=True)
+class CostChart:
+    """Quality against the cost of an item."""
+
+    axes: Axes
+    marks: Sequence[Mark]
+    front: str
+    """Points of the line through the Pareto front."""
+    front_names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveChart:
+    """Means over items."""
+
+    axes: Axes
+    lines: Sequence[Line]
+
+
+def ticks(lowest: float, highest: float, about: int = 5) -> list[float]:
+    """Return round numbers in a range.
+
+    >>> ticks(0.0, 1.0)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    raw = (highest - lowest) / about
+    power = 10.0 ** floor(log10(raw))
+    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= raw * (1 - 1e-9))
+    return [round(k * step, 12) for k in range(ceil(lowest / step - 1e-9), floor(highest / step + 1e-9) + 1)]
+
+
+def cost_chart(report: ExperimentReport) -> CostChart | None:
+    """Return quality against cost; None if nothing has a score or a cost."""
+    board = report.board
+    rows = [(row, row.estimates[board.metric]) for row in board.rows]
+    known = [(row, at, at.estimate) for row, at in rows if at.estimate is not None]
+    dearest = max((row.cost_per_item_usd for row, _, _ in known), default=0.0)
+    if not dearest:
+        return None
+    x = Scale(0.0, 1.1 * dearest, LEFT, WIDTH - RIGHT)
+    y = _vertical([end for _, at, _ in known for end in (at.lower, at.upper)])
+    marks = [
+        Mark(row.number, row.name, x(row.cost_per_item_usd), y(value), y(at.upper), y(at.lower), row.pareto)
+        for row, at, value in known
+    ]
+    front = sorted((mark for mark in marks if mark.pareto), key=lambda mark: mark.x)
+    axes = Axes("US dollars an item", board.metric, _ticks(x), _ticks(y))
+    return CostChart(axes, marks, " ".join(f"{m.x},{m.y}" for m in front), [mark.name for mark in front])
+
+
+def curve_chart(report: ExperimentReport) -> CurveChart | None:
+    """Return the means over items; None if nothing has a score."""
+    if not report.curves:
+        return None
+    x = Scale(0.0, max(curve.points[-1].item for curve in report.curves), LEFT, WIDTH - RIGHT)
+    y = _vertical([point.mean for curve in report.curves for point in curve.points])
+    numbers = {row.name: row.number for row in report.board.rows}
+    lines = [_line(curve, place, numbers[curve.config], x, y) for place, curve in enumerate(report.curves)]
+    return CurveChart(Axes("items", f"mean {report.board.metric}", _ticks(x), _ticks(y)), lines)
+
+
+def _line(curve: Curve, place: int, number: int, x: Scale, y: Scale) -> Line:
+    points = [(x(point.item), y(point.mean)) for point in curve.points]
+    return Line(
+        number=number,
+        name=curve.config,
+        color=place % COLORS,
+        dashed=place >= COLORS,
+        points=" ".join(f"{across},{down}" for across, down in points),
+        x=points[-1][0],
+        y=points[-1][1],
+        stopped=curve.stopped,
+    )
+
+
+def _vertical(values: Sequence[float]) -> Scale:
+    lowest, highest = min(values), max(values)
+    pad = 0.08 * (highest - lowest) or 0.05 * (abs(highest) or 1.0)
+    return Scale(lowest - pad, highest + pad, HEIGHT - BOTTOM, TOP)
+
+
+def _ticks(scale: Scale) -> list[Tick]:
+    return [Tick(scale(value), f"{value:,.6g}") for value in ticks(scale.lowest, scale.highest)]

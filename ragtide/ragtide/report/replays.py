@@ -1,0 +1,71 @@
+"""The report of a replay: its estimates, what they suggest, and the alerts it raised. No I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ragtide.offline.summary import diagnoses
+from ragtide_aggregator.estimates import chosen
+from ragtide_aggregator.keys import HIDDEN, UNBOUNDED
+from ragtide_aggregator.state import AggregatorState
+from ragtide_aggregator.statistics.moments import Moments
+from ragtide_aggregator.view import View
+from ragtide_schemas import METRICS, Alert, Estimate, RunInfo, utc_now, value_range
+
+from .pages import Format, page
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """Everything that is said of a replay."""
+
+    info: RunInfo
+    made_at: datetime
+    estimates: Sequence[Estimate]
+    diagnoses: Sequence[str]
+    """What the means of each scope suggest, a sentence each."""
+    alerts: Sequence[Alert]
+
+
+def replay_report(info: RunInfo, estimates: Iterable[Estimate], alerts: Iterable[Alert]) -> ReplayReport:
+    """Return what is to be said of a replay.
+
+    Args:
+        info: of its run.
+        estimates: everything that its checkpoint holds.
+        alerts: those it raised.
+    """
+    registered = {name: place for place, name in enumerate(METRICS)}
+    found = sorted(
+        chosen(estimates),
+        key=lambda e: (e.pipeline, e.segment or "", registered.get(e.metric, len(registered)), e.metric),
+    )
+    said = [f"{where}: {diagnosis.sentence()}" for where, diagnosis in diagnoses(found)]
+    return ReplayReport(info, utc_now(), found, said, sorted(alerts, key=lambda alert: alert.fired_at))
+
+
+def replay_page(report: ReplayReport, layout: Format) -> str:
+    """Return the report of a replay as a page."""
+    return page(
+        "replay",
+        layout,
+        {"report": report, "made_at": report.made_at, "scales": {e.metric: _scale(e) for e in report.estimates}},
+    )
+
+
+def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[tuple[str, ...], Moments]]:
+    """Return the moments of every pipeline, by metric, profile, labeler and its version, in that order."""
+    found: defaultdict[str, dict[tuple[str, ...], Moments]] = defaultdict(dict)
+    for state in states:
+        view = View(state)
+        for row, key in enumerate(state.keys):
+            if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
+                moments = view.moments([row])
+                if moments.n[0]:
+                    found[key.pipeline][key.metric, key.profile, key.labeler, key.labeler_version] = moments
+    return dict(found)
+
+
+def _scale(estimate: Estimate) -> tuple[float, float]:
+    return value_range(estimate.metric.removeprefix("rmse."))
