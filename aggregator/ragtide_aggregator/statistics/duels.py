@@ -19,7 +19,9 @@ most, wherever the money went.
 is then 0 at most under the null, which is all that is needed. But why a score is missing is not known. If it belongs to
 the item (a metric that is undefined), the items still to come are N - items so far; if it belongs to the moment (an
 outage), the item that was missed is among those whose differences are unknown, and they are N - scores so far. Of both
-the less favourable is taken, and a missing score never earns anything. Where all have scores both are the same.
+the less favourable is taken, and a missing score never earns anything. Where all have scores both are the same. (The
+argument for outages is about what a duel itself has seen. Money moves by what others scored as well, also on items that
+were missed here; that this does not raise the error is simulated, not proven.)
 
 Every function takes any number of leading axes, so that simulations run side by side.
 

@@ -48,6 +48,10 @@ def wrongly_stopped(
         scores = at_the_boundary(rng, 100, 0.1, kind, count)
         if missing == "moments":
             scores[30:60, 0] = np.nan
+        elif missing == "own moments":
+            for place in range(count):
+                first = rng.integers(0, 70)
+                scores[first : first + 30, place] = np.nan
         elif missing == "items":
             # Undefined on every tenth item, and the two as far apart as the margin on the others.
             gone = rng.permutation(100)[:10]
@@ -73,6 +77,10 @@ def test_the_level_is_made_use_of() -> None:
 @pytest.mark.parametrize("missing", ["items", "moments"])
 def test_missing_scores_do_not_raise_the_error_whatever_they_belong_to(missing: str) -> None:
     assert wrongly_stopped("binary", missing) <= 0.2
+
+
+def test_outages_of_each_at_another_time_do_not_raise_the_error_either() -> None:
+    assert wrongly_stopped("binary", "own moments", count=6, runs=200) <= 0.2
 
 
 def test_betting_against_a_margin_that_is_left_out_would_be_found() -> None:
