@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .gathering import Gathered
 from .keys import EstimateKey
@@ -45,19 +46,20 @@ class PaneBook:
         self._gone: set[tuple[int, int]] = set()
         self._processed_changed: set[int] = set()
 
-    def take(self, batch: Gathered, before: Floats) -> None:
+    def take(self, batch: Gathered, late: NDArray[np.bool_], before: Floats) -> None:
         """Add what was gathered to its panes; what came too late is in none.
 
         Args:
             batch: events.
+            late: which parts of it came too late.
             before: mean of the key before each value: what the first value of a pane is predicted to be.
         """
-        of, pane_ms = batch.part_of, self._panes.pane_ms
-        pane = (batch.times_ms // pane_ms).astype(np.intp)
-        in_time = ~batch.late[of]
+        of = batch.part_of
+        pane = self._panes.pane(batch.times_ms)
+        in_time = ~late[of]
         self._add(batch.rows[in_time], pane[of][in_time], batch.values[in_time], before[in_time])
-        self._count_processed(batch.rows, (batch.processed_ms // pane_ms).astype(np.intp)[of])
-        absent_in_time = ~batch.late[batch.absent_of]
+        self._count_processed(batch.rows, self._panes.pane(batch.processed_ms)[of])
+        absent_in_time = ~late[batch.absent_of]
         self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
 
     def _add(self, rows: Rows, panes: Rows, values: Floats, guesses: Floats) -> None:

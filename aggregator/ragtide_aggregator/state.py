@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -10,25 +10,29 @@ import numpy as np
 from ragtide_schemas import Alert, AlertRule, MetricEvent, to_milliseconds, value_range
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
-from .gathering import Gathered, Kind, Part, Queue
+from .columns import EventColumns, Refused
+from .gathering import Events, Gathered, Plan, Queue, Stamp, Times
 from .keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, PairKey
 from .observations import (
+    EventPart,
+    Kind,
     Observations,
     Pair,
     estimate_key,
     gold_observations,
-    observations,
     pair_key,
+    parts_of,
     scopes_of,
 )
 from .pairs import PairRows
 from .panes import PaneBook
+from .replaying import Replay
 from .rows import SIZE as ROW_SIZE
 from .rows import KeyRows
-from .statistics.batches import Floats, Rows, grouped
+from .statistics.batches import Floats, grouped
 from .statistics.budget import Budget
 from .statistics.moments import MomentTable
-from .statistics.quantiles import Quantiles
+from .statistics.quantiles import Quantiles, counted
 from .statistics.windows import Panes
 from .watch import Watch
 from .watching import Batch, Raised, Watching
@@ -73,17 +77,6 @@ class Changes:
     alerts: Sequence[Alert] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Where what events of one kind bring belongs."""
-
-    rows: list[int]
-    """Rows of the values, scope by scope, and then of what labeling took."""
-    absent: list[int]
-    usage: bool
-    """Whether what labeling cost is among them."""
-
-
 class AggregatorState:
     """Moments of every key in arrays, one row per key, and what else is kept of it.
 
@@ -102,11 +95,12 @@ class AggregatorState:
         self._panes = PaneBook(options.panes) if options.panes.windows else None
         self._pairs = PairRows()
         self._quantiles: dict[int, Quantiles] = {}
-        self._plans: dict[tuple[object, ...], _Plan] = {}
+        self._plans: dict[tuple[object, ...], Plan] = {}
         self._changed: set[int] = set()
         self._alerts: list[Alert] = []
         self._gone: list[str] = []
         self._queue = Queue()
+        self._queued: list[MetricEvent] = []
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -167,11 +161,31 @@ class AggregatorState:
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        judgement = event.judgement() if event.judged is not None else None
-        parts = [(part, observations(part)) for part in (event, judgement) if part is not None]
-        # All were looked at before any is added.
-        for (part, found), kind in zip(parts, (Kind.SCORED, Kind.JUDGED), strict=False):
+        # All parts are looked at before any is added.
+        for part, found, kind in parts_of(event):
             self._add(part, found, processed_ms, kind)
+
+    def apply_columns(self, columns: EventColumns, processed_ms: Times | None = None) -> list[Refused]:
+        """Add many metric events: what `apply` would make of them one by one, to the bit.
+
+        Args:
+            columns: what to add.
+            processed_ms: when each was scored; the time it says unless given.
+
+        Returns those that were not added because a score is outside its metric's range, by their places.
+        """
+        self._work()
+        replay = Replay(columns, processed_ms, segments=self._options.segments)
+        replay.follow(self._rows)
+        replay.prepare(self._plan)
+        start = 0
+        while start < replay.times_ms.size:
+            self._begin(int(replay.times_ms[start]))
+            stop = replay.stop(start, AT_ONCE)
+            stop = start + self._watching.uninterrupted(replay.times_ms[start:stop])
+            self._take(replay.gathered(start, stop, self._put))
+            start = stop
+        return sorted(replay.refused, key=lambda one: one.place)
 
     def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
         """Add gold scores that came later to an event that has been applied, as if the event had brought them.
@@ -188,32 +202,40 @@ class AggregatorState:
         processed_ms = to_milliseconds(event.labeled_at) if processed_ms is None else processed_ms
         # A clock that runs ahead must not close the windows of everybody else.
         time_ms = min(to_milliseconds(event.occurred_at), processed_ms)
-        if self._watching.interrupts(time_ms):
-            self._work()
-            self._changed.update(self._watching.begin(time_ms))
-        scopes = scopes_of(event, segments=self._options.segments)
-        plan = self._plan(event, found, scopes, kind)
+        self._begin(time_ms)
         newest = self._rows.advance(event.pipeline, event.run, time_ms)
-        late = self._panes is not None and self._options.panes.late(time_ms, newest)
-        values = found.values * len(scopes)
-        if kind is Kind.SCORED:
-            values += [event.latency_s, event.cost_usd] if plan.usage else [event.latency_s]
-        part = Part(event, len(plan.rows), time_ms, processed_ms, late=late, out_of_order=time_ms < newest)
-        self._queue.add(part, plan.rows, values, plan.absent)
-        for pair in found.pairs:
-            self._queue.pairs += [(self._pair(event, segment, pair), pair) for segment in scopes]
-        if event.population_size is not None:
-            self._rows.population[plan.rows + plan.absent] = event.population_size
+        stamp = Stamp(time_ms, processed_ms, newest, event.population_size or 0)
+        self._queued.append(event)
+        self._put(self._queue, len(self._queued) - 1, (event, found, kind), stamp)
         if self._queue.size >= AT_ONCE:
             self._work()
 
-    def _plan(self, event: MetricEvent, found: Observations, scopes: tuple[str | None, ...], kind: Kind) -> _Plan:
+    def _begin(self, time_ms: int) -> None:
+        """Begin the periods that begin with a time, after all values before it are taken."""
+        if self._watching.interrupts(time_ms):
+            self._work()
+            self._changed.update(self._watching.begin(time_ms))
+
+    def _put(self, queue: Queue, place: int, part: EventPart, stamp: Stamp) -> None:
+        """Put a part of the event at a place into a queue."""
+        event, found, kind = part
+        plan = self._plan(part)
+        values = found.values * plan.scopes
+        if kind is Kind.SCORED:
+            values += [event.latency_s, event.cost_usd] if plan.usage else [event.latency_s]
+        pairs = [(pair.true, pair.cheap, pair.probability) for pair in found.pairs for _ in range(plan.scopes)]
+        queue.add(place, plan, values, pairs, stamp)
+
+    def _plan(self, part: EventPart) -> Plan:
+        event, found, kind = part
+        scopes = scopes_of(event, segments=self._options.segments)
         # Events of one pipeline and segment touch the same rows again and again.
         absent = tuple(event.absent) if kind is not Kind.GRADED else ()
         usage = bool(event.prompts) or event.judged is not None
+        pairs = tuple(pair[:4] for pair in found.pairs)
         seen = (
             kind, event.pipeline, event.run, scopes, event.profile, event.labeler, event.labeler_version,
-            found.names, absent, usage,
+            found.names, absent, pairs, usage,
         )  # fmt: skip
         plan = self._plans.get(seen)
         if plan is None:
@@ -221,7 +243,8 @@ class AggregatorState:
             missing = [self._row(estimate_key(event, segment, name)) for segment in scopes for name in absent]
             if kind is Kind.SCORED:
                 rows += [self._row(estimate_key(event, None, name)) for name in (UNBOUNDED if usage else (LATENCY,))]
-            plan = self._plans[seen] = _Plan(rows, missing, usage)
+            paired = [self._pair(event, segment, pair) for pair in found.pairs for segment in scopes]
+            plan = self._plans[seen] = Plan(rows, missing, paired, len(scopes), usage)
         return plan
 
     def _row(self, key: EstimateKey) -> int:
@@ -242,33 +265,46 @@ class AggregatorState:
 
     def _work(self) -> None:
         """Work on what was gathered."""
-        if not self._queue.parts:
-            return
-        pairs, batch = self._queue.pairs, self._queue.gathered()
-        self._queue = Queue()
+        if self._queued:
+            batch = self._queue.gathered(Events(self._queued))
+            self._queue, self._queued = Queue(), []
+            self._take(batch)
+
+    def _take(self, batch: Gathered) -> None:
+        """Work on a batch."""
         raised = self._watch(batch)
         before = self._learn(batch, raised)
         of = batch.part_of
-        self._rows.count(batch.absent, batch.rows[batch.late[of]], batch.rows[batch.out_of_order[of]])
+        late = np.zeros(batch.times_ms.shape, dtype=bool)
+        if self._panes is not None:
+            late = self._options.panes.late(batch.times_ms, batch.newest_ms)
+        out_of_order = batch.times_ms < batch.newest_ms
+        self._rows.count(batch.absent, batch.rows[late[of]], batch.rows[out_of_order[of]])
         self._rows.touch(batch.rows, batch.times_ms[of])
         self._rows.touch(batch.absent, batch.times_ms[batch.absent_of])
+        self._rows.finite(batch)
         if self._panes is not None:
-            self._panes.take(batch, before)
-        self._sketch(batch.rows, batch.values)
-        self._pairs.add(pairs)
-        self._changed.update(batch.rows.tolist(), batch.absent.tolist())
+            self._panes.take(batch, late, before)
+        self._sketch(batch)
+        if batch.pairs.size:
+            self._pairs.add(batch.pairs, batch.scores)
+        self._changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
 
     def _watch(self, gathered: Gathered) -> list[Raised]:
-        rows = gathered.rows
-        if not self._options.rules or not rows.size:
+        if not self._options.rules:
             return []
+        places = self._watching.watched(gathered.rows)
+        if not places.size:
+            return []
+        rows, of = gathered.rows[places], gathered.part_of[places]
         batch = grouped(rows)
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self._moments.counts(rows)
-        events = [part.event for part in gathered.parts]
-        times = gathered.times_ms[gathered.part_of]
-        return self._watching.update(Batch(rows, gathered.values, times, numbers, gathered.part_of, events))
+        watched = Batch(
+            rows, gathered.values[places], gathered.times_ms[of], numbers, gathered.places[of], gathered.origins
+        )
+        return [replace(one, position=int(places[one.position])) for one in self._watching.update(watched)]
 
     def _learn(self, batch: Gathered, raised: list[Raised]) -> Floats:
         """Add the values to the moments, and the alerts with what was known when they were raised.
@@ -299,15 +335,13 @@ class AggregatorState:
                 recent[metric] = Score(lowest + (highest - lowest) * self._moments.recent(row))
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
-    def _sketch(self, rows: Rows, values: Floats) -> None:
+    def _sketch(self, batch: Gathered) -> None:
         if not self._quantiles:
             return
-        batch = grouped(rows)
-        ordered = values[batch.order].tolist()
-        for row, start, count in zip(batch.rows.tolist(), batch.starts.tolist(), batch.counts.tolist(), strict=True):
+        for row, key, count in counted(batch.grouped, batch.values[batch.grouped.order]):
             sketch = self._quantiles.get(row)
             if sketch is not None:
-                sketch.add(ordered[start : start + count])
+                sketch.add_bin(key, count)
 
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
         """Add alerts that others raised to those of the next commit."""

@@ -4,13 +4,19 @@ Source: Masson, Rim, Lee (2019), "DDSketch: a fast and fully-mergeable quantile 
 PVLDB 12(12). The implementation is Datadog's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
+from math import log
 from typing import Final
 
+import numpy as np
 from ddsketch import LogCollapsingLowestDenseDDSketch as DDSketch
 from ddsketch.mapping import LogarithmicMapping
 from ddsketch.pb.ddsketch_pb2 import DDSketch as Message
 from ddsketch.pb.proto import DDSketchProto
+from numpy.typing import NDArray
+
+from .batches import Floats, Grouped
 
 RELATIVE_ERROR: Final = 0.02
 """Most that a quantile may be off, as a share of its value."""
@@ -24,8 +30,53 @@ SHOWN: Final = (0.05, 0.5, 0.95, 0.99)
 
 _MAPPING: Final = LogarithmicMapping(RELATIVE_ERROR)
 
+_PER_DOUBLING: Final = log(2) / log(_MAPPING.gamma)
+"""Bins between a value and twice the value."""
+
 _SCALE: Final = _MAPPING.value(_MAPPING.key(1.0))
 """Puts 1 in the middle of its bin, so that a quantile of yes-or-no values is 0 or 1 and not about 1."""
+
+
+_LEAST: Final = _MAPPING.min_possible
+_MOST: Final = _MAPPING.max_possible
+
+ZERO: Final = -(2**20)
+"""Key of the bin of 0, below all others."""
+
+
+def keys_of(values: Floats) -> NDArray[np.int64]:
+    """Return the number of the bin of each value of 0 or more."""
+    scaled = np.minimum(_SCALE * values, _MOST)
+    some = scaled > _LEAST
+    keys = np.ceil(np.log2(np.where(some, scaled, 1.0)) * _PER_DOUBLING)
+    return np.where(some, keys, ZERO).astype(np.int64)
+
+
+def counted(batch: Grouped, values: Floats) -> Iterator[tuple[int, int, int]]:
+    """Yield how often each bin occurs among the values of each row: row, key of the bin, and number of values.
+
+    Args:
+        batch: values by row.
+        values: of 0 or more, in the batch's order.
+    """
+    if not values.size:
+        return
+    keys = keys_of(values)
+    some = keys[keys != ZERO]
+    lowest = int(some.min()) - 1 if some.size else ZERO
+    # The bin of 0 comes right below the others.
+    keys = np.maximum(keys, lowest) - lowest
+    span = int(keys.max()) + 1
+    codes = batch.spread(np.arange(batch.rows.size)) * span + keys
+    if batch.rows.size * span <= 8 * values.size:
+        counts = np.bincount(codes)
+        found = np.flatnonzero(counts)
+        counts = counts[found]
+    else:
+        found, counts = np.unique(codes, return_counts=True)
+    rows, bins = np.divmod(found, span)
+    bins = np.where(bins == 0, ZERO, bins + lowest)
+    yield from zip(batch.rows[rows].tolist(), bins.tolist(), counts.tolist(), strict=True)
 
 
 class Quantiles:
@@ -36,8 +87,12 @@ class Quantiles:
 
     def add(self, values: Iterable[float]) -> None:
         """Add values of 0 or more."""
-        for value in values:
-            self._sketch.add(_SCALE * value)
+        for key in keys_of(np.array(list(values), dtype=np.float64)).tolist():
+            self.add_bin(key, 1)
+
+    def add_bin(self, key: int, count: int) -> None:
+        """Add values of one bin (`keys_of`)."""
+        self._sketch.add(0.0 if key == ZERO else _middle(key), count)
 
     def merge(self, other: "Quantiles") -> None:
         """Add the values of another sketch."""
@@ -75,10 +130,15 @@ class Quantiles:
         message, found = Message.FromString(data), cls()
         for index, count in enumerate(message.positiveValues.contiguousBinCounts):
             if count:
-                found._sketch.add(_MAPPING.value(message.positiveValues.contiguousBinIndexOffset + index), count)
+                found.add_bin(message.positiveValues.contiguousBinIndexOffset + index, count)
         if message.zeroCount:
             found._sketch.add(0.0, message.zeroCount)
         return found
+
+
+@cache
+def _middle(key: int) -> float:
+    return float(_MAPPING.value(key))
 
 
 def _empty() -> DDSketch:
