@@ -33,12 +33,16 @@ from .statistics.batches import Floats, grouped
 from .statistics.budget import Budget
 from .statistics.moments import MomentTable
 from .statistics.quantiles import Quantiles, counted
+from .statistics.tables import doubled
 from .statistics.windows import Panes
 from .watch import Watch
 from .watching import Batch, Raised, Watching
 
 AT_ONCE: Final = 20_000
 """Values that are gathered before they are worked on."""
+
+COLUMNS_AT_ONCE: Final = 60_000
+"""The same of events in columns: more would not fit the processor's cache, fewer would be handled too often."""
 
 _ROW, _WATCH, _PANE, _PROCESSED = "estimate:", "watch:", "pane:", "processed:"
 _PAIR, _QUANTILES, _CLOCK = "pair:", "quantiles:", "clock"
@@ -95,6 +99,8 @@ class AggregatorState:
         self._panes = PaneBook(options.panes) if options.panes.windows else None
         self._pairs = PairRows()
         self._quantiles: dict[int, Quantiles] = {}
+        # Whether a row has quantiles.
+        self._sketched = np.zeros(64, dtype=bool)
         self._plans: dict[tuple[object, ...], Plan] = {}
         self._changed: set[int] = set()
         self._alerts: list[Alert] = []
@@ -181,7 +187,7 @@ class AggregatorState:
         start = 0
         while start < replay.times_ms.size:
             self._begin(int(replay.times_ms[start]))
-            stop = replay.stop(start, AT_ONCE)
+            stop = replay.stop(start, COLUMNS_AT_ONCE)
             stop = start + self._watching.uninterrupted(replay.times_ms[start:stop])
             self._take(replay.gathered(start, stop, self._put))
             start = stop
@@ -254,8 +260,11 @@ class AggregatorState:
         self._moments.add_row()
         self._watching.add_row(key)
         row = self._rows.add(key)
+        if row == self._sketched.size:
+            self._sketched = doubled(self._sketched)
         if self._options.quantiles and key.segment is None and not key.metric.startswith(HIDDEN):
             self._quantiles[row] = Quantiles()
+            self._sketched[row] = True
         return row
 
     def _pair(self, event: MetricEvent, segment: str | None, pair: Pair) -> int:
@@ -311,6 +320,8 @@ class AggregatorState:
 
         Returns the mean of each value's key before it.
         """
+        if not raised:
+            return self._moments.update(batch.rows, batch.values, batch=batch.grouped)
         before = np.empty(batch.values.shape)
         start = 0
         for one in raised:
@@ -338,10 +349,9 @@ class AggregatorState:
     def _sketch(self, batch: Gathered) -> None:
         if not self._quantiles:
             return
-        for row, key, count in counted(batch.grouped, batch.values[batch.grouped.order]):
-            sketch = self._quantiles.get(row)
-            if sketch is not None:
-                sketch.add_bin(key, count)
+        places = np.flatnonzero(self._sketched[batch.rows])
+        for row, key, count in counted(batch.rows[places], batch.values[places]):
+            self._quantiles[row].add_bin(key, count)
 
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
         """Add alerts that others raised to those of the next commit."""

@@ -148,7 +148,7 @@ def test_events_in_columns_leave_the_state_that_they_leave_one_by_one(
     events = drawn(**traffic)
     expected = outcome(options, one_by_one(events))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_module, "AT_ONCE", at_once)
+        patch.setattr(state_module, "COLUMNS_AT_ONCE", at_once)
         found = outcome(options, in_columns(events, cuts))
     assert found == expected
 

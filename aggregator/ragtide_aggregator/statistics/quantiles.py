@@ -16,7 +16,7 @@ from ddsketch.pb.ddsketch_pb2 import DDSketch as Message
 from ddsketch.pb.proto import DDSketchProto
 from numpy.typing import NDArray
 
-from .batches import Floats, Grouped
+from .batches import Floats, Rows, distinct
 
 RELATIVE_ERROR: Final = 0.02
 """Most that a quantile may be off, as a share of its value."""
@@ -52,31 +52,23 @@ def keys_of(values: Floats) -> NDArray[np.int64]:
     return np.where(some, keys, ZERO).astype(np.int64)
 
 
-def counted(batch: Grouped, values: Floats) -> Iterator[tuple[int, int, int]]:
+def counted(rows: Rows, values: Floats) -> Iterator[tuple[int, int, int]]:
     """Yield how often each bin occurs among the values of each row: row, key of the bin, and number of values.
 
     Args:
-        batch: values by row.
-        values: of 0 or more, in the batch's order.
+        rows: row of each value.
+        values: of 0 or more, same shape.
     """
-    if not values.size:
-        return
     keys = keys_of(values)
     some = keys[keys != ZERO]
-    lowest = int(some.min()) - 1 if some.size else ZERO
     # The bin of 0 comes right below the others.
+    lowest = int(some.min(initial=0)) - 1
     keys = np.maximum(keys, lowest) - lowest
-    span = int(keys.max()) + 1
-    codes = batch.spread(np.arange(batch.rows.size)) * span + keys
-    if batch.rows.size * span <= 8 * values.size:
-        counts = np.bincount(codes)
-        found = np.flatnonzero(counts)
-        counts = counts[found]
-    else:
-        found, counts = np.unique(codes, return_counts=True)
-    rows, bins = np.divmod(found, span)
+    span = int(keys.max(initial=0)) + 1
+    codes, _, counts = distinct(rows * span + keys)
+    found, bins = np.divmod(codes, span)
     bins = np.where(bins == 0, ZERO, bins + lowest)
-    yield from zip(batch.rows[rows].tolist(), bins.tolist(), counts.tolist(), strict=True)
+    yield from zip(found.tolist(), bins.tolist(), counts.tolist(), strict=True)
 
 
 class Quantiles:
@@ -84,6 +76,8 @@ class Quantiles:
 
     def __init__(self) -> None:
         self._sketch = _empty()
+        # Number of values by bin, of those that are not in the sketch yet: they are put there when somebody looks.
+        self._waiting: dict[int, int] = {}
 
     def add(self, values: Iterable[float]) -> None:
         """Add values of 0 or more."""
@@ -92,28 +86,35 @@ class Quantiles:
 
     def add_bin(self, key: int, count: int) -> None:
         """Add values of one bin (`keys_of`)."""
-        self._sketch.add(0.0 if key == ZERO else _middle(key), count)
+        self._waiting[key] = self._waiting.get(key, 0) + count
+
+    def _whole(self) -> DDSketch:
+        for key, count in self._waiting.items():
+            self._sketch.add(0.0 if key == ZERO else _middle(key), count)
+        self._waiting.clear()
+        return self._sketch
 
     def merge(self, other: "Quantiles") -> None:
         """Add the values of another sketch."""
-        self._sketch.merge(other._sketch)
+        self._whole().merge(other._whole())
 
     @property
     def n(self) -> int:
         """Number of values."""
-        return int(self._sketch.count)
+        return int(self._whole().count)
 
     def read(self) -> dict[str, float]:
         """Return the shown quantiles by name, `p5` to `p99`; empty without a value."""
+        sketch = self._whole()
         return {
             f"p{round(100 * share)}": float(value) / _SCALE
             for share in SHOWN
-            if (value := self._sketch.get_quantile_value(share)) is not None
+            if (value := sketch.get_quantile_value(share)) is not None
         }
 
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes: the message that all of Datadog's implementations read."""
-        message = DDSketchProto.to_proto(self._sketch)  # type: ignore[no-untyped-call]
+        message = DDSketchProto.to_proto(self._whole())  # type: ignore[no-untyped-call]
         counts = list(message.positiveValues.contiguousBinCounts)
         filled = [index for index, count in enumerate(counts) if count]
         # Without the empty bins around them, whose number depends on how the values came.
