@@ -277,7 +277,10 @@ class _Path:
 
 
 def _walk(rounds: Rounds, adds: Floats, least: Floats, pays: Floats, path: Floats) -> None:
-    """Fill a path, whose first rows are the state, round by round: each row is the larger of `least` and the row before with `adds`, times `pays`."""
+    """Fill a path, whose first rows are the state, round by round.
+
+    Each row is the larger of `least` and the one before with `adds`, times `pays`.
+    """
     k, width = least.shape
     before, lowest, work = path[:k].reshape(-1), least.reshape(-1), np.empty(least.size)
     for start, end, rows in rounds.stretches():
