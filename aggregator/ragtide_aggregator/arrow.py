@@ -34,6 +34,7 @@ class _Origins:
     def __init__(self, table: Any) -> None:
         self._table = table
         self._ids = table["interaction_id"]
+        self._segments = _column(table, "segments", _NAMES)
 
     def event(self, place: int) -> MetricEvent:
         """Return an event."""
@@ -54,6 +55,10 @@ class _Origins:
     def interaction_id(self, place: int) -> str:
         """Return the id of its interaction."""
         return str(self._ids[place].as_py())
+
+    def segments(self, place: int) -> dict[str, str]:
+        """Return its segments."""
+        return dict(self._segments[place].as_py() or ())
 
 
 def columns_of(table: Any) -> EventColumns:

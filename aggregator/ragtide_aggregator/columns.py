@@ -1,7 +1,7 @@
 """Many metric events as columns: what a recording holds without an object for each event. NumPy only; no I/O."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -156,26 +156,24 @@ def inexact(microseconds: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.abs(microseconds) >= _EXACT
 
 
-@dataclass
 class Patterns:
-    """Rows, and columns that go with them, of events of several kinds; all events of a kind have the same."""
+    """Rows, and columns that go with them, of events of several kinds; all events of a kind have the same.
 
-    rows: list[list[int]] = field(default_factory=list)
-    columns: list[list[int]] = field(default_factory=list)
+    Args:
+        kinds: of each kind its rows, and one column for each row.
+    """
 
-    def add(self, rows: list[int], columns: list[int]) -> None:
-        """Add a kind: its rows, and one column for each."""
-        self.rows.append(rows)
-        self.columns.append(columns)
+    def __init__(self, kinds: Sequence[tuple[list[int], list[int]]]) -> None:
+        self.widths = np.array([len(rows) for rows, _ in kinds], dtype=np.intp)
+        self._begins = np.cumsum(self.widths) - self.widths
+        self._rows = np.array([row for rows, _ in kinds for row in rows], dtype=np.intp)
+        self._columns = np.array([column for _, columns in kinds for column in columns], dtype=np.intp)
 
     def expanded(self, kinds: Rows) -> tuple[Rows, Rows, Rows]:
         """Return for events of these kinds, one after the other: place of the event, row, and column."""
-        widths = np.array([len(rows) for rows in self.rows], dtype=np.intp)
-        rows = np.array([row for rows in self.rows for row in rows], dtype=np.intp)
-        columns = np.array([column for columns in self.columns for column in columns], dtype=np.intp)
-        each = widths[kinds]
+        each = self.widths[kinds]
         of = np.repeat(np.arange(kinds.size), each)
         # Where each event's kind begins in the lists, less where the event begins in what is returned.
-        begin = (np.cumsum(widths) - widths)[kinds] - (np.cumsum(each) - each)
+        begin = self._begins[kinds] - (np.cumsum(each) - each)
         place = np.arange(of.size) + np.repeat(begin, each)
-        return of, rows[place], columns[place]
+        return of, self._rows[place], self._columns[place]

@@ -27,6 +27,10 @@ class Origins(Protocol):
         """Return the id of its interaction."""
         ...
 
+    def segments(self, place: int) -> dict[str, str]:
+        """Return its segments."""
+        ...
+
 
 class Events:
     """Events that are at hand."""
@@ -41,6 +45,10 @@ class Events:
     def interaction_id(self, place: int) -> str:
         """Return the id of its interaction."""
         return self._events[place].interaction_id
+
+    def segments(self, place: int) -> dict[str, str]:
+        """Return its segments."""
+        return self._events[place].segments
 
 
 @dataclass(frozen=True, slots=True)

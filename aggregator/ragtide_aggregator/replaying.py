@@ -51,13 +51,17 @@ class Replay:
         # Kinds of events, and an example of each; -1 for those that are taken by themselves.
         fine[list(self._parts)] = False
         plain = np.flatnonzero(fine)
-        codes = (columns.sources, *columns.alike, *self._table.present, *([columns.segments] if segments else []))
-        kinds, examples = combined(tuple(code[plain] for code in codes))
+        codes = tuple(code[plain] for code in (columns.sources, *columns.alike, *self._table.present))
+        alike, examples = combined(codes)
+        segmented, self._tagged = combined((columns.segments[plain] if segments else np.zeros_like(plain),))
+        kinds, firsts = combined((alike, segmented))
         kind_of = np.full(len(columns), -1, dtype=np.intp)
         kind_of[plain] = kinds
-        self._kinds, self._examples = kind_of[self._places], plain[examples]
-        self._values, self._absent, self._pairs = Patterns(), Patterns(), Patterns()
-        self._widths = np.zeros(0, dtype=np.intp)
+        self._kinds, self._examples, self._tagged = kind_of[self._places], plain[examples], plain[self._tagged]
+        self._made_of = list(zip(alike[firsts].tolist(), segmented[firsts].tolist(), strict=True))
+        self._values = self._absent = self._pairs = Patterns(())
+        # Where each event's values end, of all values.
+        self._ends = np.zeros(0, dtype=np.intp)
 
     def follow(self, rows: KeyRows) -> None:
         """Let each event know the newest one before it, and the rows know the newest of all."""
@@ -74,22 +78,26 @@ class Replay:
             plan: returns where what a part of an event brings belongs.
         """
         names, width = self._table.names, len(self._table.names)
-        for example in self._examples.tolist():
-            part = parts_of(self._columns.origins.event(example))[0]
-            found, rows = part[1], plan(part)
+        origins = self._columns.origins
+        examples = [parts_of(origins.event(place))[0] for place in self._examples.tolist()]
+        segments = [origins.segments(place) for place in self._tagged.tolist()]
+        values, absent, pairs = [], [], []
+        for alike, segmented in self._made_of:
+            event, found, kind = examples[alike]
+            rows = plan((event.model_copy(update={"segments": segments[segmented]}), found, kind))
             usage = [names[LATENCY], names[COST]] if rows.usage else [names[LATENCY]]
-            self._values.add(rows.rows, [names[name] for name in found.names] * rows.scopes + usage)
-            self._absent.add(rows.absent, [0] * len(rows.absent))
+            values.append((rows.rows, [names[name] for name in found.names] * rows.scopes + usage))
+            absent.append((rows.absent, [0] * len(rows.absent)))
             true_and_cheap = [names[GOLD + pair.metric] * width + names[pair.metric] for pair in found.pairs]
-            self._pairs.add(rows.pairs, [both for both in true_and_cheap for _ in range(rows.scopes)])
+            pairs.append((rows.pairs, [both for both in true_and_cheap for _ in range(rows.scopes)]))
+        self._values, self._absent, self._pairs = Patterns(values), Patterns(absent), Patterns(pairs)
         # Those that are taken by themselves are few: it does not matter how wide they are.
-        widths = np.array([*(len(rows) for rows in self._values.rows), 1], dtype=np.intp)
-        self._widths = np.cumsum(widths[self._kinds])
+        self._ends = np.cumsum(np.append(self._values.widths, 1)[self._kinds])
 
     def stop(self, start: int, most: int) -> int:
         """Return where a batch of about so many values ends that starts with an event; it has at least one event."""
-        before = int(self._widths[start - 1]) if start else 0
-        return max(int(np.searchsorted(self._widths, before + most, side="right")), start + 1)
+        before = int(self._ends[start - 1]) if start else 0
+        return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
 
     def gathered(self, start: int, stop: int, put: Callable[[Queue, int, EventPart, Stamp], None]) -> Gathered:
         """Return a stretch of the events as one batch.
