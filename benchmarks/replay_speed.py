@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from replay_events import tables, written
 
-from ragtide.cli.kept import state_options
+from ragtide.kept import state_options
 from ragtide_aggregator.arrow import columns_of
 from ragtide_aggregator.columns import EventColumns
 from ragtide_aggregator.state import AggregatorState

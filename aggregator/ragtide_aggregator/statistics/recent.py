@@ -17,7 +17,10 @@ _SHARE: Final = 2 / RECENT_N
 _LEARNED: Final = RECENT_N // 2
 
 LONG: Final = 2 * RECENT_N
-"""From so many values of one row on, a compiled filter is faster than rounds over all rows."""
+"""From so many values of one row on, a compiled filter is faster than rounds over all rows.
+
+It is to be more than the first 32, whose shares differ.
+"""
 
 
 def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
