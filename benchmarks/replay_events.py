@@ -69,6 +69,8 @@ def _table(rng: np.random.Generator, number: NDArray[np.int64], n: int) -> Any:
         "context_relevance": np.where(graded, rng.random(size), np.nan),
     }
     columns: dict[str, Any] = {
+        "entry_id": pa.array([f"{one // 1000}-0" for one in labeled_us.tolist()]),
+        "partition": pa.array(np.zeros(size, dtype=np.int32)),
         "interaction_id": pa.array([f"i-{one:09}" for one in number.tolist()]),
         "pipeline": _named(PIPELINES, pipeline),
         "occurred_at": _times(labeled_us - (rng.gamma(2, 1.5, size) * 1e6).astype(np.int64)),
@@ -83,7 +85,7 @@ def _table(rng: np.random.Generator, number: NDArray[np.int64], n: int) -> Any:
     }
     columns |= {f"scores.trace.{name}": pa.array(one, mask=np.isnan(one)) for name, one in values.items()}
     columns |= {f"gold_scores.trace.{name}": pa.array(one, mask=np.isnan(one)) for name, one in gold.items()}
-    return pa.table(columns)
+    return pa.table({**columns, "exact": pa.nulls(size, pa.string())})
 
 
 def _named(names: tuple[str, ...], codes: NDArray[np.int64]) -> Any:

@@ -1,29 +1,22 @@
-"""Metric events of an Arrow table as columns, without an object for each. Needs pyarrow.
+"""Metric events of a recording's table as columns, without an object for each. Needs pyarrow.
 
-The table is one of a recording: a float column per metric (`scores.trace.adherence`, `gold_scores.…`), empty where an
-event has none; names, times in microseconds, and maps of `segments` and `absent`. A row with `judged`, or whose whole
-event is in `exact`, is taken as an event.
+A row with `judged`, or whose whole event is in `exact`, is taken as an event.
 """
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ragtide_schemas import JudgedScores, MetricEvent
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings.parquet import EXACT, entries_of
+from ragtide_schemas import MetricEvent
 
 from .columns import Codes, EventColumns, combined
 from .statistics.batches import Floats
 
-EXACT: Final = "exact"
-"""Column with the whole event as JSON, where the other columns cannot say it."""
-
-ENTRY: Final = "interaction_entry_id"
-"""Column of the stream entry the interaction was read from; `entry_id` is that of the metric event."""
-
-_SCORES: Final = ("scores", "gold_scores")
 _NAMES: Final = pa.map_(pa.string(), pa.string())
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
@@ -38,19 +31,8 @@ class _Origins:
 
     def event(self, place: int) -> MetricEvent:
         """Return an event."""
-        (row,) = self._table.slice(place, 1).to_pylist()
-        if row.get(EXACT) is not None:
-            return MetricEvent.decode(row[EXACT].encode())
-        known = {name: row[name] for name in MetricEvent.model_fields if row.get(name) is not None}
-        known["entry_id"] = row.get(ENTRY)
-        for name in ("segments", "absent", "counters"):
-            known[name] = dict(known.get(name, ()))
-        if "judged" in known:
-            known["judged"] = JudgedScores.model_validate_json(known["judged"])
-        for field in _SCORES:
-            columns = (name for name in row if name.startswith(f"{field}."))
-            known[field] = {name.removeprefix(f"{field}."): row[name] for name in columns if row[name] is not None}
-        return MetricEvent.model_validate(known)
+        (entry,) = entries_of(Kind.METRICS, self._table.slice(place, 1))
+        return cast("MetricEvent", entry.model)
 
     def interaction_id(self, place: int) -> str:
         """Return the id of its interaction."""

@@ -10,42 +10,30 @@ from tests.aggregator.test_columns import OPTIONS, drawn, one_by_one, outcome
 
 from ragtide_aggregator.arrow import columns_of
 from ragtide_aggregator.state import AggregatorState
+from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.recordings.parquet import table_of
 from ragtide_schemas import MetricEvent
 
-TEXTS = ("pipeline", "run", "source", "labeler", "labeler_version", "profile")
-NAMES = pa.map_(pa.string(), pa.string())
+
+def traffic(seed: int, n: int, *, judged: float) -> list[MetricEvent]:
+    """Return events whose scores are in one order, but for those of every 50th, which is recorded as JSON."""
+    events = drawn(seed, n, judged=judged, absent=0.2, disorder_s=20.0, wrong=0.02)
+    return [
+        one.model_copy(update={"scores": dict(sorted(one.scores.items(), reverse=number % 50 == 49))})
+        for number, one in enumerate(events)
+    ]
 
 
-def table_of(events: Sequence[MetricEvent], *, exact: Sequence[int] = ()) -> Any:
-    """Return events as a table; those at the places `exact` have only what every row has, and their JSON."""
-
-    def column(name: str, kind: Any, write: Any = lambda value: value) -> Any:
-        values = [getattr(one, name) for one in events]
-        return pa.array([None if value is None else write(value) for value in values], kind)
-
-    columns = {name: column(name, pa.string()).dictionary_encode() for name in TEXTS}
-    columns |= {name: column(name, pa.timestamp("us", tz="UTC")) for name in ("occurred_at", "labeled_at")}
-    columns |= {name: column(name, NAMES, lambda value: list(value.items())) for name in ("segments", "absent")}
-    columns |= {name: column(name, pa.float64()) for name in ("latency_s", "cost_usd", "inclusion_probability")}
-    columns |= {
-        "interaction_id": column("interaction_id", pa.string()),
-        "population_size": column("population_size", pa.int64()),
-        "prompts": column("prompts", pa.list_(pa.string()), list),
-        "judged": column("judged", pa.string(), lambda value: value.model_dump_json()),
-        "entry_id": pa.array([f"{number}-0" for number in range(len(events))], pa.string()),
-    }
-    for field in ("scores", "gold_scores"):
-        for metric in sorted({metric for one in events for metric in getattr(one, field)}):
-            scores = [None if number in exact else getattr(one, field).get(metric) for number, one in enumerate(events)]
-            columns[f"{field}.{metric}"] = pa.array(scores, pa.float64())
-    said = [one.encode().decode() if number in exact else None for number, one in enumerate(events)]
-    return pa.table({**columns, "exact": pa.array(said, pa.string())})
+def recorded(events: Sequence[MetricEvent]) -> Any:
+    """Return events as a recording has them."""
+    return table_of(Kind.METRICS, [RecordedEntry(0, f"{number}-0", one) for number, one in enumerate(events)])
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_table_leaves_the_state_that_its_events_leave_one_by_one(seed: int) -> None:
-    events = drawn(seed, 700, judged=0.05, absent=0.2, disorder_s=20.0, wrong=0.02)
-    table = table_of(events, exact=(3, 77, 500))
+    events = traffic(seed, 700, judged=0.05)
+    table = recorded(events)
+    assert 14 <= columns_of(table).alone.sum() < 100
     # As read from several files, and cut anywhere.
     chunked = pa.concat_tables([table.slice(0, 100), table.slice(100, 301), table.slice(401)])
 
@@ -60,16 +48,17 @@ def test_a_table_leaves_the_state_that_its_events_leave_one_by_one(seed: int) ->
 
 
 def test_a_row_is_the_event_that_was_written() -> None:
-    events = drawn(9, 60, judged=0.5, absent=0.2, disorder_s=20.0, wrong=0.0)
-    origins = columns_of(table_of(events, exact=(2,))).origins
+    events = traffic(9, 60, judged=0.5)
+    origins = columns_of(recorded(events)).origins
     assert [origins.event(place) for place in range(len(events))] == events
     assert origins.interaction_id(5) == events[5].interaction_id
 
 
 def test_columns_that_are_not_there_hold_nothing() -> None:
-    events = drawn(1, 20, judged=0.0, absent=0.0, disorder_s=0.0, wrong=0.0)
-    few = ("interaction_id", "pipeline", "occurred_at", "labeled_at", "labeler", "labeler_version", "profile")
-    columns = columns_of(table_of(events).select([*few, "scores.trace.adherence"]))
+    events = traffic(1, 20, judged=0.0)
+    few = ("entry_id", "partition", "interaction_id", "pipeline", "occurred_at", "labeled_at", "exact")
+    few += ("labeler", "labeler_version", "profile")
+    columns = columns_of(recorded(events).select([*few, "scores.trace.adherence"]))
     assert list(columns.scores) == ["trace.adherence"]
     assert not columns.alone.any()
     assert not np.any(columns.population_size)
@@ -77,7 +66,7 @@ def test_columns_that_are_not_there_hold_nothing() -> None:
 
 
 def test_an_empty_table_is_no_events() -> None:
-    events = drawn(1, 20, judged=0.0, absent=0.0, disorder_s=0.0, wrong=0.0)
+    events = traffic(1, 20, judged=0.0)
     state = AggregatorState(OPTIONS)
-    assert state.apply_columns(columns_of(table_of(events).slice(0, 0))) == []
+    assert state.apply_columns(columns_of(recorded(events).slice(0, 0))) == []
     assert state.take_changes().rows == {}
