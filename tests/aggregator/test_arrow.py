@@ -16,11 +16,12 @@ from ragtide_schemas import MetricEvent
 
 
 def traffic(seed: int, n: int, *, judged: float) -> list[MetricEvent]:
-    """Return events whose scores are in one order, but for those of every 50th, which is recorded as JSON."""
+    """Return events whose scores are in one order; every 50th has a number that only its JSON can hold."""
     events = drawn(seed, n, judged=judged, absent=0.2, disorder_s=20.0, wrong=0.02)
+    changes = [{"prompt_tokens": 2**64} if number % 50 == 49 else {} for number in range(n)]
     return [
-        one.model_copy(update={"scores": dict(sorted(one.scores.items(), reverse=number % 50 == 49))})
-        for number, one in enumerate(events)
+        one.model_copy(update={"scores": dict(sorted(one.scores.items())), **change})
+        for one, change in zip(events, changes, strict=True)
     ]
 
 
@@ -56,8 +57,8 @@ def test_a_row_is_the_event_that_was_written() -> None:
 
 def test_columns_that_are_not_there_hold_nothing() -> None:
     events = traffic(1, 20, judged=0.0)
-    few = ("entry_id", "partition", "interaction_id", "pipeline", "occurred_at", "labeled_at", "exact")
-    few += ("labeler", "labeler_version", "profile")
+    where = ["entry_id", "partition", "exact"]
+    few = [*where, "interaction_id", "pipeline", "occurred_at", "labeled_at", "labeler", "labeler_version", "profile"]
     columns = columns_of(recorded(events).select([*few, "scores.trace.adherence"]))
     assert list(columns.scores) == ["trace.adherence"]
     assert not columns.alone.any()
