@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator ragtide tests benchmarks examples
 
-.PHONY: help demo test chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery safety soak speed stats simulations clean
+.PHONY: help demo test chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery safety soak speed stats replayspeed simulations clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -72,6 +72,9 @@ speed: .venv/.dev ## measure the local labeler on one core
 
 stats: .venv/.dev ## measure the statistics core beside river, one value at a time
 	$(BIN)/python benchmarks/statistics_speed.py $(ARGS)
+
+replayspeed: .venv/.dev ## measure metric events a second from Parquet through the aggregator's state
+	$(BIN)/python benchmarks/replay_speed.py $(ARGS)
 
 simulations: .venv/.dev ## simulate coverage, drift delays and prediction-powered estimates; write docs/measured
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md

@@ -1,13 +1,15 @@
 """What one metric event brings: numbers by metric, scaled to [0, 1], checked before any of them counts. No state."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ragtide_schemas import METRICS, InvalidEntryError, MetricEvent, Reason, value_range
 
 from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, segment_values, share_name
+from .statistics.batches import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +17,9 @@ class Layout:
     """What events with the same names of scores have in common."""
 
     ranges: tuple[tuple[str, float, float], ...]
-    """Metric, lowest and highest value, in the order of the event's scores."""
+    """Metric, lowest and highest value, in the order of their names, whatever the order in the event."""
     edges: tuple[tuple[str, int, float], ...]
-    """Name of a share, place of its metric among the scores, scaled edge."""
+    """Name of a share, place of its metric among the ranges, scaled edge."""
     names: tuple[str, ...]
     """Names of the observations that come from scores alone."""
 
@@ -27,7 +29,8 @@ def _known_layout(metrics: tuple[str, ...], registered: int) -> Layout:
     del registered  # a metric may be registered after its first event
     ranges = []
     edges = []
-    for place, metric in enumerate(metrics):
+    ordered = sorted(metrics)
+    for place, metric in enumerate(ordered):
         lower, upper = value_range(metric)
         ranges.append((metric, lower, upper))
         definition = METRICS.get(metric)
@@ -35,11 +38,17 @@ def _known_layout(metrics: tuple[str, ...], registered: int) -> Layout:
             (share_name(metric, edge), place, (edge - lower) / (upper - lower))
             for edge in (definition.edges if definition else ())
         ]
-    return Layout(tuple(ranges), tuple(edges), (*metrics, *(name for name, _, _ in edges)))
+    return Layout(tuple(ranges), tuple(edges), (*ordered, *(name for name, _, _ in edges)))
 
 
-def _layout(scores: Mapping[str, float]) -> Layout:
-    return _known_layout(tuple(scores), len(METRICS))
+def layout(metrics: Iterable[str]) -> Layout:
+    """Return what events with scores of these metrics have in common."""
+    return _known_layout(tuple(metrics), len(METRICS))
+
+
+def at_most(edge: float) -> float:
+    """Return the highest scaled value that is at an edge: a hair above it by rounding is at it."""
+    return edge + 1e-12
 
 
 class Pair(NamedTuple):
@@ -60,6 +69,20 @@ class Observations(NamedTuple):
     names: tuple[str, ...]
     values: list[float]
     pairs: list[Pair]
+
+
+class Kind(Enum):
+    """What an event is to the state."""
+
+    SCORED = "scored"
+    JUDGED = "judged"
+    """The judge's part of it."""
+    GRADED = "graded"
+    """Gold scores that came later."""
+
+
+EventPart = tuple[MetricEvent, Observations, Kind]
+"""An event or a part of it, what it brings, and what it is to the state."""
 
 
 def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
@@ -83,14 +106,10 @@ def observations(event: MetricEvent) -> Observations:
     Raises:
         InvalidEntryError: a score is outside its metric's range.
     """
-    layout = _layout(event.scores)
-    values = [
-        _scaled("scores", score, *where) for score, where in zip(event.scores.values(), layout.ranges, strict=True)
-    ]
-    for _, place, edge in layout.edges:
-        # A hair above the edge by rounding is at the edge.
-        values.append(1.0 if values[place] <= edge + 1e-12 else 0.0)
-    names = layout.names
+    known = layout(event.scores)
+    values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
+    values += [1.0 if values[place] <= at_most(edge) else 0.0 for _, place, edge in known.edges]
+    names = known.names
     pairs: list[Pair] = []
     if event.gold_scores:
         gold = gold_observations(event, event.gold_scores)
@@ -101,12 +120,25 @@ def observations(event: MetricEvent) -> Observations:
         pairs += [
             Pair(
                 metric, judged.labeler, judged.labeler_version, judged.profile, score,
-                values[list(event.scores).index(metric)], judged.inclusion_probability,
+                values[known.names.index(metric)], judged.inclusion_probability,
             )
             for metric, score in scaled.items()
             if metric in event.scores
         ]  # fmt: skip
     return Observations(names, values, pairs)
+
+
+def parts_of(event: MetricEvent) -> list[EventPart]:
+    """Return what an event brings, and what the judge's part of it does if there is one.
+
+    Raises:
+        InvalidEntryError: a score is outside its metric's range.
+    """
+    parts = [(event, observations(event), Kind.SCORED)]
+    judgement = event.judgement()
+    if judgement is not None:
+        parts.append((judgement, observations(judgement), Kind.JUDGED))
+    return parts
 
 
 def gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> Observations:
@@ -123,16 +155,22 @@ def gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> O
     pairs: list[Pair] = []
     for metric, true in gold.items():
         names += [SQUARED_ERROR + metric, GOLD + metric]
-        values += [(scores[metric] - true) ** 2, true]
+        values += [squared_error(scores[metric], true), true]
         pairs.append(Pair(metric, GOLD_LABELER, "1", event.profile, true, scores[metric], 1.0))
     return Observations(tuple(names), values, pairs)
 
 
+Number = TypeVar("Number", float, Floats)
+
+
+def squared_error(score: Number, true: Number) -> Number:
+    """Return the square of the difference of scaled scores, of two numbers or of two arrays."""
+    # Not ** 2, which for a Python float may be rounded in another way than for an array.
+    return (score - true) * (score - true)
+
+
 def _by_metric(field: str, scores: dict[str, float]) -> dict[str, float]:
-    layout = _layout(scores)
-    return {
-        where[0]: _scaled(field, score, *where) for score, where in zip(scores.values(), layout.ranges, strict=True)
-    }
+    return {where[0]: _scaled(field, scores[where[0]], *where) for where in layout(scores).ranges}
 
 
 def _scaled(field: str, score: float, metric: str, lower: float, upper: float) -> float:

@@ -1,12 +1,11 @@
 """Pairs of true and cheap scores of every key that has them. No clock, no I/O."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import numpy as np
 
 from .keys import PairKey
-from .observations import Pair
+from .statistics.batches import Floats, Rows
 from .statistics.moments import Moments
 from .statistics.prediction_powered import PairTable, Powered
 
@@ -36,18 +35,15 @@ class PairRows:
         """Return the rows whose cheap score is that of a row of the state."""
         return self._of.get(cheap_row, [])
 
-    def add(self, gathered: Sequence[tuple[int, Pair]]) -> None:
-        """Add pairs to rows, in order."""
-        if not gathered:
-            return
-        index = np.array([row for row, _ in gathered], dtype=np.intp)
-        self._table.update(
-            index,
-            np.array([pair.true for _, pair in gathered]),
-            np.array([pair.cheap for _, pair in gathered]),
-            np.array([pair.probability for _, pair in gathered]),
-        )
-        self._changed.update(index.tolist())
+    def add(self, rows: Rows, scores: Floats) -> None:
+        """Add pairs to rows, in order.
+
+        Args:
+            rows: row of each pair, shape (n,).
+            scores: true score, cheap score and probability of each; shape (3, n).
+        """
+        self._table.update(rows, *scores)
+        self._changed.update(rows.tolist())
 
     def merge(self, row: int, other: "PairRows", other_row: int) -> None:
         """Add the pairs another has of the same key."""

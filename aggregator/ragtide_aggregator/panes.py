@@ -4,13 +4,15 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .gathering import Gathered
 from .keys import EstimateKey
-from .statistics.batches import Floats, Rows
+from .statistics.batches import Floats, Rows, distinct, grouped
 from .statistics.moments import Moments, MomentTable
 from .statistics.tables import doubled
 from .statistics.windows import Panes, Window
@@ -45,37 +47,44 @@ class PaneBook:
         self._gone: set[tuple[int, int]] = set()
         self._processed_changed: set[int] = set()
 
-    def take(self, batch: Gathered, before: Floats) -> None:
+    def take(self, batch: Gathered, late: NDArray[np.bool_], before: Floats) -> None:
         """Add what was gathered to its panes; what came too late is in none.
 
         Args:
             batch: events.
+            late: which parts of it came too late.
             before: mean of the key before each value: what the first value of a pane is predicted to be.
         """
-        of, pane_ms = batch.part_of, self._panes.pane_ms
-        pane = (batch.times_ms // pane_ms).astype(np.intp)
-        in_time = ~batch.late[of]
-        self._add(batch.rows[in_time], pane[of][in_time], batch.values[in_time], before[in_time])
-        self._count_processed(batch.rows, (batch.processed_ms // pane_ms).astype(np.intp)[of])
-        absent_in_time = ~batch.late[batch.absent_of]
+        of = batch.part_of
+        pane, processed = self._panes.pane(batch.times_ms), self._panes.pane(batch.processed_ms)
+        self._count_processed(batch.rows, processed[of])
+        if late.any():
+            in_time = np.flatnonzero(~late[of])
+            rows, of, values, before = batch.rows[in_time], of[in_time], batch.values[in_time], before[in_time]
+            self._moments.update(self._places(rows, pane[of])[0], values, before)
+        else:
+            rows = batch.rows
+            places, one_each = self._places(rows, pane[of])
+            by_row = batch.grouped
+            # Sorted by row they are sorted by pane as well if every row has only one.
+            by_pane = replace(by_row, rows=places[by_row.order[by_row.starts]]) if one_each else grouped(places)
+            self._moments.update(places, batch.values, before, by_pane)
+        self._forget_old(rows)
+        absent_in_time = ~late[batch.absent_of]
         self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
 
-    def _add(self, rows: Rows, panes: Rows, values: Floats, guesses: Floats) -> None:
-        self._moments.update(self._places(rows, panes), values, guesses)
-        self._forget_old(rows)
-
     def _count_absent(self, rows: Rows, panes: Rows) -> None:
-        places = self._places(rows, panes)
+        places, _ = self._places(rows, panes)
         np.add.at(self._n_absent, places, 1)
         self._forget_old(rows)
 
     def _count_processed(self, rows: Rows, panes: Rows) -> None:
         if not rows.size:
             return
-        most = int(rows.max()) + 1
-        numbers, counts = np.unique(panes * most + rows, return_counts=True)
+        most, first = int(rows.max()) + 1, int(panes.min())
+        numbers, _, counts = distinct((panes - first) * most + rows)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            row, pane = number % most, number // most
+            row, pane = number % most, number // most + first
             of = self._processed[row]
             of[pane] = of.get(pane, 0) + count
             oldest = max(of) - self._panes.kept
@@ -83,15 +92,17 @@ class PaneBook:
                 self._processed[row] = {one: number for one, number in of.items() if one > oldest}
             self._processed_changed.add(row)
 
-    def _places(self, rows: Rows, panes: Rows) -> Rows:
+    def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
+        """Return where the panes of values are, and whether every row has only one."""
         if not rows.size:
-            return rows
+            return rows, True
         # One number a pair is sorted faster than two.
-        most = int(rows.max()) + 1
-        numbers, inverse = np.unique(panes * most + rows, return_inverse=True)
-        pairs = [(number % most, number // most) for number in numbers.tolist()]
+        most, first = int(rows.max()) + 1, int(panes.min())
+        numbers, inverse, _ = distinct((panes - first) * most + rows)
+        pairs = [(number % most, number // most + first) for number in numbers.tolist()]
         self._changed.update(pairs)
-        return np.array([self._place(row, pane) for row, pane in pairs], dtype=np.intp)[inverse]
+        places = np.array([self._place(row, pane) for row, pane in pairs], dtype=np.intp)
+        return places[inverse], len({row for row, _ in pairs}) == len(pairs)
 
     def _place(self, row: int, pane: int) -> int:
         of = self._of[row]
@@ -105,7 +116,7 @@ class PaneBook:
 
     def _forget_old(self, rows: Rows) -> None:
         # Only after the values of a batch are added: a pane may begin and be forgotten in one.
-        for row in set(rows.tolist()):
+        for row in distinct(rows)[0].tolist():
             of = self._of[row]
             oldest = max(of) - self._panes.kept
             if min(of) <= oldest:

@@ -28,7 +28,10 @@ class Quantity:
 
     def taken(self, values: Floats) -> Floats:
         """Return what a detector is given for scaled values: for a spread their squared distance from the centre."""
-        return (values - self.center) ** 2 / self._reach if self.name == "spread" else values
+        if self.name != "spread":
+            return values
+        away = values - self.center
+        return away * away / self._reach
 
     def scaled(self, value: float) -> float:
         """Return the mean in [0, 1] that stands for a value in the quantity's unit."""

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from .gathering import Gathered, Times
 from .keys import EstimateKey
 from .statistics.batches import Rows
 from .statistics.tables import doubled
@@ -65,6 +66,21 @@ class KeyRows:
         """Count rows, each as often as it occurs."""
         for counts, which in zip(self.counts, (absent, late, out_of_order), strict=True):
             np.add.at(counts, which, 1)
+
+    def follow(self, pipeline: str, run: str | None, times_ms: Times) -> Times:
+        """Take note of the times of several interactions, in order, and return for each what `advance` would."""
+        newest = np.maximum.accumulate(np.concatenate([[self.advance(pipeline, run, int(times_ms[0]))], times_ms]))
+        self.advance(pipeline, run, int(newest[-1]))
+        return newest[:-1]
+
+    def finite(self, batch: Gathered) -> None:
+        """Take note of the sizes of the runs that a batch is of; of several for one row, the last."""
+        if not batch.population.any():
+            return
+        parts = np.concatenate([batch.part_of, batch.absent_of])
+        order = np.argsort(parts, kind="stable")
+        order = order[batch.population[parts[order]] > 0]
+        self.population[np.concatenate([batch.rows, batch.absent])[order]] = batch.population[parts[order]]
 
     def touch(self, rows: Rows, times_ms: NDArray[np.int64]) -> None:
         """Take note of when interactions of rows were."""

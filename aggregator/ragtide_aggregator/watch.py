@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -266,8 +266,8 @@ class Watch:
             self._phase, self._fired = "learning", None
         return alert
 
-    def peer_update(self, value: float, event: MetricEvent, time_ms: int) -> Alert | None:
-        """Give a scaled value to the peer, and return the alert that fires or resolves, if one does.
+    def peer_update(self, value: float, event: Callable[[], MetricEvent], time_ms: int) -> Alert | None:
+        """Give a scaled value of an event to the peer, and return the alert that fires or resolves, if one does.
 
         It fires when the mean after the change lies on the bad side of the mean before, and resolves when a later
         change leads to the other side.
@@ -302,7 +302,7 @@ class Watch:
         peer.restart()
         if (movement in self.rule.movements) == firing:
             return None
-        return self._resolve(decision, event) if firing else self._fire(decision, event)
+        return self._resolve(decision, event()) if firing else self._fire(decision, event())
 
     def to_bytes(self, number: int) -> bytes:
         """Return the state as JSON; floats survive exactly.

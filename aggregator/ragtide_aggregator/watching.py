@@ -1,22 +1,23 @@
 """All watches of a state: which values go to which detector, what each may cost, and what the alarms become."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from ragtide_schemas import Alert, AlertRule, MetricEvent
+from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.alert import duration_ms
 
+from .gathering import Origins, Times
 from .keys import EstimateKey
-from .statistics.batches import Floats, Rows
+from .statistics.batches import Floats, Rows, grouped
 from .statistics.budget import Budget
 from .statistics.drift import Alarm, DetectorTable
 from .statistics.tables import doubled
 from .watch import Watch, matches
-from .worst import Bad
+from .worst import Bad, contenders
 
 _CAPACITY: Final = 16
 
@@ -37,8 +38,8 @@ class Batch:
     numbers: Rows
     """Which value of its key each one is, from 1."""
     event_of: Rows
-    """Place of each value's event in `events`."""
-    events: Sequence[MetricEvent]
+    """Place of each value's event among the origins."""
+    origins: Origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,14 @@ class Watching:
             return True
         return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes)
 
+    def uninterrupted(self, times_ms: Times) -> int:
+        """Return how many values at these times may be taken together: those before the first that interrupts."""
+        breaks: list[float] = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
+        if self.budget is not None:
+            breaks.append(self.budget.next_ms)
+        interrupting = np.flatnonzero(times_ms >= min(breaks)) if breaks else np.zeros(0, dtype=np.intp)
+        return int(interrupting[0]) if interrupting.size else times_ms.size
+
     def begin(self, time_ms: int) -> list[int]:
         """Begin the periods and windows that begin with a time; return the rows whose watches changed."""
         if self.budget is not None and self.budget.begins(time_ms):
@@ -142,6 +151,10 @@ class Watching:
         if mine:
             self.refresh(row)
         return bool(mine)
+
+    def watched(self, rows: Rows) -> Rows:
+        """Return the places of rows that have watches."""
+        return np.flatnonzero(self._count[rows])
 
     def update(self, batch: Batch) -> list[Raised]:
         """Give values to the watches, and return the alerts that they raise, in the order of the values."""
@@ -182,6 +195,9 @@ class Watching:
     def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return each value with each leg of its row: places of the value, and of the leg."""
         counts = self._count[rows]
+        # Most often one each.
+        if np.all(counts == 1):
+            return np.arange(rows.size), self._first[rows]
         value_of = np.repeat(np.arange(rows.size), counts)
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
         return value_of, self._first[rows][value_of] + within
@@ -193,7 +209,7 @@ class Watching:
             row, value = int(batch.rows[position]), float(batch.values[position])
             for watch in self._watches[row]:
                 if watch.peer is not None:
-                    event = batch.events[batch.event_of[position]]
+                    event = partial(batch.origins.event, int(batch.event_of[position]))
                     alert = watch.peer_update(value, event, int(batch.times_ms[position]))
                     if alert is not None:
                         raised.append(Raised(position, row, alert))
@@ -208,9 +224,11 @@ class Watching:
         """Let the detectors take values, and return for each watch that is alarmed the first: value, leg, and alarm."""
         detectors = self._detector[leg_of]
         values = batch.values[value_of]
-        for place in np.flatnonzero(self._spread[leg_of]).tolist():
-            watch, number = self._legs[leg_of[place]]
-            values[place] = watch.legs[number].quantity.taken(values[place])
+        spread = np.flatnonzero(self._spread[leg_of])
+        for leg in np.unique(leg_of[spread]).tolist():
+            watch, number = self._legs[leg]
+            mine = spread[leg_of[spread] == leg]
+            values[mine] = watch.legs[number].quantity.taken(values[mine])
         each = self._detectors.costs(detectors)
         if costs is not None:
             share = self._share[leg_of]
@@ -224,41 +242,48 @@ class Watching:
 
     def _remember(self, batch: Batch, after: dict[Watch, int], until: dict[Watch, int], *, everything: bool) -> None:
         """Remember interactions beyond the lines, of each watch after and up to the values given for it."""
-        beyond = (batch.values < self._low[batch.rows]) | (batch.values > self._high[batch.rows])
-        places = np.flatnonzero(beyond)
+        beyond = np.flatnonzero((batch.values < self._low[batch.rows]) | (batch.values > self._high[batch.rows]))
         last = batch.rows.size
         start = -1 if everything else last
-        lines = {watch: watch.lines() for row in set(batch.rows[places].tolist()) for watch in self._watches[row]}
-        columns = (places, batch.rows[places], batch.values[places], batch.numbers[places], batch.event_of[places])
-        for position, row, value, number, event in zip(*(column.tolist() for column in columns), strict=True):
+        by_row = grouped(batch.rows[beyond])
+        for row, first, count in zip(by_row.rows.tolist(), by_row.starts.tolist(), by_row.counts.tolist(), strict=True):
+            places = beyond[by_row.order[first : first + count]]
             for watch in self._watches[row]:
-                low, high = lines[watch]
-                if low <= value <= high or not watch.watching:
-                    continue
-                if after.get(watch, start) < position <= until.get(watch, last):
-                    badness = low - value if value < low else value - high
-                    watch.observed(Bad(number, badness, batch.events[event].interaction_id))
+                begin, end = after.get(watch, start), until.get(watch, last)
+                if watch.watching and begin < end:
+                    self._remember_one(batch, watch, places[(begin < places) & (places <= end)])
+
+    def _remember_one(self, batch: Batch, watch: Watch, places: Rows) -> None:
+        low, high = watch.lines()
+        values = batch.values[places]
+        badness = np.where(values < low, low - values, values - high)
+        outside = (values < low) | (values > high)
+        places, badness = places[outside], badness[outside]
+        for one in contenders(badness).tolist():
+            place = places[one]
+            of = batch.origins.interaction_id(int(batch.event_of[place]))
+            watch.observed(Bad(int(batch.numbers[place]), float(badness[one]), of))
 
     def _alarmed(self, batch: Batch, position: int, leg: int, alarm: Alarm) -> Raised:
         watch, number = self._legs[leg]
         row = int(batch.rows[position])
-        event = batch.events[batch.event_of[position]]
+        event = batch.origins.event(int(batch.event_of[position]))
         alert = watch.alarmed(watch.legs[number], alarm, int(batch.numbers[position]), event)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 
     def _rest(self, batch: Batch, after: dict[Watch, int]) -> tuple[Rows, Rows]:
         """Return the values after their alarms with the legs of their watches as they are now."""
-        pairs: list[tuple[int, int]] = []
+        found = [np.zeros((0, 2), dtype=np.intp)]
         for watch, position in after.items():
             row = int(batch.rows[position])
             later = np.flatnonzero(batch.rows[position + 1 :] == row) + position + 1
             legs = range(self._first[row], self._first[row] + self._count[row])
             mine = [leg for leg in legs if self._active[leg] and self._legs[leg][0] is watch]
-            pairs += [(value, leg) for value in later.tolist() for leg in mine]
-        pairs.sort()
-        found = np.array(pairs, dtype=np.intp).reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+            found += [np.stack([later, np.full_like(later, leg)], axis=1) for leg in mine]
+        values, legs = np.concatenate(found).T
+        order = np.lexsort((legs, values))
+        return values[order], legs[order]
 
     def dump(self, row: int, number: int) -> dict[str, bytes]:
         """Return the watches of a row by the names of their fields; `number` is which value of its key was the last."""

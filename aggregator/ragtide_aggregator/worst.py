@@ -1,7 +1,12 @@
 """The interactions that moved a mean most since any time in the past, in a list that stays short."""
 
+from bisect import insort
 from itertools import compress
 from typing import Final, NamedTuple
+
+import numpy as np
+
+from .statistics.batches import Floats, Rows
 
 WORST_KEPT: Final = 5
 """Interactions named in an alert."""
@@ -14,6 +19,32 @@ class Bad(NamedTuple):
     """Which value of its key it was."""
     badness: float
     interaction_id: str
+
+
+_AT_ONCE: Final = 16
+
+
+def contenders(badness: Floats) -> Rows:
+    """Return the places, rising, of those that fewer than five later ones are as bad as.
+
+    The others need not be added to a `Worst`, to which these are added in order: it forgets them at once, and whatever
+    they make it forget these make it forget.
+    """
+    found: list[int] = []
+    # The five worst so far, from the last on: an earlier one is to be worse than the least of them.
+    worst: list[float] = []
+    left = np.arange(badness.size)
+    while left.size:
+        for place in left[-_AT_ONCE:].tolist()[::-1]:
+            bad = float(badness[place])
+            if len(worst) < WORST_KEPT or bad > worst[0]:
+                found.append(place)
+                insort(worst, bad)
+                del worst[:-WORST_KEPT]
+        left = left[:-_AT_ONCE]
+        if len(worst) == WORST_KEPT:
+            left = left[badness[left] > worst[0]]
+    return np.array(found[::-1], dtype=np.intp)
 
 
 class Worst:

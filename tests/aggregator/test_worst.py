@@ -1,7 +1,8 @@
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.worst import WORST_KEPT, Bad, Worst
+from ragtide_aggregator.worst import WORST_KEPT, Bad, Worst, contenders
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), max_size=80), st.integers(0, 80), st.integers(0, 80))
@@ -27,3 +28,23 @@ def test_the_list_stays_short() -> None:
     assert len(worst.dump()) < 60
     worst.forget_before(4999)
     assert [bad.number for bad in worst.since(0)] == [4999]
+
+
+BADNESS = st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), max_size=80)
+
+
+@given(BADNESS, BADNESS)
+def test_only_the_contenders_of_a_batch_need_to_be_added(before: list[float], batch: list[float]) -> None:
+    whole, short = Worst(), Worst()
+    for number, one in enumerate(before):
+        whole.add(Bad(number, one, f"i-{number}"))
+        short.add(Bad(number, one, f"i-{number}"))
+    bad = [Bad(len(before) + number, one, f"j-{number}") for number, one in enumerate(batch)]
+    for later in bad:
+        whole.add(later)
+    chosen = contenders(np.array(batch, dtype=np.float64))
+    for place in chosen.tolist():
+        short.add(bad[place])
+    assert short.dump() == whole.dump()
+    assert short._beaten == whole._beaten
+    assert len(chosen) == len([one for one in whole.dump() if one[0] >= len(before)])

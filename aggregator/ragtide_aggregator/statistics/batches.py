@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
+_SPARSE, _SMALL = 4, 4096
+"""A table of all codes is faster than sorting them up to so many times their number, and so many more."""
+
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -41,14 +44,19 @@ class Grouped:
         """Return one element a value from one a row (on the last axis)."""
         return np.repeat(per_row, self.counts, axis=-1)
 
-    def before(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each value the sum of its row's values before it in the batch; whole numbers only, exact."""
-        running = np.cumsum(values)
-        return np.asarray(running - values - self.spread(running[self.starts] - values[self.starts]))
+    def before(self, values: NDArray[np.int64], state: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for each value its row's state and the sum of the row's values before it; whole numbers only, exact.
+
+        Values, and states of rows, are on the last axis.
+        """
+        running = np.cumsum(values, axis=-1)
+        running -= values
+        running += self.spread(state - running[..., self.starts])
+        return running
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum of each row's values; whole numbers only, exact."""
-        return np.add.reduceat(values, self.starts) if values.size else values
+        """Return the sum of each row's values, on the last axis; whole numbers only, exact."""
+        return np.add.reduceat(values, self.starts, axis=-1) if values.size else values
 
     @cached_property
     def rounds(self) -> "Rounds":
@@ -85,16 +93,12 @@ class Rounds:
         for start, end in pairwise(self.edges.tolist()):
             yield slice(start, end)
 
-    def chained(self) -> Iterator[tuple[slice, slice]]:
-        """Yield each round's slice and that of the same rows one round earlier, in arrays that begin with the state.
-
-        Such an array has the state of the k rows first, then the n values in the order of rounds.
-        """
-        state = int(self.edges[1]) if self.edges.size > 1 else 0
-        before = 0
-        for start, end in pairwise((self.edges + state).tolist()):
-            yield slice(start, end), slice(before, before + end - start)
-            before = start
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """Yield where rounds of one width begin and end in arrays in the order of rounds, and the width."""
+        widths = np.diff(self.edges)
+        changes = np.flatnonzero(np.diff(widths, prepend=-1, append=-1))
+        for first, last in pairwise(changes.tolist()):
+            yield int(self.edges[first]), int(self.edges[last]), int(widths[first])
 
 
 def grouped(rows: Rows) -> Grouped:
@@ -113,6 +117,22 @@ def grouped(rows: Rows) -> Grouped:
     rank[distinct] = np.arange(distinct.size)
     order = np.argsort(_small(rank[rows]), kind="stable")
     return Grouped(order, distinct, counts, np.cumsum(counts) - counts)
+
+
+def distinct(codes: Rows) -> tuple[Rows, Rows, Rows]:
+    """Return the distinct codes, the place of each code among them, and how often each occurs; codes are 0 or more.
+
+    >>> distinct(np.array([7, 2, 7]))
+    (array([2, 7]), array([1, 0, 1]), array([1, 2]))
+    """
+    span = int(codes.max(initial=-1)) + 1
+    if span > _SPARSE * codes.size + _SMALL:
+        return np.unique(codes, return_inverse=True, return_counts=True)
+    occurring = np.bincount(codes, minlength=span)
+    found = np.flatnonzero(occurring)
+    place = np.empty(span, dtype=np.intp)
+    place[found] = np.arange(found.size)
+    return found, place[codes], occurring[found]
 
 
 def _small(numbers: Rows) -> NDArray[np.unsignedinteger]:

@@ -46,6 +46,11 @@ class Budget:
         """Return whether a time is in a later period than the present one, so that `begin` is to be called."""
         return self._period is None or time_ms // self._period_ms > self._period
 
+    @property
+    def next_ms(self) -> float:
+        """Beginning of the next period; before the first, any time is."""
+        return -np.inf if self._period is None else (self._period + 1) * self._period_ms
+
     def begin(self, time_ms: int) -> None:
         """Begin the period that holds a time; what is not spent of the one before lapses."""
         if self._period is not None:

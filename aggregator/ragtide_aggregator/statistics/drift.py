@@ -18,7 +18,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .batches import Floats, Grouped, Rows, grouped
+from .batches import Floats, Grouped, Rounds, Rows, grouped
 from .tables import checked, doubled
 
 Direction = Literal["fall", "rise"]
@@ -228,43 +228,91 @@ class DetectorTable:
 
 
 class _Path:
-    """What a batch makes of its rows' evidence, value by value; in chained order (`Rounds.chained`)."""
+    """What a batch makes of its rows' evidence, value by value; the state of the rows, then the values in rounds."""
 
     def __init__(self, table: DetectorTable, batch: Grouped, values: Floats, costs: Floats) -> None:
         rounds, rows = batch.rounds, batch.rows
         of = rows[rounds.ranks]
         line = table._line[of]
         mirrored = np.where(table._rising[of], 1 - values, values)
-        pays = 1 + ((line - mirrored) / (1 - line))[:, None] * _GRID
         k = rows.size
-        self.m = np.empty((k + values.size, BETS))
-        self.cusum = np.empty_like(self.m)
-        self.totals = np.empty((k + values.size, 3))
-        self.m[:k], self.cusum[:k], self.totals[:k] = table._m[rows], table._cusum[rows], table._totals[rows]
-        # The round in which each bet's CUSUM last stood at its floor; -1 before the batch.
-        self.began = np.full((k, BETS), -1, dtype=np.intp)
-        added = np.stack([np.ones_like(values), values, values**2], axis=1)
-        costs = costs[:, None]
+        # M and CUSUM side by side: what a value adds to either, the least that it then is, and what it is paid.
+        adds = np.zeros((values.size, 2 * BETS))
+        adds[:, :BETS] = costs[:, None]
+        least = np.zeros((k, 2 * BETS))
+        least[:, BETS:] = 1
+        pays = np.empty((values.size, 2 * BETS))
+        pays[:, :BETS] = pays[:, BETS:] = 1 + ((line - mirrored) / (1 - line))[:, None] * _GRID
+        path = np.empty((k + values.size, 2 * BETS))
+        path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
         # A row goes on here after its alarm, up to infinity; what it makes of those values is not taken.
         with np.errstate(over="ignore"):
-            for number, (here, before) in enumerate(rounds.chained()):
-                value = slice(here.start - k, here.stop - k)
-                cusum = self.cusum[before]
-                self.began[: len(cusum)][cusum <= 1] = number
-                np.multiply(np.maximum(cusum, 1), pays[value], out=self.cusum[here])
-                np.multiply(self.m[before] + costs[value], pays[value], out=self.m[here])
-                np.add(self.totals[before], added[value], out=self.totals[here])
+            _walk(rounds, adds, least, pays, path)
+            self.m, self.cusum = path[:, :BETS], path[:, BETS:]
             self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS
+        self._values = values
 
     def store(self, table: DetectorTable, batch: Grouped, tags: NDArray[np.int64]) -> None:
         """Write the state after every row's last value into the table."""
-        rows, edges = batch.rows, batch.rounds.edges
+        rows, edges, place = batch.rows, batch.rounds.edges, batch.rounds.place
         k = rows.size
         rank = np.arange(k)
         last = k + edges[batch.counts - 1] + rank
-        table._m[rows], table._cusum[rows], table._totals[rows] = self.m[last], self.cusum[last], self.totals[last]
-        began = np.maximum(self.began, 0)
-        before = np.where(began > 0, k + edges[began - 1], 0) + rank[:, None]
-        anew = self.began >= 0
-        table._start[rows] = np.where(anew[:, :, None], self.totals[before], table._start[rows])
-        table._tag[rows] = np.where(anew, tags[edges[began] + rank[:, None]], table._tag[rows])
+        # Number of the value with which each bet's CUSUM last left its floor; -1 before the batch.
+        floor = np.empty((place.size, BETS), dtype=bool)
+        first = batch.occurrence == 0
+        floor[first] = table._cusum[rows] <= 1
+        floor[~first] = self.cusum[k + place[np.flatnonzero(~first) - 1]] <= 1
+        began = np.maximum.reduceat(np.where(floor, batch.occurrence[:, None], -1), batch.starts, axis=0)
+        anew, begun = began >= 0, np.maximum(began, 0)
+        values = self._values[place]
+        added = np.stack([np.ones_like(values), values, values * values], axis=1)
+        totals = _running(batch, table._totals[rows], added)
+        at = batch.starts[:, None] + begun
+        before = np.where(begun[:, :, None] > 0, totals[at - 1], table._totals[rows][:, None, :])
+        table._start[rows] = np.where(anew[:, :, None], before, table._start[rows])
+        table._tag[rows] = np.where(anew, tags[place[at]], table._tag[rows])
+        table._m[rows], table._cusum[rows] = self.m[last], self.cusum[last]
+        table._totals[rows] = totals[batch.starts + batch.counts - 1]
+
+
+def _walk(rounds: Rounds, adds: Floats, least: Floats, pays: Floats, path: Floats) -> None:
+    """Fill a path, whose first rows are the state, round by round.
+
+    Each row is the larger of `least` and the one before with `adds`, times `pays`.
+    """
+    k, width = least.shape
+    before, lowest, work = path[:k].reshape(-1), least.reshape(-1), np.empty(least.size)
+    for start, end, rows in rounds.stretches():
+        # A round is one flat array, which is the fastest for as few numbers as it has.
+        flat = (-1, rows * width)
+        size = rows * width
+        before, lowest, work = before[:size], lowest[:size], work[:size]
+        steps = adds[start:end].reshape(flat), pays[start:end].reshape(flat), path[k + start : k + end].reshape(flat)
+        for add, pay, here in zip(*steps, strict=True):
+            np.add(before, add, out=work)
+            np.maximum(work, lowest, out=work)
+            np.multiply(work, pay, out=here)
+            before = here
+
+
+def _running(batch: Grouped, state: Floats, added: Floats) -> Floats:
+    """Return the sums of each row after each value, added one after the other; in the batch's order.
+
+    Args:
+        batch: values by row.
+        state: sums before it, shape (rows, quantities).
+        added: in the batch's order, shape (values, quantities).
+    """
+    running = added.copy()
+    running[batch.starts] = state + added[batch.starts]
+    if batch.rows.size < batch.counts[0]:
+        for start, count in zip(batch.starts.tolist(), batch.counts.tolist(), strict=True):
+            mine = running[start : start + count]
+            np.add.accumulate(mine, axis=0, out=mine)
+        return running
+    for number in range(1, int(batch.counts[0])):
+        # The rows with the most values come first.
+        here = batch.starts[: int(np.searchsorted(-batch.counts, -number, side="left"))] + number
+        running[here] += running[here - 1]
+    return running

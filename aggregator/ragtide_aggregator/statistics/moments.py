@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import sums
-from .batches import Floats, Rows, grouped
+from .batches import Floats, Grouped, Rows, grouped
+from .recent import weighted
 from .running import FIRST_GUESS
 from .tables import checked, doubled
-
-RECENT_N: Final = 64
-"""About how many values the recent mean looks back on."""
 
 VERSION: Final = 2
 """Version of the bytes of one row."""
@@ -157,7 +155,7 @@ class MomentTable:
         self._minimum[row] = min(a.minimum[0], b.minimum[0])
         self._maximum[row] = max(a.maximum[0], b.maximum[0])
 
-    def update(self, rows: Rows, values: Floats, guesses: Floats | None = None) -> Floats:
+    def update(self, rows: Rows, values: Floats, guesses: Floats | None = None, batch: Grouped | None = None) -> Floats:
         """Add values to rows, in order, and return the mean of each value's row before it; a row may occur repeatedly.
 
         Args:
@@ -165,6 +163,7 @@ class MomentTable:
             values: in [0, 1], or of 0 or more, same shape.
             guesses: what a row's first value is predicted to be, for its intrinsic time, same shape; 1/2 unless given.
                 It is returned as the mean before the first.
+            batch: the values by row, where that is known already.
 
         Raises: ValueError if a value is out of range or not finite; nothing is added then.
         """
@@ -173,13 +172,14 @@ class MomentTable:
         before = np.empty(values.shape)
         if not values.size:
             return before
+        if values.size <= sums.MOST_VALUES:
+            return self._update(grouped(rows) if batch is None else batch, values, guesses)
         for start in range(0, values.size, sums.MOST_VALUES):
             part = slice(start, start + sums.MOST_VALUES)
-            before[part] = self._update(rows[part], values[part], guesses[part])
+            before[part] = self._update(grouped(rows[part]), values[part], guesses[part])
         return before
 
-    def _update(self, rows: Rows, values: Floats, guesses: Floats) -> Floats:
-        batch = grouped(rows)
+    def _update(self, batch: Grouped, values: Floats, guesses: Floats) -> Floats:
         x = values[batch.order]
         as_limbs = sums.limbs(x)
         n = batch.spread(self._counts[batch.rows]) + batch.occurrence
@@ -192,12 +192,7 @@ class MomentTable:
         self._counts[batch.rows] += batch.counts
         self._minimum[batch.rows] = np.minimum(self._minimum[batch.rows], np.minimum.reduceat(x, batch.starts))
         self._maximum[batch.rows] = np.maximum(self._maximum[batch.rows], np.maximum.reduceat(x, batch.starts))
-        share = np.maximum(1 / (n + 1), 2 / RECENT_N)[batch.rounds.order]
-        in_rounds, recent = x[batch.rounds.order], self._recent[batch.rows]
-        for here in batch.rounds.slices():
-            last = recent[: here.stop - here.start]
-            last += (in_rounds[here] - last) * share[here]
-        self._recent[batch.rows] = recent
+        self._recent[batch.rows] = weighted(batch, x, n, self._recent[batch.rows])
         in_order = np.empty_like(before)
         in_order[batch.order] = before
         return in_order

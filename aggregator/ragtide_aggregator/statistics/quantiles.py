@@ -4,13 +4,19 @@ Source: Masson, Rim, Lee (2019), "DDSketch: a fast and fully-mergeable quantile 
 PVLDB 12(12). The implementation is Datadog's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
+from math import log
 from typing import Final
 
+import numpy as np
 from ddsketch import LogCollapsingLowestDenseDDSketch as DDSketch
 from ddsketch.mapping import LogarithmicMapping
 from ddsketch.pb.ddsketch_pb2 import DDSketch as Message
 from ddsketch.pb.proto import DDSketchProto
+from numpy.typing import NDArray
+
+from .batches import Floats, Rows, distinct
 
 RELATIVE_ERROR: Final = 0.02
 """Most that a quantile may be off, as a share of its value."""
@@ -24,8 +30,45 @@ SHOWN: Final = (0.05, 0.5, 0.95, 0.99)
 
 _MAPPING: Final = LogarithmicMapping(RELATIVE_ERROR)
 
+_PER_DOUBLING: Final = log(2) / log(_MAPPING.gamma)
+"""Bins between a value and twice the value."""
+
 _SCALE: Final = _MAPPING.value(_MAPPING.key(1.0))
 """Puts 1 in the middle of its bin, so that a quantile of yes-or-no values is 0 or 1 and not about 1."""
+
+
+_LEAST: Final = _MAPPING.min_possible
+_MOST: Final = _MAPPING.max_possible
+
+ZERO: Final = -(2**20)
+"""Key of the bin of 0, below all others."""
+
+
+def keys_of(values: Floats) -> NDArray[np.int64]:
+    """Return the number of the bin of each value of 0 or more."""
+    scaled = np.minimum(_SCALE * values, _MOST)
+    some = scaled > _LEAST
+    keys = np.ceil(np.log2(np.where(some, scaled, 1.0)) * _PER_DOUBLING)
+    return np.where(some, keys, ZERO).astype(np.int64)
+
+
+def counted(rows: Rows, values: Floats) -> Iterator[tuple[int, int, int]]:
+    """Yield how often each bin occurs among the values of each row: row, key of the bin, and number of values.
+
+    Args:
+        rows: row of each value.
+        values: of 0 or more, same shape.
+    """
+    keys = keys_of(values)
+    some = keys[keys != ZERO]
+    # The bin of 0 comes right below the others.
+    lowest = int(some.min(initial=0)) - 1
+    keys = np.maximum(keys, lowest) - lowest
+    span = int(keys.max(initial=0)) + 1
+    codes, _, counts = distinct(rows * span + keys)
+    found, bins = np.divmod(codes, span)
+    bins = np.where(bins == 0, ZERO, bins + lowest)
+    yield from zip(found.tolist(), bins.tolist(), counts.tolist(), strict=True)
 
 
 class Quantiles:
@@ -33,32 +76,45 @@ class Quantiles:
 
     def __init__(self) -> None:
         self._sketch = _empty()
+        # Number of values by bin, of those that are not in the sketch yet: they are put there when somebody looks.
+        self._waiting: dict[int, int] = {}
 
     def add(self, values: Iterable[float]) -> None:
         """Add values of 0 or more."""
-        for value in values:
-            self._sketch.add(_SCALE * value)
+        for key in keys_of(np.array(list(values), dtype=np.float64)).tolist():
+            self.add_bin(key, 1)
+
+    def add_bin(self, key: int, count: int) -> None:
+        """Add values of one bin (`keys_of`)."""
+        self._waiting[key] = self._waiting.get(key, 0) + count
+
+    def _whole(self) -> DDSketch:
+        for key, count in self._waiting.items():
+            self._sketch.add(0.0 if key == ZERO else _middle(key), count)
+        self._waiting.clear()
+        return self._sketch
 
     def merge(self, other: "Quantiles") -> None:
         """Add the values of another sketch."""
-        self._sketch.merge(other._sketch)
+        self._whole().merge(other._whole())
 
     @property
     def n(self) -> int:
         """Number of values."""
-        return int(self._sketch.count)
+        return int(self._whole().count)
 
     def read(self) -> dict[str, float]:
         """Return the shown quantiles by name, `p5` to `p99`; empty without a value."""
+        sketch = self._whole()
         return {
             f"p{round(100 * share)}": float(value) / _SCALE
             for share in SHOWN
-            if (value := self._sketch.get_quantile_value(share)) is not None
+            if (value := sketch.get_quantile_value(share)) is not None
         }
 
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes: the message that all of Datadog's implementations read."""
-        message = DDSketchProto.to_proto(self._sketch)  # type: ignore[no-untyped-call]
+        message = DDSketchProto.to_proto(self._whole())  # type: ignore[no-untyped-call]
         counts = list(message.positiveValues.contiguousBinCounts)
         filled = [index for index, count in enumerate(counts) if count]
         # Without the empty bins around them, whose number depends on how the values came.
@@ -75,10 +131,15 @@ class Quantiles:
         message, found = Message.FromString(data), cls()
         for index, count in enumerate(message.positiveValues.contiguousBinCounts):
             if count:
-                found._sketch.add(_MAPPING.value(message.positiveValues.contiguousBinIndexOffset + index), count)
+                found.add_bin(message.positiveValues.contiguousBinIndexOffset + index, count)
         if message.zeroCount:
             found._sketch.add(0.0, message.zeroCount)
         return found
+
+
+@cache
+def _middle(key: int) -> float:
+    return float(_MAPPING.value(key))
 
 
 def _empty() -> DDSketch:

@@ -25,17 +25,24 @@ MOST_VALUES: Final = 2**22
 
 def limbs(values: Floats) -> Limbs:
     """Return values of 0 or more as sums of one."""
+    found = np.empty((3, *values.shape), dtype=np.int64)
     units = np.floor(values)
-    first = (values - units) * _SCALE
+    first = values - units
+    first *= _SCALE
     high = np.floor(first)
-    return np.stack([units, high, (first - high) * _SCALE]).astype(np.int64)
+    first -= high
+    first *= _SCALE
+    found[0], found[1], found[2] = units, high, first
+    return found
 
 
 def carried(sums: Limbs) -> Limbs:
     """Return sums with what overflowed a part carried into the one above."""
     units, high, low = sums
+    found = np.empty_like(sums)
     high = high + (low >> _BITS)
-    return np.stack([units + (high >> _BITS), high & _MASK, low & _MASK])
+    found[0], found[1], found[2] = units + (high >> _BITS), high & _MASK, low & _MASK
+    return found
 
 
 def as_floats(sums: Limbs) -> Floats:
@@ -46,14 +53,12 @@ def as_floats(sums: Limbs) -> Floats:
 
 def add(state: Limbs, batch: Grouped, values: Limbs) -> None:
     """Add values, in the batch's order, to the rows of a state."""
-    gained = np.stack([batch.sums(part) for part in values])
-    state[:, batch.rows] = carried(state[:, batch.rows] + gained)
+    state[:, batch.rows] = carried(state[:, batch.rows] + batch.sums(values))
 
 
 def before(state: Limbs, batch: Grouped, values: Limbs) -> Floats:
     """Return the sum of each value's row before that value."""
-    earlier = np.stack([batch.before(part) for part in values])
-    return as_floats(carried(batch.spread(state[:, batch.rows]) + earlier))
+    return as_floats(carried(batch.before(values, state[:, batch.rows])))
 
 
 def totals(state: Limbs, rows: Rows) -> Floats:

@@ -6,6 +6,9 @@ from functools import cached_property
 from math import gcd
 from typing import Final
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"(\d+)([smhd])(?:/(\d+)([smhd]))?")
 
@@ -65,10 +68,15 @@ class Panes:
         longest = max((window.size_ms for window in self.windows), default=0)
         return -(-(2 * longest + self.lateness_ms) // self.pane_ms) + 1 if self.windows else 0
 
-    def pane(self, time_ms: int) -> int:
-        """Return the number of the pane that holds a time."""
-        return time_ms // self.pane_ms
+    def pane(self, time_ms: ArrayLike) -> NDArray[np.int64]:
+        """Return the numbers of the panes that hold times."""
+        return np.asarray(time_ms, dtype=np.int64) // self.pane_ms
 
-    def late(self, time_ms: int, newest_ms: int) -> bool:
-        """Return whether a value comes after its pane was closed: `lateness_ms` after the pane's end."""
-        return (self.pane(time_ms) + 1) * self.pane_ms + self.lateness_ms <= newest_ms
+    def late(self, time_ms: ArrayLike, newest_ms: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether values come after their pane was closed: `lateness_ms` after the pane's end.
+
+        Args:
+            time_ms: times of the values.
+            newest_ms: time of the newest value that came before each.
+        """
+        return np.asarray(np.asarray(newest_ms) >= (self.pane(time_ms) + 1) * self.pane_ms + self.lateness_ms)

@@ -32,7 +32,8 @@ def as_fraction(state: sums.Limbs) -> Fraction:
 def test_a_sum_is_exact(values: list[float]) -> None:
     state = added(values)
     assert as_fraction(state) == exact(values)
-    assert abs(float(sums.as_floats(state)[0]) - float(exact(values))) <= 2e-16 * float(exact(values))
+    # Rounded twice, so that it may be the neighbour of the nearest.
+    assert abs(float(sums.as_floats(state)[0]) - float(exact(values))) <= 2.3e-16 * float(exact(values))
 
 
 @given(VALUES, st.randoms(use_true_random=False))

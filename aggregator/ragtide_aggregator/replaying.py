@@ -1,0 +1,146 @@
+"""Columns of metric events become batches: rows are looked up once for all events that are alike. No clock, no I/O."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ragtide_schemas import InvalidEntryError, to_milliseconds
+
+from .columns import EventColumns, Patterns, Refused, combined, inexact, milliseconds, table
+from .gathering import Gathered, Plan, Queue, Stamp, Times, merged
+from .keys import COST, GOLD, LATENCY
+from .observations import EventPart, parts_of
+from .rows import KeyRows
+from .statistics.batches import Rows
+
+
+class Replay:
+    """Columns of events on their way into a state.
+
+    Attributes:
+        refused: events that cannot be added, and why.
+        times_ms: event times of the others, in order.
+    """
+
+    def __init__(self, columns: EventColumns, processed_ms: Times | None, *, segments: bool) -> None:
+        self._columns = columns
+        self._table = table(columns)
+        processed = milliseconds(columns.labeled_us) if processed_ms is None else processed_ms.copy()
+        occurred = milliseconds(columns.occurred_us)
+        self.refused: list[Refused] = []
+        # What columns cannot say, and what is wrong, is looked at as an event: it knows why.
+        self._parts: dict[int, list[EventPart]] = {}
+        too_far = inexact(columns.occurred_us) | inexact(columns.labeled_us)
+        for place in np.flatnonzero(columns.alone | too_far | self._table.wrong).tolist():
+            event = columns.origins.event(place)
+            try:
+                self._parts[place] = parts_of(event)
+            except InvalidEntryError as error:
+                self.refused.append(Refused(place, error))
+                continue
+            occurred[place] = to_milliseconds(event.occurred_at)
+            if processed_ms is None:
+                processed[place] = to_milliseconds(event.labeled_at)
+        fine = np.ones(len(columns), dtype=bool)
+        fine[[one.place for one in self.refused]] = False
+        self._places = np.flatnonzero(fine)
+        self._processed_ms = processed[self._places]
+        self.times_ms = np.minimum(occurred[self._places], self._processed_ms)
+        self._newest_ms = self.times_ms.copy()
+        self._population = columns.population_size[self._places]
+        # Kinds of events, and an example of each; -1 for those that are taken by themselves.
+        fine[list(self._parts)] = False
+        plain = np.flatnonzero(fine)
+        codes = tuple(code[plain] for code in (columns.sources, *columns.alike, *self._table.present))
+        alike, examples = combined(codes)
+        segmented, self._tagged = combined((columns.segments[plain] if segments else np.zeros_like(plain),))
+        kinds, firsts = combined((alike, segmented))
+        kind_of = np.full(len(columns), -1, dtype=np.intp)
+        kind_of[plain] = kinds
+        self._kinds, self._examples, self._tagged = kind_of[self._places], plain[examples], plain[self._tagged]
+        self._made_of = list(zip(alike[firsts].tolist(), segmented[firsts].tolist(), strict=True))
+        self._values = self._absent = self._pairs = Patterns(())
+        # Where each event's values end, of all values.
+        self._ends = np.zeros(0, dtype=np.intp)
+
+    def follow(self, rows: KeyRows) -> None:
+        """Let each event know the newest one before it, and the rows know the newest of all."""
+        sources = self._columns.sources[self._places]
+        for source in np.unique(sources).tolist():
+            mine = np.flatnonzero(sources == source)
+            event = self._columns.origins.event(int(self._places[mine[0]]))
+            self._newest_ms[mine] = rows.follow(event.pipeline, event.run, self.times_ms[mine])
+
+    def prepare(self, plan: Callable[[EventPart], Plan]) -> None:
+        """Look up the rows of every kind of event.
+
+        Args:
+            plan: returns where what a part of an event brings belongs.
+        """
+        names, width = self._table.names, len(self._table.names)
+        origins = self._columns.origins
+        examples = [parts_of(origins.event(place))[0] for place in self._examples.tolist()]
+        segments = [origins.segments(place) for place in self._tagged.tolist()]
+        values, absent, pairs = [], [], []
+        for alike, segmented in self._made_of:
+            event, found, kind = examples[alike]
+            rows = plan((event.model_copy(update={"segments": segments[segmented]}), found, kind))
+            usage = [names[LATENCY], names[COST]] if rows.usage else [names[LATENCY]]
+            values.append((rows.rows, [names[name] for name in found.names] * rows.scopes + usage))
+            absent.append((rows.absent, [0] * len(rows.absent)))
+            true_and_cheap = [names[GOLD + pair.metric] * width + names[pair.metric] for pair in found.pairs]
+            pairs.append((rows.pairs, [both for both in true_and_cheap for _ in range(rows.scopes)]))
+        self._values, self._absent, self._pairs = Patterns(values), Patterns(absent), Patterns(pairs)
+        # Those that are taken by themselves are few: it does not matter how wide they are.
+        self._ends = np.cumsum(np.append(self._values.widths, 1)[self._kinds])
+
+    def stop(self, start: int, most: int) -> int:
+        """Return where a batch of about so many values ends that starts with an event; it has at least one event."""
+        before = int(self._ends[start - 1]) if start else 0
+        return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
+
+    def gathered(self, start: int, stop: int, put: Callable[[Queue, int, EventPart, Stamp], None]) -> Gathered:
+        """Return a stretch of the events as one batch.
+
+        Args:
+            start: its first event.
+            stop: the one after its last.
+            put: puts a part of the event at a place, with its stamp, into a queue.
+        """
+        inside = np.arange(start, stop)
+        alone = self._kinds[inside] < 0
+        batch = self._columnar(inside[~alone])
+        if not alone.any():
+            return batch
+        queue = Queue()
+        for number in inside[alone].tolist():
+            place = int(self._places[number])
+            said = (self.times_ms, self._processed_ms, self._newest_ms, self._population)
+            stamp = Stamp(*(int(column[number]) for column in said))
+            for part in self._parts[place]:
+                put(queue, place, part, stamp)
+        return merged(batch, queue.gathered(self._columns.origins))
+
+    def _columnar(self, inside: Rows) -> Gathered:
+        places, kinds = self._places[inside], self._kinds[inside]
+        numbers, width = self._table.values, len(self._table.names)
+        of, rows, columns = self._values.expanded(kinds)
+        absent_of, absent, _ = self._absent.expanded(kinds)
+        pairs_of, pairs, both = self._pairs.expanded(kinds)
+        true, cheap = numbers[both // width, places[pairs_of]], numbers[both % width, places[pairs_of]]
+        return Gathered(
+            origins=self._columns.origins,
+            places=places,
+            rows=rows,
+            values=numbers[columns, places[of]],
+            part_of=of,
+            absent=absent,
+            absent_of=absent_of,
+            pairs=pairs,
+            pairs_of=pairs_of,
+            scores=np.stack([true, cheap, np.ones_like(true)]),
+            times_ms=self.times_ms[inside],
+            processed_ms=self._processed_ms[inside],
+            newest_ms=self._newest_ms[inside],
+            population=self._population[inside],
+        )

@@ -1,0 +1,87 @@
+"""The recent mean of many keys at once: exponentially weighted, without a look at all values.
+
+With the n-th value x the recent mean r becomes (1 - s) r + s x, where s is 1 / n for the first 32 values, whose plain
+mean it is, and 1 / 32 from then on.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from .batches import Floats, Grouped, Rows
+
+RECENT_N: Final = 64
+"""About how many values the recent mean looks back on."""
+
+_SHARE: Final = 2 / RECENT_N
+_LEARNED: Final = RECENT_N // 2
+
+LONG: Final = 2 * RECENT_N
+"""From so many values of one row on, a compiled filter is faster than rounds over all rows.
+
+It is to be more than the first 32, whose shares differ.
+"""
+
+
+def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
+    """Return the recent means of a batch's rows after it.
+
+    Args:
+        batch: values by row.
+        values: in the batch's order.
+        n: number of values of its row before each value.
+        recent: the recent means before the batch, one a row.
+    """
+    after = recent.copy()
+    # The rows with the most values come first.
+    long = int(np.searchsorted(-batch.counts, -LONG, side="right"))
+    starts, counts = batch.starts[:long].copy(), batch.counts[:long].copy()
+    for rank in np.flatnonzero(n[starts] < _LEARNED).tolist():
+        start, learned = starts[rank], int(n[starts[rank]])
+        first = _LEARNED - learned
+        after[rank] = _slowly(float(after[rank]), values[start : start + first], learned)
+        starts[rank] += first
+        counts[rank] -= first
+    begin = 0
+    while begin < long:
+        # Rows with about as many values go together; what the shorter ones lack is filled up, and not looked at.
+        end = begin + int(np.searchsorted(-batch.counts[begin:long], -batch.counts[begin] // 2, side="right"))
+        after[begin:end] = _filtered(after[begin:end], values, starts[begin:end], counts[begin:end])
+        begin = end
+    _in_rounds(batch, long, values, n, after)
+    return after
+
+
+def _slowly(last: float, values: Floats, n: int) -> float:
+    for number, value in enumerate(values.tolist(), n + 1):
+        share = max(1 / number, _SHARE)
+        last = (1 - share) * last + share * value
+    return float(last)
+
+
+def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:
+    """Return recent means after values of one share: each product and each sum is rounded as in the formula."""
+    from scipy.signal import lfilter  # noqa: PLC0415 - takes long to import, and is needed for many values only
+
+    within = np.arange(int(counts.max()))
+    series = values[np.minimum(starts[:, None] + within, values.size - 1)]
+    # Products with a share that is a power of 2 are exact, so that it is the same whether a processor rounds them.
+    filtered, _ = lfilter([_SHARE], [1.0, _SHARE - 1], series, zi=(1 - _SHARE) * last[:, None])
+    return np.asarray(filtered[np.arange(counts.size), counts - 1])
+
+
+def _in_rounds(batch: Grouped, first: int, values: Floats, n: Rows, after: Floats) -> None:
+    """Bring the recent means of the rows from `first` on up to date: the first value of each, the second, and so on."""
+    starts, counts = batch.starts[first:], batch.counts[first:]
+    if not counts.size:
+        return
+    shares = np.maximum(1 / (n[starts[0] :] + 1), _SHARE)
+    starts = starts - starts[0]
+    values = values[-shares.size :]
+    rows = after[first:]
+    width = np.searchsorted(-counts, -np.arange(int(counts[0])), side="left").tolist()
+    for number, rank in enumerate(width):
+        here = starts[:rank] + number
+        share, last = shares[here], rows[:rank]
+        last *= 1 - share
+        last += share * values[here]
