@@ -33,9 +33,9 @@ class Evidence(WireModel):
     upper: float
     """Upper end."""
     e_value: float
-    """How many times the bettor against "it is better by more than the margin" has multiplied its capital."""
+    """What the bet against "it is better by the margin or more" holds of the capital of all bets against this config."""
     alpha: float
-    """Probability of error that this comparison was given."""
+    """Probability that this config is stopped wrongly, whoever it is compared with."""
     margin: float
     """The difference that does not matter."""
 
