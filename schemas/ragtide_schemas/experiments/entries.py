@@ -33,7 +33,7 @@ class Evidence(WireModel):
     upper: float
     """Upper end."""
     e_value: float
-    """What the bet against "it is better by the margin or more" holds of the capital of all bets against this config."""
+    """What the bet against "it is better by the margin or more" holds, of a capital of 1 for all bets against it."""
     alpha: float
     """Probability that this config is stopped wrongly, whoever it is compared with."""
     margin: float
