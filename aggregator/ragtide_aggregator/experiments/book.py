@@ -1,9 +1,10 @@
 """What is known of an experiment's executions: failures, scores, cost. No clock, no I/O."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import nan
+from sys import intern
 from typing import Literal
 
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
@@ -13,12 +14,38 @@ Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
 """Of an answer: not all is known yet, the call failed, nobody could label it, or it is scored."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What is kept of a metric event: of a large experiment there are many."""
+
+    scores: Mapping[str, float]
+    absent: Mapping[str, str]
+    labeler: str
+    labeler_version: str
+    profile: str
+    cost_usd: float
+    tokens: int
+
+    @classmethod
+    def of(cls, event: MetricEvent) -> "Scored":
+        """Return what is kept of an event."""
+        return cls(
+            {intern(metric): score for metric, score in event.scores.items()},
+            {intern(metric): intern(reason) for metric, reason in event.absent.items()},
+            intern(event.labeler),
+            intern(event.labeler_version),
+            intern(event.profile),
+            event.cost_usd,
+            event.prompt_tokens + event.completion_tokens,
+        )
+
+
 @dataclass(slots=True)
 class Cell:
     """One config on one item."""
 
     execution: Execution | None = None
-    event: MetricEvent | None = None
+    event: Scored | None = None
     unlabeled: str | None = None
     """Why nobody could label the answer."""
 
@@ -44,8 +71,7 @@ class Cell:
     @property
     def tokens(self) -> int:
         """Tokens that answering and labeling took."""
-        event = self.event
-        labeling = 0 if event is None else event.prompt_tokens + event.completion_tokens
+        labeling = 0 if self.event is None else self.event.tokens
         return labeling + (0 if self.execution is None else self.execution.tokens)
 
 
@@ -68,7 +94,7 @@ class Book:
         item = place_of(event.interaction_id)
         if item is not None:
             cell = self.cell(event.pipeline, item)
-            cell.event = cell.event or event
+            cell.event = cell.event or Scored.of(event)
 
     def add_letter(self, letter: DeadLetter) -> None:
         """Take note that nobody could use an entry, if it held an answer."""
