@@ -44,5 +44,9 @@ class RunInfo(VersionedModel):
     """What it runs over: a recording or a data set."""
     population_size: Annotated[int, Field(ge=0)] | None = None
     """Number of interactions (of each config) when it is complete."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of partitions of its keys."""
+    splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
+    """Pipelines that are split over several of them, and over how many."""
     options: Metadata = Field(default_factory=dict)
-    """What it was told to do, for people."""
+    """What it was told to do; who goes on with it has to be told the same."""
