@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ragtide_runtime.stream_reads import order
-from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
+from ragtide_schemas import InvalidEntryError, MetricEvent, Reason
 from ragtide_schemas.streams import interaction_digest
 
 from ..feedback import Held, PendingFeedback, judge_feedback
@@ -38,7 +38,7 @@ class RecordedJoiner:
         self._window_ms = window_ms
         self._expected = expected
         self._scored: dict[str, tuple[str, MetricEvent]] = {}
-        self._graded: dict[str, tuple[str, dict[str, str]]] = {}
+        self._graded: dict[str, tuple[str, frozenset[str]]] = {}
         self._rows: dict[str, bytes] = {}
         self._gone: list[str] = []
         self.refused: Counter[str] = Counter()
@@ -52,7 +52,7 @@ class RecordedJoiner:
                 self._scored[name.removeprefix(_SCORED)] = entry_id.decode(), MetricEvent.decode(event)
             elif name.startswith(_GRADED):
                 entry_id, _, metrics = data.partition(b" ")
-                self._graded[name.removeprefix(_GRADED)] = entry_id.decode(), json.loads(metrics)
+                self._graded[name.removeprefix(_GRADED)] = entry_id.decode(), frozenset(json.loads(metrics))
 
     def scored(self, entry_id: str, event: MetricEvent) -> None:
         """Keep an event if feedback for it is still to come; before it is applied, whether that succeeds or not."""
@@ -63,12 +63,15 @@ class RecordedJoiner:
 
     def applied(self, entry_id: str, event: MetricEvent) -> None:
         """Join the feedback that waited for an event which has just been applied."""
+        waited = self._pending.take(event)
         now_ms = order(entry_id)[0]
-        for one in self._pending.take(event):
+        for one in waited:
             if order(one.entry_id)[0] < now_ms - self._window_ms:
                 self.refused[Reason.UNKNOWN_INTERACTION] += 1
             else:
                 self._join(one, event, entry_id)
+        if waited:
+            self._forget(interaction_digest(event.pipeline, event.interaction_id))
 
     def take(self, one: Held) -> None:
         """Join feedback with its event if that has been applied, and hold it if not."""
@@ -79,9 +82,7 @@ class RecordedJoiner:
             self._pending.hold(one)
         else:
             self._join(one, event, one.entry_id)
-        if self._expected[digest] <= 0:
-            del self._expected[digest]
-            self._forget(digest)
+        self._forget(digest)
 
     def expire(self, now_ms: int) -> None:
         """Give up on feedback whose interaction was not scored within the window."""
@@ -89,9 +90,9 @@ class RecordedJoiner:
 
     def _join(self, one: Held, event: MetricEvent, at: str) -> None:
         digest = interaction_digest(event.pipeline, event.interaction_id)
-        last, graded = self._graded.get(digest, (at, {}))
+        last, graded = self._graded.get(digest, (at, frozenset()))
         if order(at)[0] - order(last)[0] > self._window_ms:
-            graded = {}
+            graded = frozenset()
         verdict = judge_feedback(one.feedback, event, graded)
         if verdict.accepted:
             try:
@@ -99,20 +100,26 @@ class RecordedJoiner:
             except InvalidEntryError as error:
                 self.refused[error.reason] += 1
                 return
-            graded = graded | dict.fromkeys(verdict.accepted, one.entry_id)
+            graded = graded | set(verdict.accepted)
             self._graded[digest] = at, graded
-            self._rows[_GRADED + digest] = f"{at} {json.dumps(graded)}".encode()
+            self._rows[_GRADED + digest] = f"{at} {json.dumps(sorted(graded))}".encode()
         if verdict.reason is not None:
             self.refused[verdict.reason] += 1
 
     def _forget(self, digest: str) -> None:
-        waiting = self._pending.waits_for(digest)
-        for known, name in ((self._scored, _SCORED + digest), (self._graded, _GRADED + digest)):
-            # What waits may still be joined, so what was graded must be known until then.
-            if digest in known and not (waiting and name.startswith(_GRADED)):
-                del known[digest]  # type: ignore[attr-defined]  # both are dicts by digest
-                self._rows.pop(name, None)
-                self._gone.append(name)
+        """Let go of an interaction for which no more feedback will come."""
+        if self._expected[digest] > 0:
+            return
+        del self._expected[digest]
+        if self._scored.pop(digest, None) is not None:
+            self._drop(_SCORED + digest)
+        # What waits may still be joined: until then it must be known what was graded.
+        if not self._pending.waits_for(digest) and self._graded.pop(digest, None) is not None:
+            self._drop(_GRADED + digest)
+
+    def _drop(self, name: str) -> None:
+        self._rows.pop(name, None)
+        self._gone.append(name)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""

@@ -1,0 +1,277 @@
+"""A replay of recorded metric events: into a run's own keys, exactly once, whatever is killed on the way."""
+
+import asyncio
+import heapq
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from time import monotonic
+from typing import Final, NamedTuple, cast
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.replaying.counting import Counted, Scope, first_entry
+from ragtide_runtime.replaying.pacing import Pace, Speed
+from ragtide_runtime.replaying.selection import Selection
+from ragtide_runtime.replaying.shuffling import Place, in_order_of_places, random_place
+from ragtide_runtime.stream_reads import START, order
+from ragtide_schemas import Feedback, Layout, MetricEvent, Streams, from_milliseconds
+from ragtide_schemas.streams import interaction_digest
+
+from ..checkpoint import load_checkpoint
+from ..keys import EstimateKey
+from ..lease import Lease
+from ..state import NO_WINDOWS, StateOptions
+from .partition import FOR_EVER_MS, At, PartitionReplay
+
+SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
+"""What numbers of a replay are told apart by, besides segment and metric."""
+
+COMMIT_S: Final = 2.0
+"""Most seconds between two commits."""
+
+AT_ONCE: Final = 500
+"""Entries between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How a recording is aggregated."""
+
+    state: StateOptions
+    split: bool
+    """Whether pipelines were split over partitions, so that each of these names its alerts by itself."""
+    lease_s: float
+    feedback_window_s: float
+    speed: Speed = field(default_factory=Speed)
+    seed: int | None = None
+    """Of a random order; None for the order of the streams."""
+
+
+class Progress(NamedTuple):
+    """How far a replay is."""
+
+    done: int
+    total: int
+    at: datetime | None = None
+    """Time of the interaction that came last."""
+
+
+class _Item(NamedTuple):
+    """A recorded entry in the order of the replay."""
+
+    place: Place
+    kind: Kind
+    entry: RecordedEntry
+
+
+Seen = Callable[[Progress], None]
+
+
+class MetricsReplay:
+    """Replays the metric events of a recording, and its feedback, in one process.
+
+    Args:
+        redis: client.
+        layout: of the run's keys: as many partitions as the recording has.
+        recording: what is replayed.
+        selection: which part of it.
+        counted: how much that is, told apart by `SCOPE_FIELDS`.
+        options: how.
+        holder: name of this process.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        layout: Layout,
+        recording: Recording,
+        *,
+        selection: Selection,
+        counted: Counted,
+        options: ReplayOptions,
+        holder: str,
+    ) -> None:
+        self._redis = redis
+        self._layout = layout
+        self._recording = recording
+        self._selection = selection
+        self._counted = counted
+        self._options = options
+        self._holder = holder
+        self._parts: dict[int, PartitionReplay] = {}
+
+    async def run(self, stop: asyncio.Event, seen: Seen) -> Progress:
+        """Replay until the end, or until told to stop; what was applied is committed either way.
+
+        Raises:
+            ConfigurationError: another process replays the run.
+            LeaseLostError: another process took the run over; this one had been silent for too long.
+            UnreadableRecordingError: a file of the recording is missing or damaged.
+            redis.RedisError: Redis failed: run it again, it goes on from the last commit.
+        """
+        async with AsyncExitStack() as stack:
+            for streams in self._layout.all():
+                self._parts[streams.partition] = await self._open(streams, stack)
+            await self._replay(stop, seen)
+        progress = self._progress(None)
+        seen(progress)
+        return progress
+
+    async def _open(self, streams: Streams, stack: AsyncExitStack) -> PartitionReplay:
+        options, partition = self._options, streams.partition
+        lease = Lease(self._redis, streams, holder=self._holder, lease_s=options.lease_s)
+        token = await _acquired(lease)
+        stack.push_async_callback(lease.release, token)
+        state = replace(options.state, origin=f"{partition} ") if options.split else options.state
+        if options.seed is not None:
+            # In random order there are no changes in time to find, and no windows that close.
+            state = replace(state, rules=(), panes=NO_WINDOWS, budget=None)
+        checkpoint = await load_checkpoint(self._redis, streams, state)
+        return PartitionReplay(
+            self._redis,
+            streams,
+            checkpoint,
+            token=token,
+            lease_s=options.lease_s,
+            window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
+            expected=self._expected(partition, checkpoint.feedback_position),
+            size_of=self._size_of,
+        )
+
+    def _size_of(self, key: EstimateKey) -> int:
+        fields = (key.pipeline, key.run, key.profile, key.labeler, key.labeler_version)
+        return self._counted.scopes.get(Scope(fields, key.segment), 0)
+
+    def _expected(self, partition: int, position: str) -> Counter[str]:
+        """Return for each interaction how much feedback is still to come."""
+        return Counter(
+            interaction_digest(one.model.pipeline, one.model.interaction_id)
+            for one in self._recorded(Kind.FEEDBACK, partition, position)
+            if isinstance(one.model, Feedback)
+        )
+
+    async def _replay(self, stop: asyncio.Event, seen: Seen) -> None:
+        pace = Pace(self._options.speed)
+        commit_s = min(COMMIT_S, self._options.lease_s / 4)
+        due = monotonic() + commit_s
+        last: datetime | None = None
+        for number, item in enumerate(self._items()):
+            if isinstance(item.entry.model, MetricEvent):
+                last = item.entry.model.occurred_at
+                while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
+                    await _wait(stop, min(wait_s, max(due - monotonic(), 0.01)))
+                    due = await self._commit_if_due(due, commit_s, seen, last)
+            if stop.is_set():
+                break
+            self._apply(item)
+            if number % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
+                due = await self._commit_if_due(due, commit_s, seen, last)
+        await self._commit()
+
+    def _apply(self, item: _Item) -> None:
+        part, entry = self._parts[item.entry.partition], item.entry
+        if isinstance(entry.model, MetricEvent):
+            part.apply(str(item.place), entry.entry_id, entry.model)
+        else:
+            part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
+
+    async def _commit_if_due(self, due: float, commit_s: float, seen: Seen, last: datetime | None) -> float:
+        if monotonic() < due:
+            return due
+        await self._commit()
+        seen(self._progress(last))
+        return monotonic() + commit_s
+
+    async def _commit(self) -> None:
+        # Each prolongs its partition's lease, whether there is anything new or not.
+        for part in self._parts.values():
+            await part.commit()
+
+    def _progress(self, last: datetime | None) -> Progress:
+        return Progress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)
+
+    def _items(self) -> Iterator[_Item]:
+        """Yield what is still to come, in the order of the replay."""
+        places = {partition: part.at for partition, part in self._parts.items()}
+        if self._options.seed is not None:
+            return self._shuffled(self._options.seed, places)
+        parts = [self._in_time(partition, at) for partition, at in places.items()]
+        if self._options.speed.factor is None:
+            # Partitions know nothing of each other: one after the other is the same.
+            return (item for part in parts for item in part)
+        return heapq.merge(*parts, key=lambda item: item.place)
+
+    def _in_time(self, partition: int, at: At) -> Iterator[_Item]:
+        """Yield metric events and feedback of a partition by their entry ids; an event before feedback of its id."""
+        metrics, feedback = (
+            (_Item(Place(*entry.order), kind, entry) for entry in self._recorded(kind, partition, position))
+            for kind, position in ((Kind.METRICS, at.metrics), (Kind.FEEDBACK, at.feedback))
+        )
+        return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is Kind.FEEDBACK))
+
+    def _shuffled(self, seed: int, places: dict[int, At]) -> Iterator[_Item]:
+        """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
+
+        What waits in files is the recorded model; the order depends on nothing but the seed and the interaction.
+        """
+        for partition, at in places.items():
+            for entry in self._recorded(Kind.FEEDBACK, partition, at.feedback):
+                yield _Item(Place(*entry.order), Kind.FEEDBACK, entry)
+        positions = {partition: order(at.metrics) for partition, at in places.items()}
+
+        def placed() -> Iterator[tuple[Place, bytes]]:
+            for partition in places:
+                for entry in self._recorded(Kind.METRICS, partition, START):
+                    event = cast("MetricEvent", entry.model)
+                    place = random_place(seed, event.pipeline, event.interaction_id)
+                    if place > positions[partition]:
+                        head = json.dumps([entry.partition, entry.entry_id]).encode()
+                        yield place, head + b"\n" + event.encode()
+
+        for place, data in in_order_of_places(placed()):
+            head, _, event = data.partition(b"\n")
+            partition, entry_id = json.loads(head)
+            yield _Item(place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(event)))
+
+    def _recorded(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
+        """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
+        last = order(position)
+        since = first_entry(self._selection)
+        if last > order(START):
+            reached = from_milliseconds(last[0])
+            since = reached if since is None else max(since, reached)
+        entries: Iterable[RecordedEntry] = self._recording.entries(
+            kind, since=since, pipelines=self._selection.pipelines, partitions=[partition]
+        )
+        for entry in entries:
+            if entry.order > last and (not isinstance(entry.model, MetricEvent) or self._selection.takes(entry.model)):
+                yield entry
+
+
+async def _acquired(lease: Lease) -> str:
+    """Return the token of a lease; one whose holder died is waited for until it runs out.
+
+    Raises:
+        ConfigurationError: somebody prolongs it.
+    """
+    found = await lease.acquire()
+    if found.token is None:
+        await asyncio.sleep(found.held_for_s + 0.05)
+        found = await lease.acquire()
+    if found.token is None:
+        raise ConfigurationError("another process replays this run: wait for its end, or give --run another name")
+    return found.token
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return
