@@ -2,26 +2,27 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from tests.aggregator.events import START, event
-from tests.recorded import record_streams
+from tests.recorded import record
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.errors import LeaseLostError
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.merging import merged
 from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.replay import metrics
 from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
 from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
 from ragtide_runtime.replaying.counting import count_selected
 from ragtide_runtime.replaying.pacing import Speed
 from ragtide_runtime.replaying.selection import Selection, selection
@@ -32,7 +33,7 @@ RULES = (
     AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),
     AlertRule(name="drift", kind="drift", metric=ADHERENCE, learn_n=60, segment="lang"),
     AlertRule(name="error", kind="rmse", metric=ADHERENCE, target=0.2),
-    AlertRule(name="spread", kind="distribution", metric="trace.context_relevance", learn_n=60),
+    AlertRule(name="spread", kind="distribution", metric="trace.context_relevance", learn_n=40, min_effect=0.01),
 )
 STATE = StateOptions(
     rules=RULES,
@@ -52,7 +53,7 @@ def traffic() -> list[MetricEvent]:
         worse = number > 450
         pipeline = ("shop", "docs", "big", "help")[number % 4]
         scores = {
-            "trace.context_relevance": random.betavariate(4, 4) if worse else random.betavariate(40, 40),
+            "trace.context_relevance": random.betavariate(0.5, 0.5) if worse else random.betavariate(40, 40),
             ADHERENCE: random.betavariate(3, 7) if worse else random.betavariate(8, 2),
         }
         absent = {}
@@ -103,37 +104,51 @@ async def caught_up(redis: Any) -> None:
                     await asyncio.sleep(0.005)
 
 
+def entries() -> list[tuple[Kind, RecordedEntry]]:
+    """Return what was on the streams: feedback before its interaction, after it, twice, and about nothing."""
+    models: list[tuple[Kind, MetricEvent | Feedback]] = []
+    events = traffic()
+    for number, one in enumerate(events):
+        if number % 45 == 0:
+            models.append((Kind.FEEDBACK, feedback(number, 0.5, one.pipeline)))
+        models.append((Kind.METRICS, one))
+        if number % 150 == 149:
+            models += [
+                (Kind.FEEDBACK, feedback(later, 0.9, events[later].pipeline)) for later in range(number - 120, number)
+            ]
+    models.append((Kind.METRICS, event(1, {ADHERENCE: 3.0}, interaction_id="bad")))
+    models.append((Kind.FEEDBACK, feedback(10**6, 1.0, "shop")))
+    return [
+        (kind, RecordedEntry(LIVE.of(one.pipeline, one.interaction_id).partition, f"{1_795_240_000_000 + at}-0", one))
+        for at, (kind, one) in enumerate(models)
+    ]
+
+
 @pytest.fixture
-async def recording(async_redis: Any, redis: Any, tmp_path: Path) -> Recording:
-    """Return what a live aggregator took, with feedback before its interaction, after it, twice, and about nothing."""
+def recording(tmp_path: Path) -> Recording:
+    return record(entries(), tmp_path / "recording", partitions=3)
+
+
+@pytest.fixture
+async def lived(async_redis: Any) -> None:
+    """Let a live aggregator take it; feedback and events that it reads at once it may join in another order."""
     async with live(async_redis):
-        for number, one in enumerate(traffic()):
-            streams = LIVE.of(one.pipeline, one.interaction_id)
-            if number % 9 == 0:
-                # Before its interaction.
-                early = feedback(number, 0.5, one.pipeline)
-                await async_redis.xadd(streams.feedback, {DATA_FIELD: early.encode()})
-            at = await async_redis.xadd(streams.metrics, {DATA_FIELD: one.encode()})
-            await async_redis.set(streams.scored(one.pipeline, one.interaction_id), at)
-            if number % 100 == 99:
-                await caught_up(async_redis)
-                for later in range(number - 40, number, 6):
-                    who = traffic()[later]
-                    at_stream = LIVE.of(who.pipeline, who.interaction_id).feedback
-                    await async_redis.xadd(at_stream, {DATA_FIELD: feedback(later, 0.9, who.pipeline).encode()})
-                await caught_up(async_redis)
-        bad = event(1, {ADHERENCE: 3.0}, interaction_id="bad")
-        await async_redis.xadd(LIVE.of("shop", "bad").metrics, {DATA_FIELD: bad.encode()})
-        nobody = LIVE.of("shop", "nobody").feedback
-        await async_redis.xadd(
-            nobody, {DATA_FIELD: Feedback(pipeline="shop", interaction_id="nobody", gold_scores={ADHERENCE: 1}).encode()}
-        )
-        await caught_up(async_redis)
-    return record_streams(redis, LIVE, tmp_path / "recording")
+        for kind, of_kind in groupby(entries(), key=lambda one: one[0]):
+            async with async_redis.pipeline() as pipe:
+                for _, entry in of_kind:
+                    streams, model = LIVE.all()[entry.partition], entry.model
+                    pipe.xadd(kind.stream(streams), {DATA_FIELD: model.encode()}, id=entry.entry_id)
+                    if isinstance(model, MetricEvent):
+                        pipe.set(streams.scored(model.pipeline, model.interaction_id), entry.entry_id)
+                await pipe.execute()
+            await caught_up(async_redis)
 
 
 def replay(
-    redis: Any, recording: Recording, part: Selection = Selection(), options: ReplayOptions = OPTIONS  # noqa: B008 - frozen
+    redis: Any,
+    recording: Recording,
+    part: Selection = Selection(),
+    options: ReplayOptions = OPTIONS,  # noqa: B008 - frozen
 ) -> MetricsReplay:
     counted = count_selected(recording, Kind.METRICS, part, SCOPE_FIELDS)
     return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options, holder="replay")
@@ -174,6 +189,7 @@ async def estimates_of(redis: Any, layout: Layout, *, known: bool, **how: Any) -
     return estimates(whole, **how)
 
 
+@pytest.mark.usefixtures("lived")
 async def test_a_replay_gives_what_live_gave_to_the_bit(async_redis: Any, recording: Recording) -> None:
     progress = await replay(async_redis, recording).run(asyncio.Event(), unseen)
     assert progress.done == progress.total == 901
@@ -186,23 +202,31 @@ async def test_a_replay_gives_what_live_gave_to_the_bit(async_redis: Any, record
     assert any(one.metric == f"rmse.{ADHERENCE}" and one.n > 30 for one in found)
 
 
-async def test_a_replay_that_is_stopped_again_and_again_ends_the_same(async_redis: Any, recording: Recording) -> None:
-    # A lease so short that it commits all the time, and a stop at every commit.
-    options = replace(OPTIONS, lease_s=0.02)
+@pytest.fixture
+def _commits_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "COMMIT_S", 0.0)
+    monkeypatch.setattr(metrics, "AT_ONCE", 97)
+
+
+async def stopping_at_every_commit(redis: Any, recording: Recording, options: ReplayOptions) -> int:
+    """Replay, stopped whenever something was committed, and return how often."""
     done = 0
-    while done < 901:
+    for times in range(100):
         stop = asyncio.Event()
 
-        def end(progress: Progress, stop: asyncio.Event = stop) -> None:
-            del progress
-            stop.set()
+        def end(progress: Progress, stop: asyncio.Event = stop, done: int = done) -> None:
+            if progress.done > done:
+                stop.set()
 
-        try:
-            progress = await replay(async_redis, recording, options=options).run(stop, end)
-        except LeaseLostError:
-            continue  # this machine was slow: what was not committed is done again
-        assert progress.done >= done
-        done = progress.done
+        done = (await replay(redis, recording, options=options).run(stop, end)).done
+        if done == 901:
+            return times
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.usefixtures("_commits_all_the_time", "lived")
+async def test_a_replay_that_is_stopped_again_and_again_ends_the_same(async_redis: Any, recording: Recording) -> None:
+    assert await stopping_at_every_commit(async_redis, recording, OPTIONS) > 5
     assert await alerts_of(async_redis, RUN) == await alerts_of(async_redis, LIVE)
     assert await rows_of(async_redis, RUN) == await rows_of(async_redis, LIVE)
 
@@ -233,31 +257,23 @@ async def test_a_selection_is_replayed_as_if_nothing_else_had_been(async_redis: 
     assert all(one.population_size == one.n for one in relevance)
 
 
+@pytest.mark.usefixtures("_commits_all_the_time", "lived")
 async def test_a_random_order_is_one_of_a_sample_and_ends_at_the_same_means(
     async_redis: Any, recording: Recording
 ) -> None:
-    stop = asyncio.Event()
-    options = replace(OPTIONS, seed=3, lease_s=0.02)
-    while True:
-        stop = asyncio.Event()
-        try:
-            progress = await replay(async_redis, recording, options=options).run(stop, lambda _, s=stop: s.set())  # type: ignore[misc]
-        except LeaseLostError:
-            continue
-        if progress.done == progress.total:
-            break
+    await stopping_at_every_commit(async_redis, recording, replace(OPTIONS, seed=3))
     ordered = await estimates_of(async_redis, LIVE, known=True)
     found = await estimates_of(async_redis, RUN, known=True)
     assert await alerts_of(async_redis, RUN) == []
 
-    def means(of: list[Any]) -> dict[Any, tuple[int, float]]:
-        return {
-            (one.pipeline, one.segment, one.profile, one.metric, one.estimator): (one.n, one.estimate)
-            for one in of
-            if one.window == "all"
-        }
+    def by_key(of: list[Any]) -> dict[Any, Any]:
+        whole = [one for one in of if one.window == "all"]
+        return {(one.pipeline, one.segment, one.profile, one.metric, one.estimator): one for one in whole}
 
-    assert means(found) == pytest.approx(means(ordered), abs=1e-12)
+    assert by_key(found).keys() == by_key(ordered).keys()
+    for key, one in by_key(ordered).items():
+        assert by_key(found)[key].n == one.n
+        assert by_key(found)[key].estimate == pytest.approx(one.estimate, abs=1e-12)
 
 
 async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
@@ -267,9 +283,9 @@ async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
     options = replace(OPTIONS, speed=Speed(15_000.0))
     loop = asyncio.get_running_loop()
     started = loop.time()
-    await replay(async_redis, recording, options=options).run(asyncio.Event(), unseen)
+    progress = await replay(async_redis, recording, options=options).run(asyncio.Event(), unseen)
     assert loop.time() - started > 899 * 20 / 15_000
-    assert await rows_of(async_redis, RUN) == await rows_of(async_redis, LIVE)
+    assert progress.done == progress.total
 
 
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
@@ -287,5 +303,3 @@ async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Re
 async def test_an_empty_selection_is_refused(recording: Recording) -> None:
     with pytest.raises(ConfigurationError, match="no metric events of that selection"):
         count_selected(recording, Kind.METRICS, selection(pipelines=["other"]), SCOPE_FIELDS)
-
-

@@ -18,7 +18,7 @@ from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
 from ragtide_runtime.replaying.counting import Counted, Scope, first_entry
 from ragtide_runtime.replaying.pacing import Pace, Speed
 from ragtide_runtime.replaying.selection import Selection
-from ragtide_runtime.replaying.shuffling import Place, in_order_of_places, random_place
+from ragtide_runtime.replaying.shuffling import Place, Shuffled, random_place
 from ragtide_runtime.stream_reads import START, order
 from ragtide_schemas import Feedback, Layout, MetricEvent, Streams, from_milliseconds
 from ragtide_schemas.streams import interaction_digest
@@ -162,15 +162,16 @@ class MetricsReplay:
         due = monotonic() + commit_s
         last: datetime | None = None
         for number, item in enumerate(self._items()):
-            if isinstance(item.entry.model, MetricEvent):
+            if item is not None and isinstance(item.entry.model, MetricEvent):
                 last = item.entry.model.occurred_at
                 while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
                     await _wait(stop, min(wait_s, max(due - monotonic(), 0.01)))
                     due = await self._commit_if_due(due, commit_s, seen, last)
             if stop.is_set():
                 break
-            self._apply(item)
-            if number % AT_ONCE == AT_ONCE - 1:
+            if item is not None:
+                self._apply(item)
+            if item is None or number % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)
                 due = await self._commit_if_due(due, commit_s, seen, last)
         await self._commit()
@@ -197,8 +198,8 @@ class MetricsReplay:
     def _progress(self, last: datetime | None) -> Progress:
         return Progress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)
 
-    def _items(self) -> Iterator[_Item]:
-        """Yield what is still to come, in the order of the replay."""
+    def _items(self) -> Iterator[_Item | None]:
+        """Yield what is still to come, in the order of the replay; nothing now and then while that is being found."""
         places = {partition: part.at for partition, part in self._parts.items()}
         if self._options.seed is not None:
             return self._shuffled(self._options.seed, places)
@@ -216,7 +217,7 @@ class MetricsReplay:
         )
         return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is Kind.FEEDBACK))
 
-    def _shuffled(self, seed: int, places: dict[int, At]) -> Iterator[_Item]:
+    def _shuffled(self, seed: int, places: dict[int, At]) -> Iterator[_Item | None]:
         """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
 
         What waits in files is the recorded model; the order depends on nothing but the seed and the interaction.
@@ -224,21 +225,20 @@ class MetricsReplay:
         for partition, at in places.items():
             for entry in self._recorded(Kind.FEEDBACK, partition, at.feedback):
                 yield _Item(Place(*entry.order), Kind.FEEDBACK, entry)
-        positions = {partition: order(at.metrics) for partition, at in places.items()}
-
-        def placed() -> Iterator[tuple[Place, bytes]]:
-            for partition in places:
-                for entry in self._recorded(Kind.METRICS, partition, START):
+        with Shuffled() as shuffled:
+            for partition, at in places.items():
+                for number, entry in enumerate(self._recorded(Kind.METRICS, partition, START)):
                     event = cast("MetricEvent", entry.model)
                     place = random_place(seed, event.pipeline, event.interaction_id)
-                    if place > positions[partition]:
+                    if place > order(at.metrics):
                         head = json.dumps([entry.partition, entry.entry_id]).encode()
-                        yield place, head + b"\n" + event.encode()
-
-        for place, data in in_order_of_places(placed()):
-            head, _, event = data.partition(b"\n")
-            partition, entry_id = json.loads(head)
-            yield _Item(place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(event)))
+                        shuffled.add(place, head + b"\n" + event.encode())
+                    if number % AT_ONCE == 0:
+                        yield None
+            for place, data in shuffled:
+                head, _, payload = data.partition(b"\n")
+                partition, entry_id = json.loads(head)
+                yield _Item(place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload)))
 
     def _recorded(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
         """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""

@@ -2,11 +2,12 @@
 
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple
+from types import TracebackType
+from typing import Final, NamedTuple, Self
 
 BUCKETS: Final = 256
 """Files that are sorted one after the other: so many times the memory of one is what can be shuffled."""
@@ -34,20 +35,32 @@ def random_place(seed: int, pipeline: str, interaction_id: str) -> Place:
     return Place(int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big"))
 
 
-def in_order_of_places(items: Iterable[tuple[Place, bytes]]) -> Iterator[tuple[Place, bytes]]:
-    """Yield items sorted by place. At most about a 256th of them is in memory at once; the rest waits in files.
+class Shuffled:
+    """What was added, sorted by place. At most about a 256th of it is in memory at once; the rest waits in files.
 
-    Args:
-        items: places, spread evenly over 64 bits, and anything as bytes.
+    Use it as a context manager; at its end the files are gone. Places are to be spread evenly over 64 bits.
     """
-    with tempfile.TemporaryDirectory(prefix="ragtide-replay-") as folder, ExitStack() as stack:
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtide-replay-"))
         paths = [Path(folder, str(number)) for number in range(BUCKETS)]
-        files = [stack.enter_context(path.open("w+b")) for path in paths]
-        for place, data in items:
-            file = files[place.first * BUCKETS >> 64]
-            file.write(_HEAD.pack(place.first, place.second, len(data)))
-            file.write(data)
-        for file in files:
+        self._files = [self._stack.enter_context(path.open("w+b")) for path in paths]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def add(self, place: Place, data: bytes) -> None:
+        """Add anything as bytes at a place."""
+        file = self._files[place.first * BUCKETS >> 64]
+        file.write(_HEAD.pack(place.first, place.second, len(data)))
+        file.write(data)
+
+    def __iter__(self) -> Iterator[tuple[Place, bytes]]:
+        for file in self._files:
             file.seek(0)
             found = []
             while head := file.read(_HEAD.size):
