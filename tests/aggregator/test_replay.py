@@ -42,6 +42,7 @@ STATE = StateOptions(
 )
 LIVE = Layout("ragtide", 3, {"big": 2})
 RUN = Layout(run_prefix("ragtide", "again"), 3, {"big": 2})
+EVERYTHING = Selection()
 OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=2.0, feedback_window_s=3600.0)
 
 
@@ -147,8 +148,8 @@ async def lived(async_redis: Any) -> None:
 def replay(
     redis: Any,
     recording: Recording,
-    part: Selection = Selection(),
-    options: ReplayOptions = OPTIONS,  # noqa: B008 - frozen
+    part: Selection = EVERYTHING,
+    options: ReplayOptions = OPTIONS,
 ) -> MetricsReplay:
     counted = count_selected(recording, Kind.METRICS, part, SCOPE_FIELDS)
     return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options, holder="replay")
@@ -166,9 +167,8 @@ async def rows_of(redis: Any, layout: Layout) -> dict[tuple[int, str], bytes]:
         for name, data in (await redis.hgetall(streams.checkpoint)).items():
             if name in kept or name.startswith((b"recent:", b"stall:", b"scored:", b"graded:")):
                 continue
-            if name.startswith(b"estimate:"):
-                data = data[:32] + data[40:]
-            found[streams.partition, name.decode()] = data
+            of_row = data[:32] + data[40:] if name.startswith(b"estimate:") else data
+            found[streams.partition, name.decode()] = of_row
     return found
 
 
