@@ -54,6 +54,16 @@ class RecordedJoiner:
                 entry_id, _, metrics = data.partition(b" ")
                 self._graded[name.removeprefix(_GRADED)] = entry_id.decode(), frozenset(json.loads(metrics))
 
+    def concerns(self, pipeline: str, interaction_id: str) -> bool:
+        """Return whether there is, or will be, feedback for an interaction."""
+        digest = interaction_digest(pipeline, interaction_id)
+        return digest in self._expected or self._pending.waits_for(digest)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no feedback, and none will come."""
+        return not self._expected and not self._pending
+
     def scored(self, entry_id: str, event: MetricEvent) -> None:
         """Keep an event if feedback for it is still to come; before it is applied, whether that succeeds or not."""
         digest = interaction_digest(event.pipeline, event.interaction_id)

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from importlib.util import find_spec
+from itertools import chain, islice
 from time import monotonic
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.lease import Lease
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
 from ragtide_runtime.replaying.counting import Counted, Scope, first_entry
 from ragtide_runtime.replaying.pacing import Pace, Speed
@@ -25,7 +28,6 @@ from ragtide_schemas.streams import interaction_digest
 
 from ..checkpoint import load_checkpoint
 from ..keys import EstimateKey
-from ..lease import Lease
 from ..state import NO_WINDOWS, StateOptions
 from .partition import FOR_EVER_MS, At, PartitionReplay
 
@@ -34,6 +36,9 @@ SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
+
+TABLE_ROWS: Final = 20_000
+"""Most metric events that are applied at once."""
 
 AT_ONCE: Final = 500
 """Entries between two looks at the clock."""
@@ -60,6 +65,8 @@ class Progress(NamedTuple):
     total: int
     at: datetime | None = None
     """Time of the interaction that came last."""
+    complete: bool = False
+    """Whether everything was replayed, feedback after the last event too."""
 
 
 class _Item(NamedTuple):
@@ -105,6 +112,8 @@ class MetricsReplay:
         self._options = options
         self._holder = holder
         self._parts: dict[int, PartitionReplay] = {}
+        self._commit_s = COMMIT_S
+        self._due = 0.0
 
     async def run(self, stop: asyncio.Event, seen: Seen) -> Progress:
         """Replay until the end, or until told to stop; what was applied is committed either way.
@@ -118,8 +127,8 @@ class MetricsReplay:
         async with AsyncExitStack() as stack:
             for streams in self._layout.all():
                 self._parts[streams.partition] = await self._open(streams, stack)
-            await self._replay(stop, seen)
-        progress = self._progress(None)
+            complete = await self._replay(stop, seen)
+        progress = self._progress(None)._replace(complete=complete)
         seen(progress)
         return progress
 
@@ -156,25 +165,61 @@ class MetricsReplay:
             if isinstance(one.model, Feedback)
         )
 
-    async def _replay(self, stop: asyncio.Event, seen: Seen) -> None:
+    async def _replay(self, stop: asyncio.Event, seen: Seen) -> bool:
+        """Replay, and return whether the end was reached."""
+        self._commit_s = min(COMMIT_S, self._options.lease_s / 4)
+        self._due = monotonic() + self._commit_s
+        flat_out = self._options.speed.factor is None and self._options.seed is None
+        if flat_out and find_spec("pyarrow") is not None:
+            complete = await self._in_tables(stop, seen)
+        else:
+            complete = await self._one_by_one(stop, seen)
+        await self._commit()
+        return complete
+
+    async def _in_tables(self, stop: asyncio.Event, seen: Seen) -> bool:
+        # Partitions know nothing of each other: one after the other is the same.
+        for partition, part in self._parts.items():
+            feedback = list(islice(rest := self._recorded(Kind.FEEDBACK, partition, part.at.feedback), 1))
+            for table in self._tables(partition, part.at.metrics):
+                last = table["entry_ms"][-1].as_py(), table["entry_number"][-1].as_py()
+                # An event comes before feedback of its id.
+                before = []
+                while feedback and feedback[0].order < last:
+                    before += feedback
+                    feedback = list(islice(rest, 1))
+                part.apply_table(table, before)
+                await self._turn(seen, table["occurred_at"][-1].as_py())
+                if stop.is_set():
+                    return False
+            for entry in chain(feedback, rest):
+                part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
+        return True
+
+    async def _one_by_one(self, stop: asyncio.Event, seen: Seen) -> bool:
         pace = Pace(self._options.speed)
-        commit_s = min(COMMIT_S, self._options.lease_s / 4)
-        due = monotonic() + commit_s
         last: datetime | None = None
         for number, item in enumerate(self._items()):
             if item is not None and isinstance(item.entry.model, MetricEvent):
                 last = item.entry.model.occurred_at
                 while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
-                    await _wait(stop, min(wait_s, max(due - monotonic(), 0.01)))
-                    due = await self._commit_if_due(due, commit_s, seen, last)
+                    await _wait(stop, min(wait_s, max(self._due - monotonic(), 0.01)))
+                    await self._turn(seen, last)
             if stop.is_set():
-                break
+                return False
             if item is not None:
                 self._apply(item)
             if item is None or number % AT_ONCE == AT_ONCE - 1:
-                await asyncio.sleep(0)
-                due = await self._commit_if_due(due, commit_s, seen, last)
-        await self._commit()
+                await self._turn(seen, last)
+        return True
+
+    async def _turn(self, seen: Seen, last: datetime | None) -> None:
+        """Let others have a turn, and commit if that is due."""
+        await asyncio.sleep(0)
+        if monotonic() >= self._due:
+            await self._commit()
+            seen(self._progress(last))
+            self._due = monotonic() + self._commit_s
 
     def _apply(self, item: _Item) -> None:
         part, entry = self._parts[item.entry.partition], item.entry
@@ -182,13 +227,6 @@ class MetricsReplay:
             part.apply(str(item.place), entry.entry_id, entry.model)
         else:
             part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
-
-    async def _commit_if_due(self, due: float, commit_s: float, seen: Seen, last: datetime | None) -> float:
-        if monotonic() < due:
-            return due
-        await self._commit()
-        seen(self._progress(last))
-        return monotonic() + commit_s
 
     async def _commit(self) -> None:
         # Each prolongs its partition's lease, whether there is anything new or not.
@@ -204,9 +242,6 @@ class MetricsReplay:
         if self._options.seed is not None:
             return self._shuffled(self._options.seed, places)
         parts = [self._in_time(partition, at) for partition, at in places.items()]
-        if self._options.speed.factor is None:
-            # Partitions know nothing of each other: one after the other is the same.
-            return (item for part in parts for item in part)
         return heapq.merge(*parts, key=lambda item: item.place)
 
     def _in_time(self, partition: int, at: At) -> Iterator[_Item]:
@@ -243,16 +278,34 @@ class MetricsReplay:
     def _recorded(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
         """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
         last = order(position)
-        since = first_entry(self._selection)
-        if last > order(START):
-            reached = from_milliseconds(last[0])
-            since = reached if since is None else max(since, reached)
         entries: Iterable[RecordedEntry] = self._recording.entries(
-            kind, since=since, pipelines=self._selection.pipelines, partitions=[partition]
+            kind, since=self._since(position), pipelines=self._selection.pipelines, partitions=[partition]
         )
         for entry in entries:
             if entry.order > last and (not isinstance(entry.model, MetricEvent) or self._selection.takes(entry.model)):
                 yield entry
+
+    def _tables(self, partition: int, position: str) -> Iterator[Any]:
+        """Yield the selected metric events after a position as tables that are not empty, and not too large."""
+        from ragtide_runtime.replaying.tables import after, selected  # noqa: PLC0415 - pyarrow is an extra
+
+        tables = self._recording.tables(
+            Kind.METRICS,
+            since=self._since(position),
+            pipelines=self._selection.pipelines,
+            partitions=[partition],
+        )
+        for whole in tables:
+            table = after(selected(whole, self._selection), order(position))
+            for start in range(0, table.num_rows, TABLE_ROWS):
+                yield table.slice(start, TABLE_ROWS)
+
+    def _since(self, position: str) -> datetime | None:
+        since = first_entry(self._selection)
+        if position == START:
+            return since
+        reached = from_milliseconds(order(position)[0])
+        return reached if since is None else max(since, reached)
 
 
 async def _acquired(lease: Lease) -> str:

@@ -4,14 +4,18 @@ Every partition of the recording has a state of its own, as live: what rules sha
 are of) they share within a partition, and a pipeline that is split over several is put together when it is read.
 """
 
+import heapq
 import json
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+import numpy as np
 from redis.asyncio import Redis
 
+from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_runtime.stream_reads import START, order
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Streams
 
@@ -101,7 +105,7 @@ class PartitionReplay:
         self._token = token
         self._steps = checkpoint.steps
         self._size_of = size_of
-        self._sized = len(self._state)
+        self._sizes: list[int] = []
         self._newest_ms = max(order(position)[0] for position in self.at) if window_ms < FOR_EVER_MS else 0
 
     def apply(self, place: str, entry_id: str, event: MetricEvent) -> None:
@@ -124,6 +128,53 @@ class PartitionReplay:
             self.counts.refused += 1
             return
         self._joiner.applied(entry_id, event)
+
+    def apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
+        """Apply metric events of a table of the recording, flat out, with feedback in between: the same to the bit.
+
+        Args:
+            table: selected rows of it, in the order of the stream.
+            feedback: what comes before the table's last event.
+        """
+        from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
+
+        # What it says of the size of its run is replaced by the size of what is replayed.
+        table = table.drop_columns(["population_size"])
+        begun = 0
+        for row, what in self._interruptions(table, feedback):
+            self._apply_columns(table.slice(begun, row - begun))
+            begun = row
+            if what is not None:
+                self.take(what.entry_id, what.entry_id, cast("Feedback", what.model))
+                continue
+            (entry,) = entries_of(Kind.METRICS, table.slice(row, 1))
+            self.apply(entry.entry_id, entry.entry_id, cast("MetricEvent", entry.model))
+            begun += 1
+        self._apply_columns(table.slice(begun))
+
+    def _interruptions(
+        self, table: Any, feedback: Sequence[RecordedEntry]
+    ) -> Iterator[tuple[int, RecordedEntry | None]]:
+        """Yield before which row feedback comes, and which rows feedback is about, in their order."""
+        if self._joiner.idle:
+            return iter(())
+        rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
+        concerned = [(row, None) for row, of in enumerate(rows) if self._joiner.concerns(*of)]
+        orders = list(zip(table["entry_ms"].to_pylist(), table["entry_number"].to_pylist(), strict=True))
+        given = [(bisect_right(orders, one.order), one) for one in feedback]
+        return heapq.merge(given, concerned, key=lambda found: found[0])
+
+    def _apply_columns(self, table: Any) -> None:
+        if not table.num_rows:
+            return
+        from ..arrow import columns_of  # noqa: PLC0415 - pyarrow is an extra
+
+        last = table["entry_id"][table.num_rows - 1].as_py()
+        processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
+        self.counts.events += table.num_rows
+        self.counts.refused += len(self._state.apply_columns(columns_of(table), processed_ms))
+        self.at = self.at._replace(metrics=last)
+        self._newest_ms = max(self._newest_ms, order(last)[0])
 
     def take(self, place: str, entry_id: str, feedback: Feedback) -> None:
         """Join feedback with its event, now or when that comes."""
@@ -155,8 +206,7 @@ class PartitionReplay:
         self._steps += 1
 
     def _tell_sizes(self) -> None:
-        # What is new since the last commit is written by this one.
         rows = self._state.rows
-        for row in range(self._sized, len(self._state)):
-            rows.population[row] = self._size_of(self._state.keys[row])
-        self._sized = len(self._state)
+        new = self._state.keys[len(self._sizes) :]
+        self._sizes += [self._size_of(key) for key in new]
+        rows.population[: len(self._sizes)] = self._sizes

@@ -40,13 +40,14 @@ class Selection:
         """Return whether an interaction or a metric event is in it."""
         if self.pipelines is not None and one.pipeline not in self.pipelines:
             return False
-        return self.takes_time(one.occurred_at) and self._takes_segments(one.segments)
+        return self.takes_time(one.occurred_at) and self.takes_segments(one.segments)
 
     def takes_time(self, time: datetime) -> bool:
         """Return whether a time is in it."""
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
-    def _takes_segments(self, segments: Mapping[str, str]) -> bool:
+    def takes_segments(self, segments: Mapping[str, str]) -> bool:
+        """Return whether the segments of an interaction are in it."""
         if not self.segments:
             return True
         names = {name for name, _ in self.segments}
