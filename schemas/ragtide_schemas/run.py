@@ -22,6 +22,15 @@ def run_prefix(prefix: str, run: str) -> str:
     return f"{deployment_prefix(prefix)}{_OF_RUN}{run}"
 
 
+def run_of(prefix: str) -> str | None:
+    """Return the run that a prefix is of; None if it is the deployment's own.
+
+    >>> run_of("ragtide.run.may"), run_of("ragtide")
+    ('may', None)
+    """
+    return prefix.partition(_OF_RUN)[2] or None
+
+
 def deployment_prefix(prefix: str) -> str:
     """Return the first part of the deployment's keys, whether the prefix is that of one of its runs or its own.
 

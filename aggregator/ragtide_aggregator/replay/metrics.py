@@ -132,6 +132,15 @@ class MetricsReplay:
         seen(progress)
         return progress
 
+    def counted(self) -> dict[str, Any]:
+        """Return what became of the entries so far: metric events that were refused, feedback, and why some of it was."""
+        counts = [part.counts for part in self._parts.values()]
+        return {
+            "refused": sum(one.refused for one in counts),
+            "feedback": sum(one.feedback for one in counts),
+            "feedback_refused": dict(sum((one.feedback_refused for one in counts), Counter())),
+        }
+
     async def _open(self, streams: Streams, stack: AsyncExitStack) -> PartitionReplay:
         options, partition = self._options, streams.partition
         lease = Lease(self._redis, streams, holder=self._holder, lease_s=options.lease_s)
