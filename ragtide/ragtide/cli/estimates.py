@@ -21,9 +21,7 @@ from .tables import comparison_table, estimates_table, labeling_table
 def estimates(
     context: typer.Context,
     pipeline: PipelineOption = None,
-    run: Annotated[
-        str | None, typer.Option(help="Only this run: a replay, experiment or published file.")
-    ] = None,
+    run: Annotated[str | None, typer.Option(help="Only this run: a replay, experiment or published file.")] = None,
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[

@@ -108,10 +108,10 @@ def replay(
         started = time.monotonic()
         with on_signal(stop.set):
             if relabel:
+                own = settings_of_replay(settings, info)
+                _check_price(own, max_cost_usd)
                 options = RelabelOptions(plan.run, pace, max_cost_usd)
-                work = _relabel(
-                    settings_of_replay(settings, info), handle.url, plan, counted=counted, options=options, stop=stop
-                )
+                work = _relabel(own, handle.url, plan, counted=counted, options=options, stop=stop)
             else:
                 work = _aggregate(redis, settings, info, plan, counted=counted, pace=pace, stop=stop)
             found = await work
@@ -147,6 +147,14 @@ def _info(plan: ReplayPlan, settings: Settings, counted: Counted) -> RunInfo:
         return plan.info(settings, counted.total)
     except ValueError:
         raise ConfigurationError(f"--run {plan.run!r} is no name: use 1 to 48 letters, digits, _ and -") from None
+
+
+def _check_price(settings: Settings, max_cost_usd: float | None) -> None:
+    asked = settings.labeler in ("judge", "cascade")
+    if max_cost_usd is not None and asked and settings.judge.model not in settings.judge.prices:
+        raise ConfigurationError(
+            f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
+        )
 
 
 async def _aggregate(
