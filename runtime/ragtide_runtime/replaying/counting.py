@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
+
+from ragtide_schemas import MetricEvent, RagInteraction
 
 from ..errors import ConfigurationError
 from ..recordings import Kind, Recording
@@ -43,16 +45,9 @@ def count_selected(recording: Recording, kind: Kind, selection: Selection, field
         UnreadableRecordingError: a file is missing or damaged.
     """
     scopes: Counter[Scope] = Counter()
-    total = 0
-    for columns in _columns(recording, kind, selection, ("pipeline", "occurred_at", "segments", *fields)):
-        for pipeline, occurred_at, segments, *values in zip(*columns, strict=True):
-            one = _Seen(pipeline, occurred_at, dict(segments or ()))
-            if not selection.takes(one):
-                continue
-            total += 1
-            scopes[Scope(tuple(values))] += 1
-            for name, value in one.segments.items():
-                scopes[Scope(tuple(values), f"{name}={value}")] += 1
+    for values, of_segment, count in _found(recording, kind, selection, fields):
+        scopes[Scope(values, of_segment)] += count
+    total = sum(count for scope, count in scopes.items() if scope.segment is None)
     if not total:
         raise ConfigurationError(
             f"{recording.url} holds no {NAMES[kind]} of that selection: widen --since, --until, --pipeline or --segment"
@@ -63,25 +58,25 @@ def count_selected(recording: Recording, kind: Kind, selection: Selection, field
 NAMES = {Kind.INTERACTIONS: "interactions", Kind.METRICS: "metric events"}
 
 
-class _Seen(NamedTuple):
-    pipeline: str
-    occurred_at: datetime
-    segments: dict[str, str]
-
-
 def first_entry(selection: Selection) -> datetime | None:
     """Return the time from which entries can be in a selection."""
     return None if selection.since is None else selection.since - EARLY
 
 
-def _columns(
-    recording: Recording, kind: Kind, selection: Selection, names: Sequence[str]
-) -> Iterator[list[Sequence[Any]]]:
+def _found(
+    recording: Recording, kind: Kind, selection: Selection, fields: Sequence[str]
+) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
+    """Yield values of the fields, a segment value or None for all, and how many entries have them."""
     since, pipelines = first_entry(selection), selection.pipelines
     if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
+        from .tables import scopes, selected  # noqa: PLC0415 - who reads JSON Lines does not need pyarrow
+
         for table in recording.tables(kind, since=since, pipelines=pipelines):
-            yield [table[name].to_pylist() for name in names]
+            yield from scopes(selected(table, selection), fields)
         return
-    # Who reads JSON Lines does not need pyarrow.
     for entry in recording.entries(kind, since=since, pipelines=pipelines):
-        yield [[getattr(entry.model, name)] for name in names]
+        model = cast("RagInteraction | MetricEvent", entry.model)
+        if selection.takes(model):
+            values = tuple(getattr(model, name) for name in fields)
+            for segment in (None, *(f"{name}={value}" for name, value in model.segments.items())):
+                yield values, segment, 1
