@@ -77,6 +77,14 @@ class _Item(NamedTuple):
     entry: RecordedEntry
 
 
+class _Begin(NamedTuple):
+    """Where a partition begins, and for each interaction how much feedback is to come from there on."""
+
+    streams: Streams
+    feedback_position: str
+    expected: Counter[str]
+
+
 Seen = Callable[[Progress], None]
 
 
@@ -125,15 +133,17 @@ class MetricsReplay:
             redis.RedisError: Redis failed: run it again, it goes on from the last commit.
         """
         async with AsyncExitStack() as stack:
-            for streams in self._layout.all():
-                self._parts[streams.partition] = await self._open(streams, stack)
+            # Before any lease: a pass over the feedback may take longer than it holds.
+            begins = [await self._begin_of(streams) for streams in self._layout.all()]
+            for begin in begins:
+                self._parts[begin.streams.partition] = await self._open(begin, stack)
             complete = await self._replay(stop, seen)
         progress = self._progress(None)._replace(complete=complete)
         seen(progress)
         return progress
 
     def counted(self) -> dict[str, Any]:
-        """Return what became of the entries so far: metric events that were refused, feedback, and why some of it was."""
+        """Return what became of entries so far: events that were refused, feedback, and why some of it was."""
         counts = [part.counts for part in self._parts.values()]
         return {
             "refused": sum(one.refused for one in counts),
@@ -141,8 +151,14 @@ class MetricsReplay:
             "feedback_refused": dict(sum((one.feedback_refused for one in counts), Counter())),
         }
 
-    async def _open(self, streams: Streams, stack: AsyncExitStack) -> PartitionReplay:
-        options, partition = self._options, streams.partition
+    async def _begin_of(self, streams: Streams) -> _Begin:
+        stored = cast("bytes | None", await self._redis.hget(streams.checkpoint, "feedback"))
+        position = START if stored is None else stored.decode()
+        return _Begin(streams, position, self._expected(streams.partition, position))
+
+    async def _open(self, begin: _Begin, stack: AsyncExitStack) -> PartitionReplay:
+        options, streams = self._options, begin.streams
+        partition = streams.partition
         lease = Lease(self._redis, streams, holder=self._holder, lease_s=options.lease_s)
         token = await _acquired(lease)
         stack.push_async_callback(lease.release, token)
@@ -151,6 +167,8 @@ class MetricsReplay:
             # In random order there are no changes in time to find, and no windows that close.
             state = replace(state, rules=(), panes=NO_WINDOWS, budget=None)
         checkpoint = await load_checkpoint(self._redis, streams, state)
+        if checkpoint.feedback_position != begin.feedback_position:
+            raise ConfigurationError("another process has just replayed this run: replay it again to go on from there")
         return PartitionReplay(
             self._redis,
             streams,
@@ -158,7 +176,7 @@ class MetricsReplay:
             token=token,
             lease_s=options.lease_s,
             window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
-            expected=self._expected(partition, checkpoint.feedback_position),
+            expected=begin.expected,
             size_of=self._size_of,
         )
 
@@ -201,8 +219,10 @@ class MetricsReplay:
                 await self._turn(seen, table["occurred_at"][-1].as_py())
                 if stop.is_set():
                     return False
-            for entry in chain(feedback, rest):
+            for number, entry in enumerate(chain(feedback, rest)):
                 part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
+                if number % AT_ONCE == AT_ONCE - 1:
+                    await self._turn(seen, None)
         return True
 
     async def _one_by_one(self, stop: asyncio.Event, seen: Seen) -> bool:
