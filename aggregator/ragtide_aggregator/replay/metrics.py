@@ -28,7 +28,7 @@ from ragtide_schemas.streams import interaction_digest
 
 from ..checkpoint import load_checkpoint
 from ..keys import EstimateKey
-from ..state import NO_WINDOWS, StateOptions
+from ..options import NO_WINDOWS, StateOptions
 from .partition import FOR_EVER_MS, At, PartitionReplay
 
 SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
