@@ -16,7 +16,7 @@ from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.merging import merged
 from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.replay import metrics
+from ragtide_aggregator.replay import metrics, reading
 from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
 from ragtide_aggregator.service import Aggregator
 from ragtide_aggregator.state import AlertBudget, StateOptions
@@ -206,7 +206,7 @@ async def test_a_replay_gives_what_live_gave_to_the_bit(async_redis: Any, record
 def _commits_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "COMMIT_S", 0.0)
     monkeypatch.setattr(metrics, "AT_ONCE", 97)
-    monkeypatch.setattr(metrics, "TABLE_ROWS", 97)
+    monkeypatch.setattr(reading, "TABLE_ROWS", 97)
 
 
 async def stopping_at_every_commit(redis: Any, recording: Recording, options: ReplayOptions) -> int:

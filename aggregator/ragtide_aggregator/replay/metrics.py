@@ -2,9 +2,8 @@
 
 import asyncio
 import heapq
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,28 +16,24 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.lease import Lease
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
-from ragtide_runtime.replaying.counting import Counted, Scope, first_entry
+from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.replaying.counting import Counted, Scope
 from ragtide_runtime.replaying.pacing import Pace, Speed
 from ragtide_runtime.replaying.selection import Selection
-from ragtide_runtime.replaying.shuffling import Place, Shuffled, random_place
-from ragtide_runtime.stream_reads import START, order
-from ragtide_schemas import Feedback, Layout, MetricEvent, Streams, from_milliseconds
-from ragtide_schemas.streams import interaction_digest
+from ragtide_runtime.stream_reads import START
+from ragtide_schemas import Feedback, Layout, MetricEvent, Streams
 
 from ..checkpoint import load_checkpoint
 from ..keys import EstimateKey
 from ..options import NO_WINDOWS, StateOptions
-from .partition import FOR_EVER_MS, At, PartitionReplay
+from .partition import FOR_EVER_MS, PartitionReplay
+from .reading import Item, Reader
 
 SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
 """What numbers of a replay are told apart by, besides segment and metric."""
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
-
-TABLE_ROWS: Final = 20_000
-"""Most metric events that are applied at once."""
 
 AT_ONCE: Final = 500
 """Entries between two looks at the clock."""
@@ -67,14 +62,6 @@ class Progress(NamedTuple):
     """Time of the interaction that came last."""
     complete: bool = False
     """Whether everything was replayed, feedback after the last event too."""
-
-
-class _Item(NamedTuple):
-    """A recorded entry in the order of the replay."""
-
-    place: Place
-    kind: Kind
-    entry: RecordedEntry
 
 
 class _Begin(NamedTuple):
@@ -114,8 +101,7 @@ class MetricsReplay:
     ) -> None:
         self._redis = redis
         self._layout = layout
-        self._recording = recording
-        self._selection = selection
+        self._reader = Reader(recording, selection)
         self._counted = counted
         self._options = options
         self._holder = holder
@@ -154,7 +140,7 @@ class MetricsReplay:
     async def _begin_of(self, streams: Streams) -> _Begin:
         stored = cast("bytes | None", await self._redis.hget(streams.checkpoint, "feedback"))
         position = START if stored is None else stored.decode()
-        return _Begin(streams, position, self._expected(streams.partition, position))
+        return _Begin(streams, position, self._reader.expected(streams.partition, position))
 
     async def _open(self, begin: _Begin, stack: AsyncExitStack) -> PartitionReplay:
         options, streams = self._options, begin.streams
@@ -184,14 +170,6 @@ class MetricsReplay:
         fields = (key.pipeline, key.run, key.profile, key.labeler, key.labeler_version)
         return self._counted.scopes.get(Scope(fields, key.segment), 0)
 
-    def _expected(self, partition: int, position: str) -> Counter[str]:
-        """Return for each interaction how much feedback is still to come."""
-        return Counter(
-            interaction_digest(one.model.pipeline, one.model.interaction_id)
-            for one in self._recorded(Kind.FEEDBACK, partition, position)
-            if isinstance(one.model, Feedback)
-        )
-
     async def _replay(self, stop: asyncio.Event, seen: Seen) -> bool:
         """Replay, and return whether the end was reached."""
         self._commit_s = min(COMMIT_S, self._options.lease_s / 4)
@@ -207,8 +185,8 @@ class MetricsReplay:
     async def _in_tables(self, stop: asyncio.Event, seen: Seen) -> bool:
         # Partitions know nothing of each other: one after the other is the same.
         for partition, part in self._parts.items():
-            feedback = list(islice(rest := self._recorded(Kind.FEEDBACK, partition, part.at.feedback), 1))
-            for table in self._tables(partition, part.at.metrics):
+            feedback = list(islice(rest := self._reader.entries(Kind.FEEDBACK, partition, part.at.feedback), 1))
+            for table in self._reader.tables(partition, part.at.metrics):
                 last = table["entry_ms"][-1].as_py(), table["entry_number"][-1].as_py()
                 # An event comes before feedback of its id.
                 before = []
@@ -250,12 +228,20 @@ class MetricsReplay:
             seen(self._progress(last))
             self._due = monotonic() + self._commit_s
 
-    def _apply(self, item: _Item) -> None:
+    def _apply(self, item: Item) -> None:
         part, entry = self._parts[item.entry.partition], item.entry
         if isinstance(entry.model, MetricEvent):
             part.apply(str(item.place), entry.entry_id, entry.model)
         else:
             part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
+
+    def _items(self) -> Iterator[Item | None]:
+        """Yield what is still to come, in the order of the replay; nothing now and then while that is being found."""
+        places = {partition: part.at for partition, part in self._parts.items()}
+        if self._options.seed is not None:
+            return self._reader.shuffled(self._options.seed, places)
+        parts = [self._reader.in_time(partition, at) for partition, at in places.items()]
+        return heapq.merge(*parts, key=lambda item: item.place)
 
     async def _commit(self) -> None:
         # Each prolongs its partition's lease, whether there is anything new or not.
@@ -264,77 +250,6 @@ class MetricsReplay:
 
     def _progress(self, last: datetime | None) -> Progress:
         return Progress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)
-
-    def _items(self) -> Iterator[_Item | None]:
-        """Yield what is still to come, in the order of the replay; nothing now and then while that is being found."""
-        places = {partition: part.at for partition, part in self._parts.items()}
-        if self._options.seed is not None:
-            return self._shuffled(self._options.seed, places)
-        parts = [self._in_time(partition, at) for partition, at in places.items()]
-        return heapq.merge(*parts, key=lambda item: item.place)
-
-    def _in_time(self, partition: int, at: At) -> Iterator[_Item]:
-        """Yield metric events and feedback of a partition by their entry ids; an event before feedback of its id."""
-        metrics, feedback = (
-            (_Item(Place(*entry.order), kind, entry) for entry in self._recorded(kind, partition, position))
-            for kind, position in ((Kind.METRICS, at.metrics), (Kind.FEEDBACK, at.feedback))
-        )
-        return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is Kind.FEEDBACK))
-
-    def _shuffled(self, seed: int, places: dict[int, At]) -> Iterator[_Item | None]:
-        """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
-
-        What waits in files is the recorded model; the order depends on nothing but the seed and the interaction.
-        """
-        for partition, at in places.items():
-            for entry in self._recorded(Kind.FEEDBACK, partition, at.feedback):
-                yield _Item(Place(*entry.order), Kind.FEEDBACK, entry)
-        with Shuffled() as shuffled:
-            for partition, at in places.items():
-                for number, entry in enumerate(self._recorded(Kind.METRICS, partition, START)):
-                    event = cast("MetricEvent", entry.model)
-                    place = random_place(seed, event.pipeline, event.interaction_id)
-                    if place > order(at.metrics):
-                        head = json.dumps([entry.partition, entry.entry_id]).encode()
-                        shuffled.add(place, head + b"\n" + event.encode())
-                    if number % AT_ONCE == 0:
-                        yield None
-            for place, data in shuffled:
-                head, _, payload = data.partition(b"\n")
-                partition, entry_id = json.loads(head)
-                yield _Item(place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload)))
-
-    def _recorded(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
-        """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
-        last = order(position)
-        entries: Iterable[RecordedEntry] = self._recording.entries(
-            kind, since=self._since(position), pipelines=self._selection.pipelines, partitions=[partition]
-        )
-        for entry in entries:
-            if entry.order > last and (not isinstance(entry.model, MetricEvent) or self._selection.takes(entry.model)):
-                yield entry
-
-    def _tables(self, partition: int, position: str) -> Iterator[Any]:
-        """Yield the selected metric events after a position as tables that are not empty, and not too large."""
-        from ragtide_runtime.replaying.tables import after, selected  # noqa: PLC0415 - pyarrow is an extra
-
-        tables = self._recording.tables(
-            Kind.METRICS,
-            since=self._since(position),
-            pipelines=self._selection.pipelines,
-            partitions=[partition],
-        )
-        for whole in tables:
-            table = after(selected(whole, self._selection), order(position))
-            for start in range(0, table.num_rows, TABLE_ROWS):
-                yield table.slice(start, TABLE_ROWS)
-
-    def _since(self, position: str) -> datetime | None:
-        since = first_entry(self._selection)
-        if position == START:
-            return since
-        reached = from_milliseconds(order(position)[0])
-        return reached if since is None else max(since, reached)
 
 
 async def _acquired(lease: Lease) -> str:
