@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.recorded import record
 
@@ -89,6 +89,7 @@ def test_what_is_paced_is_due_as_long_after_the_first_as_it_was() -> None:
     assert Pace(Speed()).wait_s(NOON + timedelta(days=1), 0.0) == 0
 
 
+@settings(deadline=None, max_examples=30)  # each opens 256 files
 @given(st.sets(st.text(max_size=5), max_size=300), st.integers(0, 3))
 def test_a_shuffle_loses_nothing_and_is_the_same_each_time(ids: set[str], seed: int) -> None:
     def shuffled(names: Iterator[str]) -> list[str]:
