@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -288,6 +289,26 @@ async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
     progress = await replay(async_redis, recording, options=options).run(asyncio.Event(), unseen)
     assert loop.time() - started > 899 * 20 / 15_000
     assert progress.done == progress.total
+
+
+async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
+    async_redis: Any, recording: Recording
+) -> None:
+    await replay(async_redis, recording).run(asyncio.Event(), unseen)
+    expected = await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)
+    for streams in RUN.all():
+        await async_redis.delete(streams.checkpoint, streams.alerts)
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(15_000.0), lease_s=0.4))
+    losses = 0
+
+    def lose(_: Progress) -> None:
+        nonlocal losses
+        losses += 1
+        if losses == 3:
+            time.sleep(0.5)
+
+    assert (await slow.run(asyncio.Event(), lose)).complete
+    assert (await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)) == expected
 
 
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:

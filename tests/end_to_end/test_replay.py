@@ -103,6 +103,7 @@ def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: st
     assert tested["adherence-drift"]["replay"] == 0 < tested["adherence-drift"]["production"]
     assert (estimates(redis_url), alerts(redis_url)) == live
     compared = command(redis_url, "compare", "demo", "--run", "again", "--run", "floor", "--json")
+    assert compared.returncode == 0, compared.stderr
     assert {one["difference"]["estimate"] for one in json.loads(compared.stdout)} == {0.0}
     assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again", "floor"]
     assert command(redis_url, "runs", "remove", "floor").returncode == 0

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from time import monotonic
 from typing import Any, Final, NamedTuple, cast
 
+import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
@@ -24,6 +25,7 @@ from ragtide_runtime.stream_reads import START
 from ragtide_schemas import Feedback, Layout, MetricEvent, Streams
 
 from ..checkpoint import load_checkpoint
+from ..errors import LeaseLostError
 from ..keys import EstimateKey
 from ..options import NO_WINDOWS, StateOptions
 from .partition import FOR_EVER_MS, PartitionReplay
@@ -35,8 +37,14 @@ SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
 
+TRIES: Final = 5
+"""Beginnings of a replay whose process is suspended, or starved, for longer than a lease."""
+
 AT_ONCE: Final = 500
 """Entries between two looks at the clock."""
+
+
+log = structlog.get_logger("ragtide.replay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +120,25 @@ class MetricsReplay:
     async def run(self, stop: asyncio.Event, seen: Seen) -> Progress:
         """Replay until the end, or until told to stop; what was applied is committed either way.
 
+        Who was silent for longer than a lease lasts begins again from the last commit, if nobody else has the run then.
+
         Raises:
             ConfigurationError: another process replays the run.
-            LeaseLostError: another process took the run over; this one had been silent for too long.
+            LeaseLostError: this process was silent for too long again and again.
             UnreadableRecordingError: a file of the recording is missing or damaged.
             redis.RedisError: Redis failed: run it again, it goes on from the last commit.
         """
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return await self._run(stop, seen)
+            except LeaseLostError as error:
+                if not tries_left:
+                    raise
+                log.warning("beginning again from the last commit", reason=str(error))
+        raise AssertionError("not reached")
+
+    async def _run(self, stop: asyncio.Event, seen: Seen) -> Progress:
+        self._parts.clear()
         async with AsyncExitStack() as stack:
             # Before any lease: a pass over the feedback may take longer than it holds.
             begins = [await self._begin_of(streams) for streams in self._layout.all()]
