@@ -259,7 +259,8 @@ def _families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
     for index, key in enumerate(state.keys):
         if key.metric.startswith(SQUARED_ERROR):
             members[key._replace(metric=""), _family(key.metric)].append(index)
-    return [members[scope] for scope in touched]
+    # In one order, wherever the rows were read from: a sum of floats depends on it.
+    return [sorted(members[scope], key=lambda row: state.keys[row].metric) for scope in touched]
 
 
 def _family(squared_error_metric: str) -> str:

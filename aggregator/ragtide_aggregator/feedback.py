@@ -44,6 +44,10 @@ class PendingFeedback:
         """Return, and forget, the feedback that waits for an event's interaction, in the order in which it came."""
         return self._forget(self._held.pop(interaction_digest(event.pipeline, event.interaction_id), []))
 
+    def waits_for(self, digest: str) -> bool:
+        """Return whether there is feedback that waits for an interaction, named by its digest."""
+        return digest in self._held
+
     def expired(self, before_ms: int) -> list[Held]:
         """Return, and forget, the feedback that came before a time."""
         old = [held for waiting in self._held.values() for held in waiting if order(held.entry_id)[0] < before_ms]

@@ -147,8 +147,10 @@ class Reading:
     def _population(self) -> Floats:
         if self.view.stretch is not None:
             return np.full(len(self.rows), np.nan)
+        # Interactions in which a metric was absent are seen: as many values at most are still to come.
+        sizes = self.sizes - np.array([row.n_absent for row in self.rows], dtype=np.int64)
         # A run that holds more than it announced is not a sample of the announced population.
-        return np.where((self.sizes > 0) & (self.sizes >= self.moments.n), self.sizes, np.nan)
+        return np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
 
 
 def views(state: AggregatorState, rows: Sequence[int]) -> Iterator[tuple[View, list[int]]]:

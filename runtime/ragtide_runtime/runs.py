@@ -15,10 +15,20 @@ REMOVE_AT_ONCE = 500
 """Keys removed in one round trip."""
 
 
-def settings_of_run(settings: Settings, run: RunName) -> Settings:
-    """Return the settings of a deployment as they are for one of its runs: keys of its own, in one partition."""
+def settings_of_run(settings: Settings, run: RunName | RunInfo) -> Settings:
+    """Return the settings of a deployment as they are for one of its runs: keys of its own.
+
+    They are in one partition, unless what is known of the run says otherwise.
+    """
+    partitions, splits = (run.partitions, run.splits) if isinstance(run, RunInfo) else (1, {})
+    name = run.run if isinstance(run, RunInfo) else run
     return settings.model_copy(
-        update={"prefix": run_prefix(settings.prefix, run), "partitions": 1, "splits": {}, "http_port": None}
+        update={
+            "prefix": run_prefix(settings.prefix, name),
+            "partitions": partitions,
+            "splits": dict(splits),
+            "http_port": None,
+        }
     )
 
 

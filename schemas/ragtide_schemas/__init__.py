@@ -12,7 +12,7 @@ from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabiliti
 from .metric_definitions import RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, register_metric, value_range
-from .run import RunInfo, deployment_prefix, run_prefix
+from .run import RunInfo, deployment_prefix, run_of, run_prefix
 from .streams import (
     DATA_FIELD,
     LABEL_GROUP,
@@ -66,6 +66,7 @@ __all__ = [
     "from_milliseconds",
     "partition_of",
     "register_metric",
+    "run_of",
     "run_prefix",
     "to_milliseconds",
     "utc_now",

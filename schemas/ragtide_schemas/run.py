@@ -22,6 +22,15 @@ def run_prefix(prefix: str, run: str) -> str:
     return f"{deployment_prefix(prefix)}{_OF_RUN}{run}"
 
 
+def run_of(prefix: str) -> str | None:
+    """Return the run that a prefix is of; None if it is the deployment's own.
+
+    >>> run_of("ragtide.run.may"), run_of("ragtide")
+    ('may', None)
+    """
+    return prefix.partition(_OF_RUN)[2] or None
+
+
 def deployment_prefix(prefix: str) -> str:
     """Return the first part of the deployment's keys, whether the prefix is that of one of its runs or its own.
 
@@ -44,5 +53,9 @@ class RunInfo(VersionedModel):
     """What it runs over: a recording or a data set."""
     population_size: Annotated[int, Field(ge=0)] | None = None
     """Number of interactions (of each config) when it is complete."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of partitions of its keys."""
+    splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
+    """Pipelines that are split over several of them, and over how many."""
     options: Metadata = Field(default_factory=dict)
-    """What it was told to do, for people."""
+    """What it was told to do; who goes on with it has to be told the same."""

@@ -136,6 +136,11 @@ class Streams:
         """String: the one process that executes an experiment."""
         return self._key("driver")
 
+    @property
+    def replay(self) -> str:
+        """Hash: how far a replay of interactions into a run is; of partition 0."""
+        return self._key("replay")
+
     def known(self, kind: str) -> str:
         """Return the pattern of all keys of single interactions of a kind: `owner`, `scored` or `graded`."""
         return self._key(f"{kind}:*")

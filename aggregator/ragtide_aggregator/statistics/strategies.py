@@ -51,7 +51,16 @@ def moments_interval(
             strategy, moments.mean, n, confidence=confidence, population=population, variance=moments.variance
         )
     none = moments.n == 0
-    return np.where(none, 0.0, lower), np.where(none, 1.0, upper)
+    lower, upper = np.where(none, 0.0, lower), np.where(none, 1.0, upper)
+    if population is None:
+        return lower, upper
+    # Whatever the strategy: what is not yet seen of a finite population moves its mean so far and no further.
+    size = np.asarray(population, dtype=np.float64)
+    seen = np.where(size >= moments.n, moments.n / np.maximum(size, 1.0), 0.0)
+    least, most = seen * moments.mean, np.clip(seen * moments.mean + (1 - seen), moments.mean, 1.0)
+    closed = seen == 1
+    lower = np.where(closed, moments.mean, np.maximum(lower, np.where(seen > 0, least, 0.0)))
+    return lower, np.where(closed, moments.mean, np.minimum(upper, np.where(seen > 0, most, 1.0)))
 
 
 class Table(Protocol):

@@ -33,11 +33,14 @@ from .doctor import Finding, examine, examine_role
 from .estimates import compare, estimates
 from .experiment import experiment
 from .feedback import feedback
+from .of_run import RunOption, settings_with
 from .publish import publish_file
 from .reading import read_alerts, read_dead_letters, retry_dead_letters
 from .recordings import forget_recorder, recordings
 from .repartition import repartition
+from .replay import replay
 from .report import report
+from .runs import runs
 from .score import score
 from .tables import alert_panel, alerts_view, dead_letters_table
 from .watch import Screen
@@ -52,6 +55,7 @@ cli = typer.Typer(
 dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
 cli.add_typer(dead_letters, name="dead-letters")
 cli.add_typer(experiment, name="experiment")
+cli.add_typer(runs, name="runs")
 
 
 class Role(StrEnum):
@@ -138,15 +142,15 @@ def up(context: typer.Context) -> None:
 
 
 @cli.command()
-def worker(context: typer.Context) -> None:
+def worker(context: typer.Context, run: RunOption = None) -> None:
     """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
-    _serve(given(context).settings(), Role.WORKER)
+    _serve(settings_with(context, run), Role.WORKER)
 
 
 @cli.command()
-def aggregator(context: typer.Context) -> None:
+def aggregator(context: typer.Context, run: RunOption = None) -> None:
     """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
-    _serve(given(context).settings(), Role.AGGREGATOR)
+    _serve(settings_with(context, run), Role.AGGREGATOR)
 
 
 @cli.command()
@@ -208,6 +212,7 @@ cli.command()(feedback)
 cli.command()(estimates)
 cli.command()(compare)
 cli.command()(repartition)
+cli.command()(replay)
 cli.command()(recordings)
 cli.command()(report)
 
@@ -219,9 +224,10 @@ def watch(
     segments: Annotated[bool, typer.Option("--segments", help="Every segment value too.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and end.")] = False,
+    run: RunOption = None,
 ) -> None:
     """Watch estimates, intervals, trends and alerts live, until Ctrl-C."""
-    settings = given(context).settings()
+    settings = settings_with(context, run)
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         def keep(estimate: Estimate) -> bool:
@@ -242,10 +248,11 @@ def alerts(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
     firing: Annotated[bool, typer.Option("--firing", help="Only those that are firing now.")] = False,
+    run: RunOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show alerts; as JSON one object a line."""
-    settings = given(context).settings()
+    settings = settings_with(context, run)
 
     def show(alert: Alert) -> None:
         if as_json:
@@ -275,12 +282,13 @@ def alerts(
 def list_dead_letters(
     context: typer.Context,
     reason: Annotated[str | None, typer.Option(help="Only this reason, such as not_json.")] = None,
+    run: RunOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show entries nobody could use, with the reason; as JSON one object a line, payload included."""
     if context.invoked_subcommand is not None:
         return
-    settings = given(context).settings()
+    settings = settings_with(context, run)
     found = [
         stored
         for stored in with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
@@ -298,11 +306,12 @@ def retry(
     context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
+    run: RunOption = None,
 ) -> None:
     """Publish dead interactions again, after their cause was mended."""
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
-    settings = given(context).settings()
+    settings = settings_with(context, run)
 
     async def body(redis: Redis, _: RedisHandle) -> int:
         stored = await read_dead_letters(redis, settings)

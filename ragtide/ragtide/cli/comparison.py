@@ -1,4 +1,4 @@
-"""Two live pipelines beside each other, from the checkpoints."""
+"""Two pipelines beside each other, from the checkpoints."""
 
 from dataclasses import asdict, dataclass
 
@@ -10,7 +10,7 @@ from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.view import views
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import value_range
+from ragtide_schemas import run_of, value_range
 
 from .reading import read_states
 
@@ -33,15 +33,25 @@ class Compared:
         return {**asdict(self), "verdict": self.difference.verdict}
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A pipeline, live or in a run."""
+
+    settings: Settings
+    """Of the deployment, or of the run."""
+    pipeline: str
+
+
 async def read_comparison(
-    redis: Redis, settings: Settings, pipelines: tuple[str, str], *, window: str, confidence: float | None = None
+    redis: Redis, sides: tuple[Side, Side], *, window: str, confidence: float | None = None
 ) -> list[Compared]:
     """Return the differences of two pipelines, of every metric that the same instrument measured in both."""
-    level = settings.confidence if confidence is None else confidence
+    level = sides[0].settings.confidence if confidence is None else confidence
     found: list[dict[EstimateKey, tuple[Moments, float, float]]] = []
-    for pipeline in pipelines:
-        (state,) = await read_states(redis, settings, settings.layout.all_of(pipeline))
-        found.append(_moments(state, pipeline, window))
+    for side in sides:
+        settings = side.settings
+        (state,) = await read_states(redis, settings, settings.layout.all_of(side.pipeline))
+        found.append(_moments(state, side.pipeline, window, run=run_of(settings.prefix)))
     first, second = found
     return [
         Compared(
@@ -58,12 +68,17 @@ async def read_comparison(
     ]
 
 
-def _moments(state: AggregatorState, pipeline: str, window: str) -> dict[EstimateKey, tuple[Moments, float, float]]:
-    """Return moments, lowest value and width of the range of every live metric of a pipeline, whatever its name."""
+def _moments(
+    state: AggregatorState, pipeline: str, window: str, *, run: str | None
+) -> dict[EstimateKey, tuple[Moments, float, float]]:
+    """Return moments, lowest value and width of the range of every metric of a pipeline, whatever its name.
+
+    In a run these are those labeled there and, of replayed metric events, those of live traffic.
+    """
     rows = [
         row
         for row, key in enumerate(state.keys)
-        if key.pipeline == pipeline and key.run is None
+        if key.pipeline == pipeline and key.run in (None, run)
         if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED
     ]
     result = {}
@@ -72,5 +87,5 @@ def _moments(state: AggregatorState, pipeline: str, window: str) -> dict[Estimat
             for row in members:
                 key = state.keys[row]
                 lowest, highest = value_range(key.metric)
-                result[key._replace(pipeline="")] = view.moments([row]), lowest, highest - lowest
+                result[key._replace(pipeline="", run=None)] = view.moments([row]), lowest, highest - lowest
     return result

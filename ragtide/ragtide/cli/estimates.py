@@ -1,15 +1,19 @@
-"""`ragtide estimates` and `ragtide compare`: the running numbers, and the difference of two live pipelines."""
+"""`ragtide estimates` and `ragtide compare`: the running numbers, and the difference of two pipelines."""
 
 from typing import Annotated
 
 import typer
+from redis.asyncio import Redis
 
 from ragtide.offline.summary import diagnoses
 from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
 from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_runtime.redis_url import RedisHandle
+from ragtide_schemas import Estimate
 
 from .common import JsonOption, PipelineOption, err, given, out, print_json, with_redis
-from .comparison import read_comparison
+from .comparison import Compared, Side, read_comparison
+from .of_run import settings_if_run, settings_of
 from .reading import read_estimates
 from .tables import comparison_table, estimates_table, labeling_table
 
@@ -17,7 +21,7 @@ from .tables import comparison_table, estimates_table, labeling_table
 def estimates(
     context: typer.Context,
     pipeline: PipelineOption = None,
-    run: Annotated[str | None, typer.Option(help="Only this offline run.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only this run: a replay, experiment or published file.")] = None,
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
@@ -27,6 +31,9 @@ def estimates(
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     estimator: Annotated[str, typer.Option(help=f"How: {', '.join(ESTIMATORS)}, or all of them.")] = "mean",
     labeling: Annotated[bool, typer.Option("--labeling", help="What labeling took and cost, not scores.")] = False,
+    ongoing: Annotated[
+        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for a run of known size.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show every running estimate with its interval."""
@@ -38,14 +45,18 @@ def estimates(
     ):
         if value not in known:
             raise typer.BadParameter(f"{value!r} is unknown: use one of {', '.join(known)}", param_hint=hint)
-    everything = with_redis(
-        settings, lambda redis, _: read_estimates(redis, settings, strategy=strategy, confidence=confidence)
-    )
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Estimate], bool]:
+        own = await settings_if_run(redis, settings, run)
+        found = await read_estimates(redis, own or settings, strategy=strategy, confidence=confidence, ongoing=ongoing)
+        return found, own is not None
+
+    everything, all_of_run = with_redis(settings, body)
     found = [
         estimate
         for estimate in chosen(everything, window=window, estimator=estimator, labeling=labeling)
         if pipeline in (None, estimate.pipeline)
-        and run in (None, estimate.run)
+        and (all_of_run or run in (None, estimate.run))
         and segment in (None, estimate.segment)
         and metric in (None, estimate.metric)
     ]
@@ -64,12 +75,15 @@ def estimates(
 def compare(
     context: typer.Context,
     first: Annotated[str, typer.Argument(help="A pipeline.")],
-    second: Annotated[str, typer.Argument(help="Another pipeline.")],
+    second: Annotated[str | None, typer.Argument(help="Another pipeline; the same in two runs without one.")] = None,
+    run: Annotated[
+        list[str] | None, typer.Option(help="Run that has keys of its own; given twice, of the first and the second.")
+    ] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two live pipelines: the difference of every metric both have, valid at every look.
+    """Compare two pipelines, live or in runs: the difference of every metric both have, valid at every look.
 
     Metrics count together only if the same labeler measured them with the same profile.
     """
@@ -78,13 +92,22 @@ def compare(
         raise typer.BadParameter(
             f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
         )
-    found = with_redis(
-        settings,
-        lambda redis, _: read_comparison(redis, settings, (first, second), window=window, confidence=confidence),
-    )
+    runs = run or []
+    if len(runs) > 2 or (second is None and len(runs) != 2):
+        raise typer.BadParameter("give two pipelines, or one pipeline and --run twice")
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Compared]:
+        of = [await settings_of(redis, settings, name) for name in runs] or [settings]
+        sides = Side(of[0], first), Side(of[-1], second or first)
+        return await read_comparison(redis, sides, window=window, confidence=confidence)
+
+    found = with_redis(settings, body)
+    names = [first, second or first]
+    if len(runs) == 2:
+        names = [f"{name} ({of_run})" for name, of_run in zip(names, runs, strict=True)]
     if as_json:
         print_json([one.as_dict() for one in found])
     elif found:
-        out.print(comparison_table(found, first, second))
+        out.print(comparison_table(found, *names))
     else:
-        err.print(f"{first} and {second} have no metric in common yet: both need scores by the same labeler.")
+        err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")

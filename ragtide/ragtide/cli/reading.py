@@ -41,11 +41,27 @@ class StoredLetter:
 
 
 async def read_estimates(
-    redis: Redis, settings: Settings, *, strategy: str = "running", confidence: float | None = None
+    redis: Redis,
+    settings: Settings,
+    *,
+    strategy: str = "running",
+    confidence: float | None = None,
+    ongoing: bool = False,
 ) -> list[Estimate]:
-    """Return every estimate, computed from the checkpoints: complete, and as fresh as the last commit."""
+    """Return every estimate, computed from the checkpoints: complete, and as fresh as the last commit.
+
+    Args:
+        redis: client.
+        settings: of the deployment, or of a run.
+        strategy: how intervals are made.
+        confidence: their level; that of the settings unless given.
+        ongoing: whether what was seen is a sample of traffic that goes on, even in runs whose size is known.
+    """
     level = settings.confidence if confidence is None else confidence
     states = await read_states(redis, settings, settings.layout.all())
+    if ongoing:
+        for state in states:
+            state.rows.population[:] = 0
     return [estimate for state in states for estimate in estimates(state, strategy=strategy, confidence=level)]
 
 

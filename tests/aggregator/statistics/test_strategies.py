@@ -85,11 +85,25 @@ def test_betting_closes_when_the_whole_population_is_seen(values: Array) -> None
     assert upper == pytest.approx(estimate, abs=1e-9)
 
 
-@given(st.sampled_from(["normal", "wilson", "hoeffding"]), VALUES)
-def test_fixed_n_intervals_close_when_the_whole_population_is_seen(strategy: str, values: Array) -> None:
+@given(st.sampled_from(OF_MOMENTS), VALUES)
+def test_intervals_of_moments_close_when_the_whole_population_is_seen(strategy: str, values: Array) -> None:
     """N = 1 included."""
     estimate, lower, upper = seen(strategy, values, population=values.size)
-    assert (lower, upper) == pytest.approx((estimate, estimate), abs=1e-7)
+    assert lower == estimate == upper
+
+
+@given(st.sampled_from(OF_MOMENTS), VALUES, st.integers(1, 500), st.floats(0.01, 0.99))
+def test_what_is_not_yet_seen_moves_the_mean_so_far_and_no_further(
+    strategy: str, values: Array, unseen: int, confidence: float
+) -> None:
+    size = values.size + unseen
+    estimate, lower, upper = seen(strategy, values, population=size, confidence=confidence)
+    total = float(values.sum())
+    assert total / size - 1e-12 <= lower <= estimate <= upper <= (total + unseen) / size + 1e-12
+    if strategy in ANYTIME_VALID:
+        _, least, most = seen(strategy, values, confidence=confidence)
+        assert lower == pytest.approx(max(least, total / size), abs=1e-12)
+        assert upper <= most
 
 
 @given(STRATEGY, VALUES, st.integers(0, 40))

@@ -1,0 +1,1 @@
+"""Publishing recorded interactions again, into a run's own streams."""

@@ -1,0 +1,1 @@
+"""Replays of recordings as the command line runs them."""

@@ -1,0 +1,71 @@
+"""A recording in random order, in bounded memory: an order by a hash of seed and interaction, sorted through files."""
+
+import struct
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+BUCKETS: Final = 256
+"""Files that are sorted one after the other: so many times the memory of one is what can be shuffled."""
+
+_HEAD: Final = struct.Struct(">QII")
+
+
+class Place(NamedTuple):
+    """Where something comes in an order; as text like the id of a stream entry."""
+
+    first: int
+    second: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.second}"
+
+
+def random_place(seed: int, pipeline: str, interaction_id: str) -> Place:
+    """Return where an interaction comes in the random order of a seed: the same in every process.
+
+    >>> random_place(1, "shop", "i-1") == random_place(1, "shop", "i-1") != random_place(2, "shop", "i-1")
+    True
+    """
+    digest = blake2b(f"{seed}\0{pipeline}\0{interaction_id}".encode(), digest_size=12).digest()
+    return Place(int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big"))
+
+
+class Shuffled:
+    """What was added, sorted by place. At most about a 256th of it is in memory at once; the rest waits in files.
+
+    Use it as a context manager; at its end the files are gone. Places are to be spread evenly over 64 bits.
+    """
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtide-replay-"))
+        paths = [Path(folder, str(number)) for number in range(BUCKETS)]
+        self._files = [self._stack.enter_context(path.open("w+b")) for path in paths]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def add(self, place: Place, data: bytes) -> None:
+        """Add anything as bytes at a place."""
+        file = self._files[place.first * BUCKETS >> 64]
+        file.write(_HEAD.pack(place.first, place.second, len(data)))
+        file.write(data)
+
+    def __iter__(self) -> Iterator[tuple[Place, bytes]]:
+        for file in self._files:
+            file.seek(0)
+            found = []
+            while head := file.read(_HEAD.size):
+                first, second, size = _HEAD.unpack(head)
+                found.append((Place(first, second), file.read(size)))
+            found.sort()
+            yield from found
+            file.truncate(0)

@@ -1,0 +1,328 @@
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.aggregator.events import START, event
+from tests.recorded import record
+
+from ragtide import Alert, AlertRule
+from ragtide_aggregator.checkpoint import load_checkpoint
+from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.merging import merged
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.replay import metrics, reading
+from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
+from ragtide_aggregator.service import Aggregator
+from ragtide_aggregator.state import AlertBudget, StateOptions
+from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.replaying.counting import count_selected
+from ragtide_runtime.replaying.pacing import Speed
+from ragtide_runtime.replaying.selection import Selection, selection
+from ragtide_schemas import DATA_FIELD, Feedback, Layout, MetricEvent, run_prefix
+
+ADHERENCE = "trace.adherence"
+RULES = (
+    AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),
+    AlertRule(name="drift", kind="drift", metric=ADHERENCE, learn_n=60, segment="lang"),
+    AlertRule(name="error", kind="rmse", metric=ADHERENCE, target=0.2),
+    AlertRule(name="spread", kind="distribution", metric="trace.context_relevance", learn_n=40, min_effect=0.01),
+)
+STATE = StateOptions(
+    rules=RULES,
+    panes=Panes((window("1h"), window("2h/1h")), 60_000),
+    budget=AlertBudget(3.0, 3_600_000),
+)
+LIVE = Layout("ragtide", 3, {"big": 2})
+RUN = Layout(run_prefix("ragtide", "again"), 3, {"big": 2})
+EVERYTHING = Selection()
+OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=2.0, feedback_window_s=3600.0)
+
+
+def traffic() -> list[MetricEvent]:
+    """Return events of four pipelines that get worse half way, with segments, gold, absent scores and late ones."""
+    random = Random(7)
+    found = []
+    for number in range(900):
+        worse = number > 450
+        pipeline = ("shop", "docs", "big", "help")[number % 4]
+        scores = {
+            "trace.context_relevance": random.betavariate(0.5, 0.5) if worse else random.betavariate(40, 40),
+            ADHERENCE: random.betavariate(3, 7) if worse else random.betavariate(8, 2),
+        }
+        absent = {}
+        if number % 11 == 0:
+            del scores[ADHERENCE]
+            absent[ADHERENCE] = "no_labels"
+        found.append(
+            event(
+                number * 20 if number % 13 else number * 20 - 15_000,
+                scores,
+                interaction_id=f"i-{number}",
+                pipeline=pipeline,
+                absent=absent,
+                segments={"lang": "de" if number % 3 else "en"},
+                gold_scores={ADHERENCE: random.random()} if number % 5 == 0 and not absent else {},
+                latency_s=random.random(),
+                profile="ragbench" if number % 7 else "capstone",
+                labeled_at=START,
+            )
+        )
+    return found
+
+
+def feedback(number: int, score: float, pipeline: str) -> Feedback:
+    return Feedback(pipeline=pipeline, interaction_id=f"i-{number}", gold_scores={ADHERENCE: score}, given_at=START)
+
+
+@asynccontextmanager
+async def live(redis: Any) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    options = ServiceOptions(
+        batch=50, commit_interval_s=0.02, lease_s=0.6, estimates_cap=1000, confidence=0.95, state=STATE, split=True
+    )
+    task = asyncio.create_task(Aggregator(redis, LIVE, options, holder="live").run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+async def caught_up(redis: Any) -> None:
+    async with asyncio.timeout(30):
+        for streams in LIVE.all():
+            for stream, name in ((streams.metrics, "position"), (streams.feedback, "feedback")):
+                last = await redis.xrevrange(stream, count=1)
+                while last and await redis.hget(streams.checkpoint, name) != last[0][0]:  # noqa: ASYNC110 - Redis tells nobody
+                    await asyncio.sleep(0.005)
+
+
+def entries() -> list[tuple[Kind, RecordedEntry]]:
+    """Return what was on the streams: feedback before its interaction, after it, twice, and about nothing."""
+    models: list[tuple[Kind, MetricEvent | Feedback]] = []
+    events = traffic()
+    for number, one in enumerate(events):
+        if number % 45 == 0:
+            models.append((Kind.FEEDBACK, feedback(number, 0.5, one.pipeline)))
+        models.append((Kind.METRICS, one))
+        if number % 150 == 149:
+            models += [
+                (Kind.FEEDBACK, feedback(later, 0.9, events[later].pipeline)) for later in range(number - 120, number)
+            ]
+    models.append((Kind.METRICS, event(1, {ADHERENCE: 3.0}, interaction_id="bad")))
+    models.append((Kind.FEEDBACK, feedback(10**6, 1.0, "shop")))
+    return [
+        (kind, RecordedEntry(LIVE.of(one.pipeline, one.interaction_id).partition, f"{1_795_240_000_000 + at}-0", one))
+        for at, (kind, one) in enumerate(models)
+    ]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    return record(entries(), tmp_path / "recording", partitions=3)
+
+
+@pytest.fixture
+async def lived(async_redis: Any) -> None:
+    """Let a live aggregator take it; feedback and events that it reads at once it may join in another order."""
+    async with live(async_redis):
+        for kind, of_kind in groupby(entries(), key=lambda one: one[0]):
+            async with async_redis.pipeline() as pipe:
+                for _, entry in of_kind:
+                    streams, model = LIVE.all()[entry.partition], entry.model
+                    pipe.xadd(kind.stream(streams), {DATA_FIELD: model.encode()}, id=entry.entry_id)
+                    if isinstance(model, MetricEvent):
+                        pipe.set(streams.scored(model.pipeline, model.interaction_id), entry.entry_id)
+                await pipe.execute()
+            await caught_up(async_redis)
+
+
+def replay(
+    redis: Any,
+    recording: Recording,
+    part: Selection = EVERYTHING,
+    options: ReplayOptions = OPTIONS,
+) -> MetricsReplay:
+    counted = count_selected(recording, Kind.METRICS, part, SCOPE_FIELDS)
+    return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options, holder="replay")
+
+
+def unseen(_: Progress) -> None:
+    """Look away."""
+
+
+async def rows_of(redis: Any, layout: Layout) -> dict[tuple[int, str], bytes]:
+    """Return the state in every checkpoint, the sizes of finite populations taken out."""
+    kept = {b"position", b"feedback", b"version", b"steps", b"replay"}
+    found = {}
+    for streams in layout.all():
+        for name, data in (await redis.hgetall(streams.checkpoint)).items():
+            if name in kept or name.startswith((b"recent:", b"stall:", b"scored:", b"graded:")):
+                continue
+            of_row = data[:32] + data[40:] if name.startswith(b"estimate:") else data
+            found[streams.partition, name.decode()] = of_row
+    return found
+
+
+async def alerts_of(redis: Any, layout: Layout) -> list[tuple[int, Alert]]:
+    return [
+        (streams.partition, Alert.decode(fields[DATA_FIELD]))
+        for streams in layout.all()
+        for _, fields in await redis.xrange(streams.alerts)
+    ]
+
+
+async def estimates_of(redis: Any, layout: Layout, *, known: bool, **how: Any) -> list[Any]:
+    options = replace(STATE, rules=())
+    states = [(await load_checkpoint(redis, streams, options)).state for streams in layout.all()]
+    whole = merged(states, options)
+    if not known:
+        whole.rows.population[:] = 0
+    return estimates(whole, **how)
+
+
+@pytest.mark.usefixtures("lived")
+async def test_a_replay_gives_what_live_gave_to_the_bit(async_redis: Any, recording: Recording) -> None:
+    progress = await replay(async_redis, recording).run(asyncio.Event(), unseen)
+    assert progress.done == progress.total == 901
+    assert await alerts_of(async_redis, RUN) == await alerts_of(async_redis, LIVE)
+    assert len({alert.rule for _, alert in await alerts_of(async_redis, RUN)}) == len(RULES)
+    assert await rows_of(async_redis, RUN) == await rows_of(async_redis, LIVE)
+    found = await estimates_of(async_redis, RUN, known=False)
+    assert found == await estimates_of(async_redis, LIVE, known=True)
+    assert any(one.window != "all" and one.n_late for one in found)
+    assert any(one.metric == f"rmse.{ADHERENCE}" and one.n > 30 for one in found)
+
+
+@pytest.fixture
+def _commits_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "COMMIT_S", 0.0)
+    monkeypatch.setattr(metrics, "AT_ONCE", 97)
+    monkeypatch.setattr(reading, "TABLE_ROWS", 97)
+
+
+async def stopping_at_every_commit(redis: Any, recording: Recording, options: ReplayOptions) -> int:
+    """Replay, stopped whenever something was committed, and return how often."""
+    done = 0
+    for times in range(100):
+        stop = asyncio.Event()
+
+        def end(progress: Progress, stop: asyncio.Event = stop, done: int = done) -> None:
+            if progress.done > done:
+                stop.set()
+
+        progress = await replay(redis, recording, options=options).run(stop, end)
+        if progress.complete:
+            return times
+        done = progress.done
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.usefixtures("_commits_all_the_time", "lived")
+async def test_a_replay_that_is_stopped_again_and_again_ends_the_same(async_redis: Any, recording: Recording) -> None:
+    assert await stopping_at_every_commit(async_redis, recording, OPTIONS) > 5
+    assert await alerts_of(async_redis, RUN) == await alerts_of(async_redis, LIVE)
+    assert await rows_of(async_redis, RUN) == await rows_of(async_redis, LIVE)
+
+
+@pytest.mark.parametrize("strategy", ["running", "normal", "wilson", "hoeffding", "asymptotic"])
+async def test_when_all_was_seen_nothing_is_uncertain(async_redis: Any, recording: Recording, strategy: str) -> None:
+    await replay(async_redis, recording).run(asyncio.Event(), unseen)
+    found = await estimates_of(async_redis, RUN, known=True, strategy=strategy)
+    whole = [one for one in found if one.window == "all" and one.metric == "trace.context_relevance"]
+    assert {one.segment for one in whole} == {None, "lang=de", "lang=en"}
+    for one in whole:
+        # The event out of its range was announced with shop's and never counted.
+        if one.pipeline != "shop":
+            assert one.population_size == one.n
+            assert one.lower == one.estimate == one.upper
+
+
+async def test_a_selection_is_replayed_as_if_nothing_else_had_been(async_redis: Any, recording: Recording) -> None:
+    part = selection("2026-11-21T01:00:00Z", "2026-11-21T03:00:00+00:00", ["shop", "big"], ["lang=de"])
+    progress = await replay(async_redis, recording, part).run(asyncio.Event(), unseen)
+    wanted = [one for one in traffic() if part.takes(one)]
+    assert 50 < progress.done == len(wanted) < 901
+    found = await estimates_of(async_redis, RUN, known=True)
+    assert {one.pipeline for one in found} == {"shop", "big"}
+    assert {one.segment for one in found} == {None, "lang=de"}
+    relevance = [one for one in found if one.metric == "trace.context_relevance" and one.window == "all"]
+    assert sum(one.n for one in relevance if one.segment is None) == len(wanted)
+    assert all(one.population_size == one.n for one in relevance)
+
+
+@pytest.mark.usefixtures("_commits_all_the_time", "lived")
+async def test_a_random_order_is_one_of_a_sample_and_ends_at_the_same_means(
+    async_redis: Any, recording: Recording
+) -> None:
+    await stopping_at_every_commit(async_redis, recording, replace(OPTIONS, seed=3))
+    ordered = await estimates_of(async_redis, LIVE, known=True)
+    found = await estimates_of(async_redis, RUN, known=True)
+    assert await alerts_of(async_redis, RUN) == []
+
+    def by_key(of: list[Any]) -> dict[Any, Any]:
+        whole = [one for one in of if one.window == "all"]
+        return {(one.pipeline, one.segment, one.profile, one.metric, one.estimator): one for one in whole}
+
+    assert by_key(found).keys() == by_key(ordered).keys()
+    for key, one in by_key(ordered).items():
+        assert by_key(found)[key].n == one.n
+        assert by_key(found)[key].estimate == pytest.approx(one.estimate, abs=1e-12)
+
+
+async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
+    async_redis: Any, recording: Recording
+) -> None:
+    # Some 5 hours in about a second.
+    options = replace(OPTIONS, speed=Speed(15_000.0))
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    progress = await replay(async_redis, recording, options=options).run(asyncio.Event(), unseen)
+    assert loop.time() - started > 899 * 20 / 15_000
+    assert progress.done == progress.total
+
+
+async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
+    async_redis: Any, recording: Recording
+) -> None:
+    await replay(async_redis, recording).run(asyncio.Event(), unseen)
+    expected = await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)
+    for streams in RUN.all():
+        await async_redis.delete(streams.checkpoint, streams.alerts)
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(15_000.0), lease_s=0.4))
+    losses = 0
+
+    def lose(_: Progress) -> None:
+        nonlocal losses
+        losses += 1
+        if losses == 3:
+            time.sleep(0.5)
+
+    assert (await slow.run(asyncio.Event(), lose)).complete
+    assert (await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)) == expected
+
+
+async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
+    stop = asyncio.Event()
+    begun = asyncio.Event()
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=0.5))
+    first = asyncio.create_task(slow.run(stop, lambda _: begun.set()))
+    await begun.wait()
+    with pytest.raises(ConfigurationError, match="another process replays this run"):
+        await replay(async_redis, recording).run(asyncio.Event(), unseen)
+    stop.set()
+    await first
+
+
+async def test_an_empty_selection_is_refused(recording: Recording) -> None:
+    with pytest.raises(ConfigurationError, match="no metric events of that selection"):
+        count_selected(recording, Kind.METRICS, selection(pipelines=["other"]), SCOPE_FIELDS)

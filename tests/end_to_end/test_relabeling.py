@@ -1,0 +1,69 @@
+"""Recorded interactions judged anew: what it costs is limited, and what was asked before is not asked again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.end_to_end.roles import command, interactions
+from tests.end_to_end.test_judge import judge_settings
+from tests.judge_server import JudgeServer
+from tests.recorded import record
+
+from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_schemas import Feedback
+
+COUNT = 150
+
+
+def recorded(folder: Path) -> Path:
+    """Record interactions that are all different, and feedback about some."""
+    entries: list[tuple[Kind, RecordedEntry]] = []
+    for number, one in enumerate(interactions(COUNT)):
+        asked = one.model_copy(update={"question": f"{one.question} ({number})", "gold_scores": {}})
+        entries.append((Kind.INTERACTIONS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", asked)))
+    for number in range(0, COUNT, 10):
+        told = Feedback(pipeline="shop", interaction_id=f"i-{number:05d}", gold_scores={"trace.adherence": 1.0})
+        entries.append((Kind.FEEDBACK, RecordedEntry(0, f"{1_795_400_000_000 + number}-0", told)))
+    record(entries, folder)
+    return folder
+
+
+def replayed(url: str, settings: dict[str, str], folder: Path, run: str, *more: str) -> tuple[int, dict[str, Any]]:
+    done = command(url, "replay", str(folder), "--relabel", "--run", run, "--json", *more, extra=settings)
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_limit_of_cost_stops_a_replay_which_goes_on_later_and_asks_nothing_twice(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    folder = recorded(tmp_path / "recording")
+    with JudgeServer() as server:
+        settings = judge_settings(server, RAGTIDE_JUDGE_PRICES=json.dumps({"m": {"input": 1000.0, "output": 1000.0}}))
+        del settings["RAGTIDE_LABELER"], settings["RAGTIDE_JUDGE_MODEL"]
+        how = ("--labeler", "judge", "--judge-model", "m")
+        _, whole = replayed(redis_url, settings, folder, "whole", *how)
+        assert (whole["n"], whole["complete"], whole["cache_hits"]) == (COUNT, True, 0)
+        assert whole["cost_usd"] > 0 < whole["prompt_tokens"]
+        asked = len(server.requests)
+        _, again = replayed(redis_url, settings, folder, "again", *how)
+        assert (again["n"], again["cost_usd"], again["cache_hits"]) == (COUNT, 0.0, COUNT)
+        assert len(server.requests) == asked
+        means = [
+            {one["metric"]: (one["n"], one["estimate"]) for one in found["estimates"] if one["segment"] is None}
+            for found in (whole, again)
+        ]
+        assert means[0] == means[1]
+        assert means[0]["rmse.trace.adherence"][0] == COUNT / 10
+        # Nothing is known of it: another deployment's cache is empty.
+        settings["RAGTIDE_PREFIX"] = "other"
+        limit = whole["cost_usd"] / 3
+        code, part = replayed(redis_url, settings, folder, "part", *how, "--max-cost-usd", str(limit))
+        assert (code, part["complete"], part["over_cost"]) == (1, False, True)
+        assert 0 < part["n"] < COUNT / 2
+        assert part["cost_usd"] <= 1.2 * limit
+        assert part["projected_cost_usd"] > limit
+        code, rest = replayed(redis_url, settings, folder, "part", *how)
+        assert (code, rest["n"], rest["complete"], rest["published"]) == (0, COUNT, True, COUNT)
+        assert len(server.requests) == 2 * asked

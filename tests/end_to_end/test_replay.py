@@ -1,0 +1,186 @@
+"""A recording of live roles, replayed by the command line: metric events, and interactions labeled anew."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conditions import wait_until
+from tests.end_to_end.roles import command, environment, estimates, kill, running, wait_for_aggregation
+
+from ragtide import InteractionProducer
+from ragtide.cli.demo import traffic
+from ragtide_runtime.recordings import Kind, Recording
+from ragtide_schemas import RagInteraction, Streams
+
+RUN = Streams("ragtide.run.again", 0)
+CONFIG = """
+[[alerts]]
+name = "adherence-drift"
+kind = "drift"
+metric = "trace.adherence"
+learn_n = 100
+"""
+STRICTER = """
+[[alerts]]
+name = "floor"
+kind = "threshold"
+metric = "trace.adherence"
+target = 0.3
+"""
+
+
+def recorded() -> list[RagInteraction]:
+    """Return what two pipelines did, one of which got worse."""
+    rows = list(traffic())
+    good = [row.model_copy(update={"interaction_id": f"g-{n}", "pipeline": "good"}) for n, row in enumerate(rows[:60])]
+    return rows + good
+
+
+@pytest.fixture
+def place(redis: Any, redis_url: str, tmp_path: Path) -> Path:
+    """Return the recording of a live deployment, which is still there, its roles ended."""
+    place = tmp_path / "recording"
+    Path("ragtide.toml").write_text(CONFIG)
+    extra = {"RAGTIDE_RECORDER_URL": str(place), "RAGTIDE_RECORDER_ROLL_S": "0.2"}
+    with running("up", redis_url, tmp_path / "up.log", extra):
+        with InteractionProducer(redis_url) as producer:
+            producer.publish_many(recorded())
+
+        def all_there() -> bool:
+            return place.exists() and Recording.open(str(place)).count(Kind.METRICS) == len(recorded())
+
+        wait_until(lambda: redis.xlen("ragtide:{0}:metrics") == len(recorded()), 60)
+        wait_for_aggregation(redis)
+        wait_until(all_there, 30)
+        wait_until(lambda: Recording.open(str(place)).count(Kind.ALERTS) > 0, 30)
+    return place
+
+
+def replay(url: str, place: Path, *arguments: str) -> dict[str, Any]:
+    done = command(url, "replay", str(place), "--run", "again", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def of_run(url: str, *arguments: str) -> list[dict[str, Any]]:
+    done = command(url, "estimates", "--run", "again", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def alerts(url: str, *arguments: str) -> list[str]:
+    return command(url, "alerts", "--json", *arguments).stdout.splitlines()
+
+
+def without_run(found: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return {(one["pipeline"], one["segment"], one["metric"], one["profile"]): one for one in found}
+
+
+def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: str, place: Path, tmp_path: Path) -> None:
+    live = estimates(redis_url), alerts(redis_url)
+    found = replay(redis_url, place)
+    assert (found["n"], found["population_size"], found["complete"], found["refused"]) == (540, 540, True, 0)
+    assert found["rules"]["adherence-drift"]["replay"] == found["rules"]["adherence-drift"]["production"] > 0
+    for mine, its in zip(of_run(redis_url, "--ongoing"), live[0], strict=True):
+        assert mine == its
+    assert alerts(redis_url, "--run", "again") == live[1]
+    for one in of_run(redis_url):
+        if one["metric"].startswith("trace.") and one["n"]:
+            assert one["lower"] == one["estimate"] == one["upper"]
+            assert one["population_size"] == one["n"] + one["n_absent"]
+    rules = tmp_path / "rules.toml"
+    rules.write_text(STRICTER)
+    back_test = command(redis_url, "replay", str(place), "--run", "floor", "--rules", str(rules), "--json")
+    tested = json.loads(back_test.stdout)["rules"]
+    assert tested["floor"]["production"] == 0
+    assert tested["floor"]["replay"] == len(tested["floor"]["fired_at"])
+    assert tested["adherence-drift"]["replay"] == 0 < tested["adherence-drift"]["production"]
+    assert (estimates(redis_url), alerts(redis_url)) == live
+    compared = command(redis_url, "compare", "demo", "--run", "again", "--run", "floor", "--json")
+    assert compared.returncode == 0, compared.stderr
+    assert {one["difference"]["estimate"] for one in json.loads(compared.stdout)} == {0.0}
+    assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again", "floor"]
+    assert command(redis_url, "runs", "remove", "floor").returncode == 0
+    assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again"]
+    assert (estimates(redis_url), alerts(redis_url)) == live
+
+
+def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, redis_url: str, place: Path) -> None:
+    live = without_run(estimates(redis_url))
+    arguments = ["replay", str(place), "--run", "again", "--relabel", "--order", "random"]
+    process = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
+    wait_until(lambda: redis.hlen(RUN.checkpoint) > 3 or process.poll() is not None, 60)
+    kill(process)
+    found = replay(redis_url, place, "--relabel", "--order", "random")
+    assert (found["n"], found["published"], found["duplicates"], found["dead_letters"]) == (540, 540, 0, {})
+    again = without_run(of_run(redis_url))
+    assert {key for key in again if "labeling" not in key[2]} == {key for key in live if "labeling" not in key[2]}
+    for key, one in live.items():
+        assert again[key]["run"] == "again"
+        assert again[key]["n"] == one["n"]
+        assert again[key]["estimate"] == pytest.approx(one["estimate"], abs=1e-12)
+        if one["n"] and one["pipeline"] == "good" and one["segment"] is None and key[2].startswith("trace."):
+            assert again[key]["lower"] == again[key]["upper"] == again[key]["estimate"]
+
+
+def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str, place: Path) -> None:
+    arguments = ["replay", str(place), "--run", "again", "--speed", "0.001x"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragtide", *arguments],
+        env=environment(redis_url),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: redis.hexists(RUN.checkpoint, "replay") or process.poll() is not None, 60)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert "--run again to go on" in said.replace("\n", " ")
+    other = command(redis_url, "replay", str(place), "--run", "again", "--pipeline", "good")
+    assert other.returncode == 1
+    assert "was begun with pipelines not given, this is good" in other.stderr
+    killed = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
+    steps = redis.hget(RUN.checkpoint, "steps")
+    wait_until(lambda: redis.hget(RUN.checkpoint, "steps") != steps or killed.poll() is not None, 60)
+    kill(killed)
+    assert replay(redis_url, place)["n"] == 540
+    assert of_run(redis_url, "--ongoing") == estimates(redis_url)
+    assert alerts(redis_url, "--run", "again") == alerts(redis_url)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--speed", "fast"], "--speed 'fast' is unknown: use original, max, or how many times faster, as in 10x"),
+        (["--since", "yesterday"], "--since 'yesterday' is not a time"),
+        (["--since", "2026-11-02", "--until", "2026-11-01"], "--until 2026-11-01 is not after --since 2026-11-02"),
+        (["--segment", "lang"], "--segment 'lang' has no value"),
+        (["--order", "backwards"], "--order 'backwards' is unknown: use one of time, random"),
+        (["--labeler", "judge"], "go with --relabel: add it"),
+        (["--rules", "nowhere.toml"], "nowhere.toml cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments: list[str], said: str, redis_url: str, tmp_path: Path) -> None:
+    done = command(redis_url, "replay", str(tmp_path), *arguments)
+    assert done.returncode == 1
+    assert said in done.stderr or "holds no recording" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["alerts"], ["watch", "--once"], ["dead-letters"], ["compare", "a", "b"], ["worker"], ["runs", "remove"]],
+)
+def test_an_unknown_run_is_named(arguments: list[str], redis_url: str) -> None:
+    name = ["nowhere"] if arguments[-1] == "remove" else ["--run", "nowhere"]
+    done = command(redis_url, *arguments, *name)
+    assert done.returncode == 1
+    assert "there is no run 'nowhere'" in done.stderr

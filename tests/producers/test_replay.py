@@ -1,0 +1,69 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.end_to_end.roles import interactions
+from tests.recorded import record
+
+from ragtide_producers.errors import ReplayError
+from ragtide_producers.replay.feeding import Feeder, Stamp, read_fed
+from ragtide_producers.replay.items import Items
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.replaying.selection import Selection
+from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction, Streams
+
+RUN = Streams("ragtide.run.again", 0)
+STAMP = Stamp("again", lambda _: 60)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    entries: list[tuple[Kind, RecordedEntry]] = [
+        (Kind.INTERACTIONS, RecordedEntry(n % 2, f"{1_795_300_000_000 + n // 3}-{n % 3}", one))
+        for n, one in enumerate(interactions(60))
+    ]
+    told = Feedback(pipeline="shop", interaction_id="i-00007", gold_scores={"trace.adherence": 1.0})
+    entries.append((Kind.FEEDBACK, RecordedEntry(1, "1795400000000-0", told)))
+    return record(entries, tmp_path / "recording", partitions=2)
+
+
+def feeder(redis: Any, position: str | None = None) -> Feeder:
+    return Feeder(redis, RUN, STAMP, dedupe_window_s=60, position=position)
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_items_go_on_after_any_position(recording: Recording, seed: int | None) -> None:
+    items = list(Items(recording, Selection(), seed).after(None))
+    ids = [item.interaction.interaction_id for item in items]
+    assert sorted(ids) == sorted(one.interaction_id for one in interactions(60))
+    assert (ids == sorted(ids)) == (seed is None)
+    assert [len(item.feedback) for item in items if item.feedback] == [1]
+    for place in (0, 17, 59):
+        rest = list(Items(recording, Selection(), seed).after(items[place].position))
+        assert rest == items[place + 1 :]
+
+
+async def test_each_is_published_once_whatever_was_lost_in_between(
+    async_redis: Any, redis: Any, recording: Recording
+) -> None:
+    items = list(Items(recording, Selection(), None).after(None))
+    await feeder(async_redis).publish(items[:40])
+    # The reply was lost; the same again, though its ids are forgotten.
+    for key in redis.keys("*owner*"):
+        redis.delete(key)
+    await feeder(async_redis).publish(items[:40])
+    fed = await read_fed(async_redis, RUN)
+    assert (fed.published, fed.duplicates, fed.position) == (40, 0, items[39].position)
+    await feeder(async_redis, fed.position).publish(items[40:])
+    found = [RagInteraction.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(RUN.interactions)]
+    assert [one.interaction_id for one in found] == [item.interaction.interaction_id for item in items]
+    assert {(one.run, one.population_size) for one in found} == {("again", 60)}
+    assert redis.xlen(RUN.feedback) == 1
+
+
+async def test_two_do_not_publish_into_one_run(async_redis: Any, recording: Recording) -> None:
+    items = list(Items(recording, Selection(), None).after(None))
+    await feeder(async_redis).publish(items[:40])
+    with pytest.raises(ReplayError, match="another process replays this run"):
+        await feeder(async_redis).publish(items[:10])
+    assert (await read_fed(async_redis, RUN)).published == 40

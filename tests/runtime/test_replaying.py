@@ -1,0 +1,110 @@
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.recorded import record
+
+from ragtide import RagInteraction
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.replaying.counting import Scope, count_selected
+from ragtide_runtime.replaying.pacing import Pace, Speed, speed
+from ragtide_runtime.replaying.selection import selection
+from ragtide_runtime.replaying.shuffling import Shuffled, random_place
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def interaction(number: int, **changes: Any) -> RagInteraction:
+    fields: dict[str, Any] = {
+        "interaction_id": f"i-{number}",
+        "pipeline": "shop",
+        "occurred_at": NOON + timedelta(hours=number),
+        "question": "Why?",
+        "documents": ("Because.",),
+        "response": "So.",
+    }
+    return RagInteraction(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("given_words", "taken"),
+    [
+        ({}, {0, 1, 2, 3}),
+        ({"since": "2026-11-01T13:00:00Z"}, {1, 2, 3}),
+        ({"until": "2026-11-01T14:00:00+00:00"}, {0, 1}),
+        ({"since": "2026-11-01T15:00+01:00", "until": "2026-11-01T15:00"}, {2}),
+        ({"pipelines": ["docs", "other"]}, {3}),
+        ({"segments": ["lang=de"]}, {1, 2}),
+        ({"segments": ["lang=de", "lang=en"]}, {0, 1, 2}),
+        ({"segments": ["lang=de", "plan=pro"]}, {2}),
+    ],
+)
+def test_a_selection_takes_what_its_words_say(given_words: dict[str, Any], taken: set[int]) -> None:
+    some = [
+        interaction(0, segments={"lang": "en"}),
+        interaction(1, segments={"lang": "de"}),
+        interaction(2, segments={"lang": "de", "plan": "pro"}),
+        interaction(3, pipeline="docs"),
+    ]
+    chosen = selection(**given_words)
+    assert {number for number, one in enumerate(some) if chosen.takes(one)} == taken
+
+
+@pytest.mark.parametrize("kind", [Kind.INTERACTIONS])
+def test_what_is_selected_is_counted_by_scope(kind: Kind, tmp_path: Path) -> None:
+    some = [
+        interaction(n, pipeline=("shop", "docs")[n % 2], segments={"lang": "de"} if n % 3 else {}) for n in range(30)
+    ]
+    ms = int(NOON.timestamp() * 1000)
+    recording = record(
+        [(kind, RecordedEntry(0, f"{ms + 3_600_000 * n}-0", one)) for n, one in enumerate(some)], tmp_path / "r"
+    )
+    chosen = selection("2026-11-01T18:00:00Z", segments=["lang=de"])
+    counted = count_selected(recording, kind, chosen, ("pipeline",))
+    wanted = [one for one in some if chosen.takes(one)]
+    assert counted.total == len(wanted) == 16
+    for pipeline in ("shop", "docs"):
+        n = sum(one.pipeline == pipeline for one in wanted)
+        assert counted.scopes[Scope((pipeline,))] == counted.scopes[Scope((pipeline,), "lang=de")] == n
+
+
+@pytest.mark.parametrize("word", ["", "fast", "0x", "-1x", "10", "x", "infx"])
+def test_a_speed_that_is_none_is_refused(word: str) -> None:
+    with pytest.raises(ConfigurationError, match="is unknown: use original, max, or how many times faster"):
+        speed(word)
+
+
+def test_what_is_paced_is_due_as_long_after_the_first_as_it_was() -> None:
+    pace = Pace(speed("10x"))
+    assert pace.wait_s(NOON, 100.0) == 0
+    assert pace.wait_s(NOON + timedelta(seconds=30), 101.0) == 2.0
+    assert pace.wait_s(NOON - timedelta(seconds=30), 101.0) == 0
+    assert pace.wait_s(NOON + timedelta(seconds=30), 200.0) == 0
+    assert Pace(Speed()).wait_s(NOON + timedelta(days=1), 0.0) == 0
+
+
+@settings(deadline=None, max_examples=30)  # each opens 256 files
+@given(st.sets(st.text(max_size=5), max_size=300), st.integers(0, 3))
+def test_a_shuffle_loses_nothing_and_is_the_same_each_time(ids: set[str], seed: int) -> None:
+    def shuffled(names: Iterator[str]) -> list[str]:
+        with Shuffled() as found:
+            for name in names:
+                found.add(random_place(seed, "shop", name), name.encode())
+            return [data.decode() for _, data in found]
+
+    once = shuffled(iter(sorted(ids)))
+    assert once == shuffled(iter(sorted(ids, reverse=True)))
+    assert sorted(once) == sorted(ids)
+
+
+def test_a_random_order_is_spread_evenly() -> None:
+    places = [random_place(1, "shop", f"i-{number}").first / 2**64 for number in range(4000)]
+    # Four standard errors of the mean of a uniform.
+    assert abs(sum(places) / 4000 - 0.5) < 4 * (1 / 12 / 4000) ** 0.5
+    assert len(set(islice(places, 100))) == 100
