@@ -23,7 +23,7 @@ chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and che
 power: .venv/.dev ## cut the power of Redis again and again, and count what is lost and what counts twice
 	$(BIN)/python -m tests.chaos.power_cuts $(ARGS)
 
-record: .venv/.dev ## record 20,000 live interactions while workers and recorders die, and compare with the streams
+record: .venv/.dev ## record 20,000 live interactions while workers and recorders die, replay them, and compare to the bit
 	$(BIN)/python -m tests.end_to_end.recording_live $(ARGS)
 
 check: lint layers types wheel test ## everything CI looks at

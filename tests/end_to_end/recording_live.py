@@ -1,6 +1,10 @@
-"""Live traffic recorded while workers and recorders are killed: `python -m tests.end_to_end.recording_live`."""
+"""Live traffic recorded while workers and recorders are killed, then replayed and compared to the bit.
+
+`python -m tests.end_to_end.recording_live`.
+"""
 
 import argparse
+import json
 import random
 import sys
 import tempfile
@@ -9,25 +13,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, interactions, kill, start
+from tests.end_to_end.roles import STREAMS, command, interactions, kill, start, wait_for_aggregation
 
 from ragtide import InteractionProducer
 from ragtide_runtime.connection import connect
 from ragtide_runtime.embedded import EmbeddedRedis
 from ragtide_runtime.recordings import Kind, Recording
-from ragtide_schemas import DATA_FIELD
+from ragtide_schemas import DATA_FIELD, RagInteraction
 
 BATCH = 250
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was published, what of it is recorded, and every difference between recording and streams."""
+    """What was published, what of it is recorded, and every difference between recording, streams and replay."""
 
     published: int
     interactions: int
     metrics: int
     alerts: int
+    estimates: int
+    """Estimates of the replay that were compared with the live ones."""
     worker_kills: int
     recorder_kills: int
     seconds: float
@@ -37,7 +43,7 @@ class Result:
 
 
 def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "parquet") -> Result:
-    """Publish to two workers, an aggregator and a recorder, kill workers and recorders meanwhile, and compare.
+    """Publish to two workers, an aggregator and a recorder, kill workers and recorders meanwhile, replay, and compare.
 
     Nothing is trimmed, because a group that nobody serves holds everything: so the streams are there to compare with.
     """
@@ -54,7 +60,7 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
     for stream in (STREAMS.interactions, STREAMS.metrics):
         redis.xgroup_create(stream, "compare", id="0", mkstream=True)
     roles = {name: start(name.rstrip("0123"), url, folder / f"{name}.log", extra) for name in _ROLES}
-    batch = interactions(count)
+    batch = _traffic(count)
     worker_kills = recorder_kills = 0
     due = {count * (number + 1) // (kills + 1) // BATCH for number in range(kills)}
     try:
@@ -68,6 +74,7 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
                         roles[name] = start(name.rstrip("0123"), url, folder / f"{name}.log", extra)
                     worker_kills, recorder_kills = worker_kills + 1, recorder_kills + 1
         wait_until(lambda: redis.xlen(STREAMS.metrics) >= count, 300)
+        wait_for_aggregation(redis)
         wait_until(lambda: all(_at_end(redis, kind) for kind in (Kind.INTERACTIONS, Kind.METRICS, Kind.ALERTS)), 120)
         for process in roles.values():
             process.terminate()
@@ -81,12 +88,15 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
     problems = recording.verify()
     for kind in Kind:
         problems += _differences(redis, recording, kind)
+    compared, unlike = _replayed(url, place, extra)
+    problems += unlike
     files = [file for kind in Kind for file in recording.files(kind)]
     return Result(
         published=count,
         interactions=recording.count(Kind.INTERACTIONS),
         metrics=recording.count(Kind.METRICS),
         alerts=recording.count(Kind.ALERTS),
+        estimates=compared,
         worker_kills=worker_kills,
         recorder_kills=recorder_kills,
         seconds=round(time.monotonic() - started, 1),
@@ -97,6 +107,40 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
 
 
 _ROLES = ("worker1", "worker2", "aggregator", "recorder")
+
+
+def _traffic(count: int) -> list[RagInteraction]:
+    """Return interactions whose answers get worse half way: each question then gets another one's answer."""
+    batch = interactions(count)
+    worse = [
+        one.model_copy(update={"response": other.response, "response_sentences": other.response_sentences})
+        for one, other in zip(batch[count // 2 :], batch[count // 2 + 7 :] + batch[:7], strict=True)
+    ]
+    return batch[: count // 2] + worse
+
+
+def _replayed(url: str, place: Path, extra: dict[str, str]) -> tuple[int, list[str]]:
+    """Replay the recording; return how many estimates were compared with the live ones, and what is not equal."""
+
+    def said(*arguments: str) -> str:
+        done = command(url, *arguments, extra=extra)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    live, live_alerts = json.loads(said("estimates", "--json")), said("alerts", "--json").splitlines()
+    said("replay", str(place), "--run", "again", "--json")
+    again = json.loads(said("estimates", "--run", "again", "--ongoing", "--json"))
+    alerts = said("alerts", "--run", "again", "--json").splitlines()
+    problems = [
+        f"{one['metric']} is not that of the live aggregator"
+        for one, its in zip(again, live, strict=False)
+        if one != its
+    ]
+    if len(again) != len(live) or not live:
+        problems.append(f"the replay has {len(again)} estimates, live has {len(live)}")
+    if sorted(alerts) != sorted(live_alerts) or not live_alerts:
+        problems.append(f"the replay has {len(alerts)} alerts, live has {len(live_alerts)}, or they are not the same")
+    return len(live), problems
 
 
 def _at_end(redis: object, kind: Kind) -> bool:

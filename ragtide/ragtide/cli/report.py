@@ -131,12 +131,12 @@ async def _read_one(redis: Redis, settings: Settings, info: RunInfo, asked: _Ask
         chosen = chosen_items(judged, asked.items)
         texts = await read_texts(redis, settings, info, wanted_texts(judged, chosen))
         return experiment_report(judged, chosen, texts)
-    own = settings_of_run(settings, info.run)
+    own = settings_of_run(settings, info)
     return replay_report(info, await read_estimates(redis, own), await read_alerts(redis, own))
 
 
 async def _states(redis: Redis, settings: Settings, info: RunInfo) -> Any:
-    own = settings_of_run(settings, info.run)
+    own = settings_of_run(settings, info)
     return await read_states(redis, own, own.layout.all())
 
 

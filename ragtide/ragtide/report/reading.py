@@ -32,7 +32,7 @@ class Judged:
 
 def streams_of(settings: Settings, info: RunInfo) -> Streams:
     """Return the keys of an experiment."""
-    return settings_of_run(settings, info.run).layout.all()[0]
+    return settings_of_run(settings, info).layout.all()[0]
 
 
 async def read_experiment(redis: Redis, settings: Settings, info: RunInfo) -> Judged:
