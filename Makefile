@@ -75,6 +75,7 @@ stats: .venv/.dev ## measure the statistics core beside river, one value at a ti
 
 replayspeed: .venv/.dev ## measure metric events a second from Parquet through the aggregator's state
 	$(BIN)/python benchmarks/replay_speed.py $(ARGS)
+	$(BIN)/python benchmarks/replay_command.py
 
 simulations: .venv/.dev ## simulate coverage, drift delays and prediction-powered estimates; write docs/measured
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
