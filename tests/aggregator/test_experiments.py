@@ -8,9 +8,10 @@ import pytest
 from tests.schemas.test_experiments import plan
 
 from ragtide_aggregator.experiments import reading
-from ragtide_aggregator.experiments.board import board, paired, projected
+from ragtide_aggregator.experiments.board import board
 from ragtide_aggregator.experiments.book import Book, place_of
 from ragtide_aggregator.experiments.judging import Judging
+from ragtide_aggregator.experiments.projecting import paired, projected
 from ragtide_aggregator.experiments.racer import Racer
 from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_aggregator.statistics.intervals import interval

@@ -16,10 +16,10 @@ from ragtide_producers.experiments import Answer
 from ragtide_producers.experiments.answers import answer_from, interaction_of
 from ragtide_producers.experiments.drafts import Draft, draft_of, grid_of, permutation, plan_of, read_draft
 from ragtide_producers.experiments.errors import AnswerError, ExperimentError, MeasureError
-from ragtide_producers.experiments.executor import Spent
 from ragtide_producers.experiments.ledger import Ledger
 from ragtide_producers.experiments.measuring import measured
 from ragtide_producers.experiments.schedule import Bounds, Schedule
+from ragtide_producers.experiments.spent import Spent
 from ragtide_producers.experiments.targets import CallableTarget, function_of, target_of
 from ragtide_producers.items import Item, items_of
 from ragtide_schemas import Streams

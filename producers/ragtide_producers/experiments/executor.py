@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 from ragtide_runtime.stream_reads import START, read_after
 from ragtide_runtime.tasks import end
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, MetricEvent, RagInteraction, Streams
-from ragtide_schemas.experiments import Config, Execution, Halted, Limits, Plan, Progress, decode_entry
+from ragtide_schemas.experiments import Config, Execution, Halted, Plan, Progress, decode_entry
 
 from ..items import Item
 from .answers import Answer, interaction_id_of, interaction_of
@@ -27,6 +27,7 @@ from .errors import AnswerError, ExperimentError, MeasureError
 from .ledger import Ledger, Pair
 from .measuring import Measure, measured
 from .schedule import Bounds, Schedule
+from .spent import Spent
 from .targets import Target
 
 RETRY_S = 0.5
@@ -285,27 +286,6 @@ class Executor:
             await self._redis.xadd(self._streams.experiment, {DATA_FIELD: Halted(reason=reason).encode()})
         except RedisError:
             self._halting = False
-
-
-class Spent:
-    """What an experiment has used up: answers and labeling together."""
-
-    def __init__(self) -> None:
-        self.cost_usd = 0.0
-        self.tokens = 0
-
-    def add(self, cost_usd: float, tokens: int) -> None:
-        """Take note of what was used up."""
-        self.cost_usd += cost_usd
-        self.tokens += tokens
-
-    def over(self, limits: Limits) -> str | None:
-        """Return which limit is reached, in words; None if none is."""
-        if limits.max_cost_usd is not None and self.cost_usd >= limits.max_cost_usd:
-            return f"cost {self.cost_usd:.4f} USD of at most {limits.max_cost_usd:g}: raise max_cost_usd to go on"
-        if limits.max_tokens is not None and self.tokens >= limits.max_tokens:
-            return f"{self.tokens:,} tokens of at most {limits.max_tokens:,}: raise max_tokens to go on"
-        return None
 
 
 def _fingerprint(config: Config) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ragtide_aggregator.experiments.board import Projected, Row
+from ragtide_aggregator.experiments.board import Row
+from ragtide_aggregator.experiments.projecting import Projected
 from ragtide_schemas import Kind, value_range
 
 from . import charts
