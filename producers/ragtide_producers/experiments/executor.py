@@ -113,8 +113,8 @@ class Executor:
         try:
             while not (stop.is_set() or progress.completed or (progress.halted and not schedule.going)):
                 self._turn.clear()
-                self._begin_calls(progress, schedule)
                 await self._mind_limits(progress)
+                self._begin_calls(progress, schedule)
                 turn = asyncio.create_task(self._turn.wait())
                 await asyncio.wait({turn, stopping, following}, return_when=asyncio.FIRST_COMPLETED)
                 await end(turn)
