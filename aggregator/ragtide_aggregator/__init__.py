@@ -1,11 +1,16 @@
 """Metric events in, estimates and alerts out: the statistics core, its state, and the service around it."""
 
-from .statistics.comparing import PairedComparison
-from .statistics.detector import DriftDetector
-from .statistics.intervals import Interval, interval
-from .statistics.racing import Elimination, Race, RaceStanding
-from .statistics.sequences import confidence_sequence
-from .statistics.strategies import RunningIntervals
+from typing import TYPE_CHECKING
+
+from ragtide_runtime.late import late
+
+if TYPE_CHECKING:
+    from .statistics.comparing import PairedComparison
+    from .statistics.detector import DriftDetector
+    from .statistics.intervals import Interval, interval
+    from .statistics.racing import Elimination, Race, RaceStanding
+    from .statistics.sequences import confidence_sequence
+    from .statistics.strategies import RunningIntervals
 
 __all__ = [
     "DriftDetector",
@@ -18,3 +23,18 @@ __all__ = [
     "confidence_sequence",
     "interval",
 ]
+
+__getattr__ = late(
+    __name__,
+    {
+        "DriftDetector": ".statistics.detector",
+        "Elimination": ".statistics.racing",
+        "Interval": ".statistics.intervals",
+        "PairedComparison": ".statistics.comparing",
+        "Race": ".statistics.racing",
+        "RaceStanding": ".statistics.racing",
+        "RunningIntervals": ".statistics.strategies",
+        "confidence_sequence": ".statistics.sequences",
+        "interval": ".statistics.intervals",
+    },
+)

@@ -1,12 +1,17 @@
 """Interactions off the streams, labels, metric events; and subscribers of alerts."""
 
-from .labeler import Labeler, Labeling
-from .local.labeler import LocalLabeler
-from .metrics.custom import CustomMetric
-from .metrics.ragchecker import ragchecker_metrics
-from .metrics.scores import AbsentReason, MetricScores
-from .metrics.trace import trace_metrics
-from .subscriber import AlertSubscriber
+from typing import TYPE_CHECKING
+
+from ragtide_runtime.late import late
+
+if TYPE_CHECKING:
+    from .labeler import Labeler, Labeling
+    from .local.labeler import LocalLabeler
+    from .metrics.custom import CustomMetric
+    from .metrics.ragchecker import ragchecker_metrics
+    from .metrics.scores import AbsentReason, MetricScores
+    from .metrics.trace import trace_metrics
+    from .subscriber import AlertSubscriber
 
 __all__ = [
     "AbsentReason",
@@ -19,3 +24,18 @@ __all__ = [
     "ragchecker_metrics",
     "trace_metrics",
 ]
+
+__getattr__ = late(
+    __name__,
+    {
+        "AbsentReason": ".metrics.scores",
+        "AlertSubscriber": ".subscriber",
+        "CustomMetric": ".metrics.custom",
+        "Labeler": ".labeler",
+        "Labeling": ".labeler",
+        "LocalLabeler": ".local.labeler",
+        "MetricScores": ".metrics.scores",
+        "ragchecker_metrics": ".metrics.ragchecker",
+        "trace_metrics": ".metrics.trace",
+    },
+)

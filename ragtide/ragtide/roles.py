@@ -2,22 +2,11 @@
 
 import asyncio
 import os
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import Sequence
 
-from ragtide_aggregator.housekeeping import Caps
-from ragtide_aggregator.observer import Observer
-from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.service import Aggregator
-from ragtide_aggregator.stalls import StallLimits
-from ragtide_consumers.app import run_workers
-from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.plugins import custom_metrics
-from ragtide_consumers.recorder.service import run_recorder
 from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.deployment import agree_on_layout
 from ragtide_runtime.errors import ConfigurationError
@@ -25,10 +14,11 @@ from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
-from ragtide_runtime.tasks import end
 
 from .experiments.joining import taking_part
-from .kept import state_options
+from .running import together
+
+# What only one role needs is imported when it runs: a worker has no use for SciPy, an aggregator none for FastStream.
 
 
 async def serve(
@@ -51,7 +41,7 @@ async def serve(
         settings, also = await taking_part(redis, settings)
     roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []
-    roles += [run_recorder(settings, url, stop, observed)] if recorder else []
+    roles += [record(settings, url, stop, observed)] if recorder else []
     await together(*roles, stop=stop)
 
 
@@ -64,6 +54,9 @@ async def work(
     also: Sequence[CustomMetric] = (),
 ) -> None:
     """Label interactions until told to stop; `also` has metrics besides those that the settings name."""
+    from ragtide_consumers.app import run_workers  # noqa: PLC0415 - see above
+    from ragtide_consumers.labelers import labeler_of  # noqa: PLC0415
+
     collect_rarely()
     observed = observed or Observed()
     redis = connect_async(url)
@@ -76,8 +69,23 @@ async def work(
         await redis.aclose()
 
 
+async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Observed) -> None:
+    """Archive what is on the streams until told to stop."""
+    from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
+
+    await run_recorder(settings, url, stop, observed)
+
+
 async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Aggregate every partition until told to stop."""
+    from ragtide_aggregator.housekeeping import Caps  # noqa: PLC0415 - see above
+    from ragtide_aggregator.observer import Observer  # noqa: PLC0415
+    from ragtide_aggregator.ownership import ServiceOptions  # noqa: PLC0415
+    from ragtide_aggregator.service import Aggregator  # noqa: PLC0415
+    from ragtide_aggregator.stalls import StallLimits  # noqa: PLC0415
+
+    from .kept import state_options  # noqa: PLC0415
+
     observed = observed or Observed()
     custom_metrics(settings)  # whose ranges it must know
     for rule in settings.alerts:
@@ -110,61 +118,3 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
             await Aggregator(redis, settings.layout, options, holder=holder, observer=observer).run(stop)
     finally:
         await redis.aclose()
-
-
-@contextmanager
-def on_signal(action: Callable[[], object]) -> Iterator[None]:
-    """Do something at the first SIGTERM or SIGINT; a second signal ends the process at once."""
-    loop = asyncio.get_running_loop()
-
-    def act(number: signal.Signals) -> None:
-        loop.remove_signal_handler(number)
-        action()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, act, number)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Run roles together until SIGTERM or SIGINT, and let them stop properly."""
-    with on_signal(stop.set):
-        await together(*roles, stop=stop)
-
-
-async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
-    """Run something that has no end of its own until SIGTERM or SIGINT."""
-    task, stop = asyncio.ensure_future(endless), asyncio.Event()
-    task.add_done_callback(lambda _: stop.set())
-    with on_signal(stop.set):
-        await stop.wait()
-    if task.done():
-        task.result()
-    await end(task)
-
-
-async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Run roles until all have ended. When one fails the others are stopped properly and its error is raised."""
-    tasks = [asyncio.create_task(role) for role in roles]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    finally:
-        stop.set()
-        await asyncio.wait(tasks)
-    for task in tasks:
-        task.result()
-
-
-@asynccontextmanager
-async def in_background(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> AsyncIterator[None]:
-    """Run roles beside the body of an `async with`, and stop them at its end."""
-    running = asyncio.create_task(together(*roles, stop=stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await running

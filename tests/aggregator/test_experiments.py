@@ -336,7 +336,8 @@ def test_totals_are_projected_onto_all_items() -> None:
             used, total=10.0, n=4, population=40, value_range=(0, 10), variance=float(np.var(values, ddof=1))
         )
         assert found.estimate == pytest.approx(100.0)
-        assert [found.lower, found.upper] == pytest.approx([expected.lower, expected.upper])
+        # What was seen is there in any case: the total cannot be below it.
+        assert [found.lower, found.upper] == pytest.approx([max(expected.lower, 10.0), expected.upper])
 
 
 def test_use_of_how_many_items_there_are_is_a_choice() -> None:

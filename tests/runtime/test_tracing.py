@@ -13,7 +13,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.judge_server import JudgeServer, Status
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide.roles import aggregate, in_background, work
+from ragtide.roles import aggregate, work
+from ragtide.running import in_background
 from ragtide_runtime import tracing
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.judge_settings import JudgeSettings

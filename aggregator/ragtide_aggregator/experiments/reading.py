@@ -5,9 +5,10 @@ from collections.abc import Callable
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.stream_reads import START, Entry, read_after
-from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, MetricEvent, Streams, register_metric
-from ragtide_schemas.experiments import Execution, Order, Plan, Progress, decode_entry
+from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, MetricEvent, Streams
+from ragtide_schemas.experiments import Execution, Order, Progress, decode_entry
 
 from .book import Book
 from .judging import Judging
@@ -117,15 +118,3 @@ class ExperimentReader:
         know_metrics(progress.plan)
         if self._races:
             self.judging = Judging(progress, self.book)
-
-
-def know_metrics(plan: Plan) -> None:
-    """Make an experiment's own metrics known to this process.
-
-    Raises: ConfigurationError if another experiment's of the same name differ.
-    """
-    for metric in plan.metrics:
-        try:
-            register_metric(metric.definition())
-        except ValueError as error:
-            raise ConfigurationError(f"experiment {plan.run}: {error}") from None

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -26,6 +27,14 @@ err = Console(stderr=True)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
+
+
+class Role(StrEnum):
+    """Roles that run until they are stopped."""
+
+    WORKER = "worker"
+    AGGREGATOR = "aggregator"
+    RECORDER = "recorder"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,26 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from redis.asyncio import Redis
 from rich.console import Console, Group
 from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
-from ragtide.roles import aggregate, in_background, work
+from ragtide.roles import aggregate, work
+from ragtide.running import in_background
 from ragtide_producers import InteractionProducer
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.tasks import end
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
+from .common import JsonOption, err, out, print_json
 from .tables import alerts_view, estimates_table
 from .watch import Screen
 
@@ -226,3 +230,17 @@ def _summarize(result: DemoResult, out: Console) -> None:
             "No alert fired: that should not happen. Run it again with --keep and look with ragtide doctor.",
             style="red",
         )
+
+
+def demo(
+    fast: Annotated[bool, typer.Option("--fast", help="As fast as it goes, without the live table.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data, to look into with the other commands.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run everything on a Redis of its own over real questions, until quality falls and an alert fires."""
+    configure_logging("error")
+    result = run(fast=fast, keep=keep, live=not as_json, out=out, err=err)
+    if as_json:
+        print_json(result.as_dict())
+    if not result.alerts:
+        raise typer.Exit(1)

@@ -1,17 +1,24 @@
 """`ragtide doctor`: is this deployment fit to be trusted, and if not, what to do."""
 
 import json
+import socket
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+import typer
 from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
+from rich.table import Table
+from rich.text import Text
 
 from ragtide_aggregator.ownership import WENT_BACK
 from ragtide_runtime.backlog import COUNT_CAP, read_backlog
+from ragtide_runtime.redis_url import RedisHandle
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
+
+from .common import JsonOption, Role, given, out, print_json, with_redis
 
 OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
@@ -227,3 +234,32 @@ async def _owner(redis: Redis, streams: Streams) -> str | None:
 async def _holder(redis: Redis, lease: str) -> str | None:
     token = cast("bytes | None", await redis.get(lease))
     return None if token is None else token.decode()
+
+
+def doctor(
+    context: typer.Context,
+    role: Annotated[
+        Role | None, typer.Option(help="Only whether this role works on this host: a container's health check.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look whether this deployment is fit to be trusted; exit code 1 if there is a problem."""
+    settings = given(context).settings()
+
+    async def body(redis: Redis, handle: RedisHandle) -> list[Finding]:
+        if role is not None:
+            return await examine_role(redis, settings, role.value, socket.gethostname())
+        return await examine(redis, settings, handle.description)
+
+    findings = with_redis(settings, body)
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+    else:
+        marks = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            advice = Text(f" → {finding.advice}" if finding.advice else "", "yellow")
+            table.add_row(marks[finding.level], finding.subject, Text.assemble(finding.found, advice))
+        out.print(table)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)

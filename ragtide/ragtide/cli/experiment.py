@@ -12,7 +12,7 @@ from rich.live import Live
 from ragtide.experiments.control import ExperimentControl
 from ragtide.experiments.driving import streams_of
 from ragtide.experiments.experiment import Experiment
-from ragtide.roles import cancelled_by_signal, on_signal
+from ragtide.running import cancelled_by_signal, on_signal
 from ragtide_aggregator.experiments.board import Board, board
 from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_producers.experiments.drafts import read_draft

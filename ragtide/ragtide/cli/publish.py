@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ragtide_producers import FileOptions, InteractionProducer, Row, count_rows, read_rows
 from ragtide_schemas import RagInteraction
+
+from .common import JsonOption, err, given, print_json
 
 AT_ONCE = 200
 """Interactions sent in one round trip when there is no rate to keep."""
@@ -78,3 +82,33 @@ def paced(rows: Iterable[Row], rate: float | None) -> Iterator[list[Row]]:
             time.sleep(max(due - time.monotonic(), 0.0))
             due += len(batch) / rate
         yield batch
+
+
+def publish(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
+        ),
+    ],
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows that name none.")] = None,
+    run: Annotated[str | None, typer.Option(help="Offline run to put the rows into, with its size known.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Interactions per second; as fast as they go if not given.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a file of interactions. Publishing it again adds only what is not there yet."""
+    with InteractionProducer(settings=given(context).settings()) as producer:
+        counts = publish_file(producer, file, FileOptions(pipeline, run), rate=rate, console=err)
+    if as_json:
+        print_json(counts)
+    else:
+        err.print(
+            f"{counts['published']:,} published, {counts['duplicates']:,} there already, "
+            f"{counts['dropped']:,} dropped, {counts['bad']:,} bad rows",
+            highlight=False,
+        )
+    if counts["bad"]:
+        raise typer.Exit(1)

@@ -1,8 +1,7 @@
-"""Reading what the roles have written, over all partitions: estimates, alerts, dead letters."""
+"""Reading estimates and states from the checkpoints, over all partitions."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
@@ -12,32 +11,7 @@ from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.merging import merged
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.settings import Settings
-from ragtide_runtime.stream_reads import read_all
-from ragtide_schemas import DATA_FIELD, Alert, DeadLetter, Estimate, RagInteraction, Streams
-
-RETRY_SCRIPT = """
--- KEYS: dead letters, the stream it came from, owner of the interaction id or nothing.
--- ARGV: id of the dead letter, payload, stream entry that failed.
--- Returns the new entry, or nothing if the dead letter is no longer there.
-if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then
-    return false
-end
-local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
--- The id may still belong to the entry that failed; what is tried again must not count as its duplicate.
-if KEYS[3] and redis.call('GET', KEYS[3]) == ARGV[3] then
-    redis.call('SET', KEYS[3], entry, 'KEEPTTL')
-end
-return entry
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredLetter:
-    """A dead letter, and where it lies."""
-
-    letter_id: str
-    partition: int
-    letter: DeadLetter
+from ragtide_schemas import Estimate, Streams
 
 
 async def read_estimates(
@@ -72,46 +46,3 @@ async def read_states(redis: Redis, settings: Settings, of: Sequence[Streams]) -
     checkpoints = await asyncio.gather(*(load_checkpoint(redis, streams, options) for streams in of))
     states = [checkpoint.state for checkpoint in checkpoints]
     return [merged(states, options)] if settings.splits and len(states) > 1 else states
-
-
-async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
-    """Return every alert in its latest state, in the order in which they fired."""
-    latest: dict[str, Alert] = {}
-    for streams in settings.layout.all():
-        async for entry in read_all(redis, streams.alerts):
-            alert = Alert.decode(entry.fields[DATA_FIELD])
-            latest[alert.alert_id] = alert
-    return sorted(latest.values(), key=lambda alert: alert.fired_at)
-
-
-async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLetter]:
-    """Return every dead letter, the oldest first."""
-    found: list[StoredLetter] = []
-    for streams in settings.layout.all():
-        async for entry in read_all(redis, streams.dead_letters):
-            letter = DeadLetter.decode(entry.fields[DATA_FIELD])
-            found.append(StoredLetter(entry.entry_id, streams.partition, letter))
-    return sorted(found, key=lambda stored: stored.letter.failed_at)
-
-
-async def retry_dead_letters(redis: Redis, settings: Settings, letters: Sequence[StoredLetter]) -> int:
-    """Publish dead interactions and feedback again, each moved in one script, and return how many there were."""
-    script = redis.register_script(RETRY_SCRIPT)
-    retried = 0
-    for stored in letters:
-        streams = Streams(settings.prefix, stored.partition)
-        if stored.letter.stream not in {streams.interactions, streams.feedback}:
-            continue
-        owner = _owner(streams, stored.letter) if stored.letter.stream == streams.interactions else []
-        keys = [streams.dead_letters, stored.letter.stream, *owner]
-        arguments: list[str | bytes] = [stored.letter_id, stored.letter.payload_bytes(), stored.letter.entry_id]
-        retried += await script(keys=keys, args=arguments) is not None
-    return retried
-
-
-def _owner(streams: Streams, letter: DeadLetter) -> list[str]:
-    try:
-        interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
-    except ValueError:
-        return []
-    return [streams.owner(interaction.pipeline, interaction.interaction_id)]

@@ -15,7 +15,7 @@ from ragtide.kept import state_options
 from ragtide.replays.back_test import OfRule, by_rule, recorded_alerts
 from ragtide.replays.plan import ReplayPlan, begin, rules_of, settings_of_replay
 from ragtide.replays.relabeling import Relabeling, RelabelOptions, RelabelProgress
-from ragtide.roles import on_signal
+from ragtide.running import on_signal
 from ragtide_aggregator.estimates import chosen
 from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
 from ragtide_consumers.plugins import custom_metrics
@@ -34,7 +34,8 @@ from ragtide_schemas import Alert, Estimate, Layout, RunInfo, utc_now
 
 from .common import JsonOption, err, given, out, print_json, with_redis
 from .of_run import settings_of
-from .reading import read_alerts, read_estimates
+from .reading import read_estimates
+from .reading_streams import read_alerts
 from .replay_bar import metrics_bar, relabel_bar
 from .tables import estimates_table
 

@@ -31,7 +31,8 @@ from ragtide_runtime.settings import Settings
 from ragtide_schemas import RunInfo, utc_now
 
 from .common import JsonOption, err, given, print_json, with_redis
-from .reading import read_alerts, read_estimates, read_states
+from .reading import read_estimates, read_states
+from .reading_streams import read_alerts
 
 Report = ExperimentReport | ReplayReport | RunComparison
 

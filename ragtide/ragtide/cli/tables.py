@@ -1,6 +1,7 @@
 """Estimates, alerts and dead letters as tables a person enjoys. Renderables only; nothing is read or printed here."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -11,8 +12,10 @@ from rich.text import Text
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate, value_range
 
-from .comparison import Compared
-from .reading import StoredLetter
+from .reading_streams import StoredLetter
+
+if TYPE_CHECKING:  # it needs the aggregator's state, which few tables do
+    from .comparison import Compared
 
 BAR_WIDTH = 28
 """Characters of an interval's bar."""
@@ -203,7 +206,7 @@ def labeling_table(estimates: Sequence[Estimate]) -> Table:
     return table
 
 
-def comparison_table(found: Sequence[Compared], first: str, second: str) -> Table:
+def comparison_table(found: Sequence["Compared"], first: str, second: str) -> Table:
     """Return the differences of two pipelines, one row a metric."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("metric", no_wrap=True)

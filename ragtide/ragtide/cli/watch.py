@@ -15,7 +15,8 @@ from ragtide_runtime.backlog import COUNT_CAP, read_backlog
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Alert, Estimate
 
-from .reading import read_alerts, read_estimates
+from .reading import read_estimates
+from .reading_streams import read_alerts
 from .tables import alerts_view, estimate_key, estimates_table
 
 TREND_POINTS = 16

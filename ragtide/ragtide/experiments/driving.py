@@ -14,9 +14,10 @@ from redis.asyncio import Redis
 from redis.asyncio.lock import Lock
 from redis.exceptions import LockError
 
-from ragtide.roles import aggregate, together, work
+from ragtide.roles import aggregate, work
+from ragtide.running import together
 from ragtide_aggregator.experiments.racer import APPEND_SCRIPT, Racer
-from ragtide_aggregator.experiments.reading import ExperimentReader, know_metrics
+from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_consumers.metrics.own import own_metrics
 from ragtide_producers.experiments.errors import ExperimentError
 from ragtide_producers.experiments.executor import Executor
@@ -25,6 +26,7 @@ from ragtide_producers.experiments.targets import target_of
 from ragtide_producers.items import Item
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.deployment import agree_on_layout
+from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.runs import find_run, register_run, settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import START

@@ -5,9 +5,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.experiments.reading import know_metrics
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.metrics.own import own_metrics
+from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.runs import settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_range

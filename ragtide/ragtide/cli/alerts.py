@@ -1,0 +1,49 @@
+"""`ragtide alerts`: what has fired, now or as it comes."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from ragtide.running import cancelled_by_signal
+from ragtide_consumers.subscriber import AlertSubscriber
+from ragtide_schemas import Alert
+
+from .common import JsonOption, out, print_json, with_redis
+from .of_run import RunOption, settings_with
+from .reading_streams import read_alerts
+from .tables import alert_panel, alerts_view
+
+
+def alerts(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
+    firing: Annotated[bool, typer.Option("--firing", help="Only those that are firing now.")] = False,
+    run: RunOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show alerts; as JSON one object a line."""
+    settings = settings_with(context, run)
+
+    def show(alert: Alert) -> None:
+        if as_json:
+            print_json(alert.model_dump(mode="json"))
+        else:
+            out.print(alert_panel(alert))
+
+    async def tail() -> None:
+        async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
+            async for alert in subscriber:
+                if alert.status == "firing" or not firing:
+                    show(alert)
+
+    if follow:
+        asyncio.run(cancelled_by_signal(tail()))
+        return
+    found = with_redis(settings, lambda redis, _: read_alerts(redis, settings))
+    found = [alert for alert in found if alert.status == "firing" or not firing]
+    if as_json:
+        for alert in found:
+            show(alert)
+    else:
+        out.print(alerts_view(found))

@@ -1,0 +1,59 @@
+"""`ragtide dead-letters`: entries nobody could use, shown or tried again."""
+
+from typing import Annotated
+
+import typer
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis_url import RedisHandle
+
+from .common import JsonOption, err, out, print_json, with_redis
+from .of_run import RunOption, settings_with
+from .reading_streams import read_dead_letters, retry_dead_letters
+from .tables import dead_letters_table
+
+dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
+
+
+@dead_letters.callback(invoke_without_command=True)
+def list_dead_letters(
+    context: typer.Context,
+    reason: Annotated[str | None, typer.Option(help="Only this reason, such as not_json.")] = None,
+    run: RunOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show entries nobody could use, with the reason; as JSON one object a line, payload included."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = settings_with(context, run)
+    found = [
+        stored
+        for stored in with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
+        if reason in (None, stored.letter.reason)
+    ]
+    if as_json:
+        for stored in found:
+            print_json({"id": stored.letter_id, "partition": stored.partition, **stored.letter.model_dump(mode="json")})
+    else:
+        out.print(dead_letters_table(found))
+
+
+@dead_letters.command()
+def retry(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
+    run: RunOption = None,
+) -> None:
+    """Publish dead interactions again, after their cause was mended."""
+    if bool(ids) == every:
+        raise typer.BadParameter("give ids of dead letters, or --all")
+    settings = settings_with(context, run)
+
+    async def body(redis: Redis, _: RedisHandle) -> int:
+        stored = await read_dead_letters(redis, settings)
+        return await retry_dead_letters(
+            redis, settings, [item for item in stored if every or item.letter_id in (ids or [])]
+        )
+
+    err.print(f"{with_redis(settings, body):,} published again", highlight=False)

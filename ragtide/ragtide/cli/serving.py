@@ -1,0 +1,87 @@
+"""The roles as commands: each runs until SIGTERM or Ctrl-C."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from ragtide.roles import serve
+from ragtide.running import until_signal
+from ragtide_runtime.health import Health
+from ragtide_runtime.logs import configure_logging
+from ragtide_runtime.observed import Observed
+from ragtide_runtime.redis_url import resolve_redis
+from ragtide_runtime.settings import Settings
+from ragtide_runtime.tracing import exporting
+
+from .common import Role, err, given, with_redis
+from .of_run import RunOption, settings_with
+
+
+def up(context: typer.Context) -> None:
+    """Run all roles in one process, until SIGTERM or Ctrl-C; the recorder too where recorder.url is set."""
+    settings = given(context).settings()
+    recorder = [] if settings.recorder.url is None else [Role.RECORDER]
+    _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder)
+
+
+def worker(context: typer.Context, run: RunOption = None) -> None:
+    """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
+    _serve(settings_with(context, run), Role.WORKER)
+
+
+def aggregator(context: typer.Context, run: RunOption = None) -> None:
+    """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
+    _serve(settings_with(context, run), Role.AGGREGATOR)
+
+
+def recorder(
+    context: typer.Context,
+    url: Annotated[
+        str | None, typer.Option(help="Folder, or URL that fsspec knows, to record to [RAGTIDE_RECORDER_URL].")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Stop for good: nothing waits in Redis to be recorded any more.")
+    ] = False,
+) -> None:
+    """Archive what is on the streams as files, until SIGTERM or Ctrl-C. A second one stands by."""
+    settings = given(context).settings()
+    if forget:
+        from .recordings import forget_recorder  # noqa: PLC0415 - nobody else here needs what reads recordings
+
+        with_redis(settings, lambda redis, _: forget_recorder(redis, settings))
+        err.print("nothing waits for a recorder any more; what is recorded stays", highlight=False)
+        return
+    if url is not None:
+        changed = settings.recorder.model_copy(update={"url": url})
+        settings = settings.model_copy(update={"recorder": changed})
+    _serve(settings, Role.RECORDER)
+
+
+def _serve(settings: Settings, *names: Role) -> None:
+    configure_logging(settings.log_level)
+
+    # Late, because a web server is what no other command needs.
+    from ragtide_runtime.endpoints import serving  # noqa: PLC0415
+
+    async def run(url: str) -> None:
+        stop = asyncio.Event()
+        observed = Observed(Health(*names))
+        async with serving(settings, url, observed):
+            roles = serve(
+                settings,
+                url,
+                stop,
+                worker=Role.WORKER in names,
+                aggregator=Role.AGGREGATOR in names,
+                recorder=Role.RECORDER in names,
+                observed=observed,
+            )
+            await until_signal(roles, stop=stop)
+
+    with (
+        exporting(names[0] if len(names) == 1 else "up"),
+        resolve_redis(settings.redis_address, settings.data_dir) as handle,
+    ):
+        err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
+        asyncio.run(run(handle.url))

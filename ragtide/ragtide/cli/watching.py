@@ -1,0 +1,40 @@
+"""`ragtide watch`: the live table as a command."""
+
+from typing import Annotated
+
+import typer
+from redis.asyncio import Redis
+
+from ragtide.running import cancelled_by_signal
+from ragtide_runtime.redis_url import RedisHandle
+from ragtide_schemas import Estimate
+
+from .common import PipelineOption, out, with_redis
+from .of_run import RunOption, settings_with
+from .watch import Screen
+from .watch import watch as watch_screen
+
+
+def watch(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    segments: Annotated[bool, typer.Option("--segments", help="Every segment value too.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Draw one screen and end.")] = False,
+    run: RunOption = None,
+) -> None:
+    """Watch estimates, intervals, trends and alerts live, until Ctrl-C."""
+    settings = settings_with(context, run)
+
+    async def body(redis: Redis, _: RedisHandle) -> None:
+        def keep(estimate: Estimate) -> bool:
+            return pipeline in (None, estimate.pipeline) and (segments or estimate.segment is None)
+
+        screen = Screen(redis, settings, keep=keep)
+        if once:
+            await screen.refresh()
+            out.print(screen.render(out.width))
+        else:
+            await cancelled_by_signal(watch_screen(out, screen, interval_s=interval))
+
+    with_redis(settings, body)

@@ -1,0 +1,24 @@
+"""Names of a package that are loaded when they are first used, so that nobody pays for what he does not use."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from sys import modules
+
+
+def late(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a package's `__getattr__`.
+
+    Args:
+        package: its name.
+        homes: for each name the module it is in, relative to the package.
+    """
+
+    def load(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(home, package), name)
+        setattr(modules[package], name, value)
+        return value
+
+    return load
