@@ -15,7 +15,7 @@ from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments,
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 
-from .experiments.joining import taking_part
+from .experiments.joining import taking_part, until_it_begins
 from .running import together
 
 # What only one role needs is imported when it runs: a worker has no use for SciPy, an aggregator none for FastStream.
@@ -38,6 +38,7 @@ async def serve(
     """
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
+        await until_it_begins(redis, settings, stop)
         settings, also = await taking_part(redis, settings)
     roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []

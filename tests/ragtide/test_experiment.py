@@ -238,7 +238,10 @@ class Gate(Target):
         return super().__call__(question, quality)
 
 
-def test_configs_are_stopped_resumed_cloned_and_deleted_while_it_runs(redis_url: str) -> None:
+def test_configs_are_stopped_resumed_cloned_and_deleted_while_it_runs(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTIDE_LEASE_S", "1")
     gate = Gate(60)
     made = experiment(redis_url, gate, race={"enabled": False}, concurrency=4)
     thread = running(made)

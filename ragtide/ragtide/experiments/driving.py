@@ -178,16 +178,16 @@ def _settled(racer: Racer) -> bool:
 
 @asynccontextmanager
 async def _alone(redis: Redis, streams: Streams, run: str, lease_s: float) -> AsyncIterator[None]:
-    """Hold the lock of who drives an experiment for the body of an `async with`.
+    """Hold the lock of who drives an experiment for the body of an `async with`; that of a dead one is waited for.
 
     Raises:
         ExperimentError: another process holds it.
     """
-    lock = Lock(redis, streams.driver, timeout=lease_s, blocking=False, thread_local=False)
+    # A driver that lives prolongs its lock all the time; that of a dead one runs out.
+    lock = Lock(redis, streams.driver, timeout=lease_s, blocking_timeout=1.2 * lease_s, thread_local=False)
     if not await lock.acquire(token=f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"):
         raise ExperimentError(
-            f"another process drives {run!r}: look at it with ragtide experiment show {run}, or wait {lease_s:g} s if "
-            "it died"
+            f"another process drives {run!r}: look at it with ragtide experiment show {run}, or stop that process first"
         )
     holding = asyncio.create_task(_hold(lock, lease_s))
     try:

@@ -1,21 +1,30 @@
 """What a process needs to take part in an experiment: its settings and its own metrics, from its plan in Redis."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
+import structlog
 from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.metrics.own import own_metrics
 from ragtide_runtime.own_metrics import know_metrics
-from ragtide_runtime.runs import settings_of_run
+from ragtide_runtime.runs import find_run, settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_range
-from ragtide_schemas import DATA_FIELD, Streams, deployment_prefix
+from ragtide_schemas import DATA_FIELD, Streams, run_of
 from ragtide_schemas.experiments import Begun, Plan, decode_entry
 
 UNBOUNDED: Final = 2**40
 """Entries that a run's streams may hold: an experiment is finite, and nothing of it may be dropped."""
+
+
+LOOK_S = 0.2
+"""Seconds between two looks whether a run has begun."""
+
+log = structlog.get_logger("ragtide.experiment")
 
 
 def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
@@ -33,9 +42,24 @@ def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
     )
 
 
+async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
+    """Wait until the run whose keys the settings name has begun, or until told to stop; live traffic has no beginning.
+
+    A worker that is there before would label an experiment's first answers without its metrics.
+    """
+    run = run_of(settings.prefix)
+    waiting = False
+    while run is not None and not stop.is_set() and await find_run(redis, settings, run) is None:
+        if not waiting:
+            log.info("waiting for the run to begin", run=run)
+        waiting = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), LOOK_S)
+
+
 async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Sequence[CustomMetric]]:
     """Return the settings and metrics of a role: those of the experiment whose keys the settings name, if any."""
-    if deployment_prefix(settings.prefix) == settings.prefix:
+    if run_of(settings.prefix) is None:
         return settings, ()
     plan = await read_plan(redis, Streams(settings.prefix, 0))
     if plan is None:
