@@ -16,11 +16,19 @@ from ragtide_runtime.embedded import EmbeddedRedis
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+NOISY = {"chaos", "test_cluster.py", "test_sentinel.py", "test_valkey.py", "test_recorder.py", "test_repartition.py"}
+"""Tests that start many servers or kill many processes."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that start many processes from running beside each other, when tests run two at a time."""
+    """Keep tests that start many processes from running beside many others, when tests run two at a time.
+
+    The noisiest run one after the other, and so do the rest of those that start processes.
+    """
     for item in items:
-        if {"end_to_end", "chaos"} & set(item.path.parts):
-            item.add_marker(pytest.mark.xdist_group("processes"))
+        parts = set(item.path.parts)
+        if {"end_to_end", "chaos"} & parts:
+            item.add_marker(pytest.mark.xdist_group("noisy" if NOISY & parts else "processes"))
 
 
 @pytest.fixture(autouse=True)
