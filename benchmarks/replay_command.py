@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,10 @@ from replay_events import tables
 
 from ragtide.version import __version__
 from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings.entry import RecordedEntry
 from ragtide_runtime.recordings.manifest import Manifest, RecordedFile, manifest_path
-from ragtide_schemas import SCHEMA_VERSION, from_milliseconds, utc_now
+from ragtide_runtime.recordings.parquet import table_of
+from ragtide_schemas import SCHEMA_VERSION, MetricEvent, from_milliseconds, utc_now
 
 SAMPLE_S = 1.0
 """Seconds between two looks at memory."""
@@ -34,10 +37,20 @@ SAMPLE_S = 1.0
 def recorded(place: Path, events: int) -> int:
     """Write a recording of so many metric events, as a recorder leaves it, and return its bytes."""
     size = 0
+    at = utc_now()
+    event = MetricEvent(
+        interaction_id="i", pipeline="p", occurred_at=at, labeled_at=at, labeler="l", labeler_version="1", profile="p",
+        scores={},
+    )  # fmt: skip
+    plain = table_of(Kind.METRICS, [RecordedEntry(0, "1-0", event)])
     for number, table in enumerate(tables(events), 1):
         ids = table["entry_id"].to_pylist()
         stamped = table.append_column("entry_ms", pa.array([int(one.partition("-")[0]) for one in ids], pa.uint64()))
         stamped = stamped.append_column("entry_number", pa.array([0] * len(ids), pa.uint64()))
+        # What a benchmark's events do not have is as in an event without it.
+        for name in plain.column_names:
+            if name not in stamped.column_names:
+                stamped = stamped.append_column(name, plain[name].take(pa.array([0] * len(ids))))
         files = [_file(place, number, part, name) for name, part in _by_day_and_pipeline(stamped)]
         size += sum(file.bytes for file in files)
         manifest = Manifest(
@@ -94,6 +107,16 @@ def _file(place: Path, number: int, table: Any, name: tuple[Any, str]) -> Record
     )
 
 
+def _memory(running: subprocess.Popen[bytes]) -> Iterator[float]:
+    """Yield the MiB a process holds, every second until it ends."""
+    while running.poll() is None:
+        try:
+            yield psutil.Process(running.pid).memory_info().rss / 2**20
+        except psutil.NoSuchProcess:
+            return
+        time.sleep(SAMPLE_S)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
@@ -105,18 +128,15 @@ def main() -> None:
         environment.pop("RAGTIDE_REDIS_URL", None)
         command = [sys.executable, "-m", "ragtide", "replay", str(place), "--run", "bench", "--json"]
         started = time.perf_counter()
-        running = subprocess.Popen(
-            command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        memory: list[float] = []
-        while running.poll() is None:
-            try:
-                memory.append(psutil.Process(running.pid).memory_info().rss / 2**20)
-            except psutil.NoSuchProcess:
-                break
-            time.sleep(SAMPLE_S)
-        elapsed = time.perf_counter() - started
-        found = json.loads(running.communicate()[0])
+        with (Path(folder) / "said").open("w+") as said, (Path(folder) / "problems").open("w+") as problems:
+            running = subprocess.Popen(command, env=environment, cwd=folder, stdout=said, stderr=problems)
+            memory = list(_memory(running))
+            elapsed = time.perf_counter() - started
+            said.seek(0)
+            problems.seek(0)
+            if running.returncode:
+                sys.exit(problems.read())
+            found = json.loads(said.read())
     print(f"recording     {args.events:,} metric events, {size / 1e6:.0f} MB of Parquet")
     print(f"the command   {elapsed:.1f} s in all, {args.events / elapsed:,.0f} events/s")
     rate = found["n"] / found["seconds"]
