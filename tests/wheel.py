@@ -24,12 +24,15 @@ with InteractionProducer(sys.argv[1]) as producer:
     assert not producer.publish(interaction).added
 heavy = {"numpy", "openai", "scipy", "faststream", "typer", "rich", "structlog"} & set(sys.modules)
 assert not heavy, f"a core install imported {heavy}"
-try:
-    from ragtide import trace_metrics
-except ImportError as error:
-    assert "ragtide[service]" in str(error), error
-else:
-    raise AssertionError("the core install has no FastStream, yet ragtide.trace_metrics was imported")
+import ragtide
+ragtide.trace_metrics  # formulas need nothing
+for name in ("confidence_sequence", "Experiment"):
+    try:
+        getattr(ragtide, name)
+    except ImportError as error:
+        assert "ragtide[service]" in str(error), error
+    else:
+        raise AssertionError(f"the core install has no NumPy, yet ragtide.{name} was imported")
 """
 
 
