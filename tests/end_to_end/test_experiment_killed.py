@@ -151,3 +151,19 @@ def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redi
     finally:
         for process in processes.values():
             kill(process)
+
+
+def test_an_experiment_is_begun_in_one_folder_and_goes_on_from_another(redis_url: str, tmp_path: Path) -> None:
+    place = folder(tmp_path / "here")
+    (place / "questions.jsonl").write_text('{"question": "one"}\n{"question": "two"}\n')
+    begun = command(redis_url, "experiment", "run", "here/experiment.toml")
+    assert begun.returncode == 0, begun.stderr
+    # A terminal of 80 columns shows every config in full.
+    assert all(f"quality={quality}" in begun.stdout for quality in (0.3, 0.55))
+    calls = (place / "calls.txt").read_text()
+    assert command(redis_url, "experiment", "clone", "race", "#0", "more", "--set", "quality=0.9").returncode == 0
+    goes_on = command(redis_url, "experiment", "resume", "race", "--json")
+    assert goes_on.returncode == 0, goes_on.stderr
+    found = {row["name"]: row["n_items"] for row in json.loads(goes_on.stdout)["rows"]}
+    assert found["more"] == found["quality=0.3"] == 2
+    assert (place / "calls.txt").read_text().removeprefix(calls).count("\n") == 2

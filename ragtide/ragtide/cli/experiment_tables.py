@@ -17,7 +17,9 @@ BAR_WIDTH = 24
 STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"}
 
 KNOB_CHARS = 40
-"""Characters of a config's name that are shown."""
+"""Characters of a config's name in one line."""
+
+NARROW_KNOB_CHARS = 18
 
 
 def board_view(board: Board, width: int, others: Sequence[str] = ()) -> RenderableType:
@@ -28,9 +30,11 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
         width: columns of the terminal.
         others: metrics whose estimates are shown besides the one that the race is about.
     """
+    narrow = width < NARROW
+    others = () if narrow else others
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", style="bright_black")
-    table.add_column("config", overflow="fold", max_width=KNOB_CHARS)
+    table.add_column("config", overflow="fold", max_width=NARROW_KNOB_CHARS if narrow else KNOB_CHARS)
     table.add_column("", no_wrap=True)
     table.add_column(board.metric.rpartition(".")[2], justify="right")
     table.add_column("interval", no_wrap=True)
@@ -38,9 +42,10 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
     table.add_column("failed", justify="right")
     for metric in others:
         table.add_column(metric.rpartition(".")[2], justify="right")
-    table.add_column("$ / item", justify="right")
-    table.add_column("p50 s", justify="right")
-    table.add_column("behind the first", no_wrap=True)
+    if not narrow:
+        table.add_column("$ / item", justify="right")
+        table.add_column("p50 s", justify="right")
+    table.add_column("behind" if narrow else "behind the first", no_wrap=True)
     for row in board.rows:
         _add(table, board, row, width, others)
     return Group(_head(board), Text(), table, *_notes(board))
@@ -65,8 +70,12 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
     lowest, highest = value_range(board.metric)
     if main.kind is Kind.DISTRIBUTIVE:
         lowest, highest = lowest * board.population_size, highest * board.population_size
-    bar_width = NARROW_BAR_WIDTH if width < NARROW else BAR_WIDTH
+    narrow = width < NARROW
+    bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
     gap = row.behind
+    behind = "" if gap is None else f"{gap.estimate:.3f}"
+    cost = f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
+    latency = f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
     table.add_row(
         str(row.number),
         Text(row.name, style=style),
@@ -80,9 +89,8 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
         f"{main.n:,}",
         Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black"),
         *(_number(row.estimates[metric].estimate if metric in row.estimates else None) for metric in others),
-        f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—",
-        f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—",
-        "" if gap is None else f"{gap.estimate:.3f} [{gap.lower:.3f}, {gap.upper:.3f}]",
+        *(() if narrow else (cost, latency)),
+        behind if narrow or gap is None else f"{behind} [{gap.lower:.3f}, {gap.upper:.3f}]",
     )
 
 

@@ -90,7 +90,9 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
 
 
 def _check_same(plan: Plan, stored: Plan) -> None:
-    differing = [name for name in Plan.model_fields if getattr(plan, name) != getattr(stored, name)]
+    # Where the data come from may be said in another way: their digest says whether they are the same.
+    compared = [name for name in Plan.model_fields if name != "data"]
+    differing = [name for name in compared if getattr(plan, name) != getattr(stored, name)]
     if differing:
         raise ExperimentError(
             f"there is an experiment {plan.run!r} with another {', '.join(differing)}: give this one another name, or "
