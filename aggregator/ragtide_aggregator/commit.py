@@ -19,6 +19,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.lost import LOST_LUA
 from ragtide_runtime.stream_reads import START
 from ragtide_schemas import Alert, DeadLetter, Estimate, Streams
 
@@ -27,7 +28,9 @@ from .errors import LeaseLostError, StreamWentBackError
 CHECKPOINT_VERSION: Final = b"2"
 """Version of what the checkpoint's fields hold."""
 
-COMMIT_SCRIPT: Final = """
+COMMIT_SCRIPT: Final = (
+    LOST_LUA
+    + """
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
 --       its interaction
 -- ARGV: token, lease ms, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
@@ -39,31 +42,6 @@ end
 local steps = redis.call('HGET', KEYS[2], 'steps') or '0'
 if steps ~= ARGV[3] then
     return steps == ARGV[4] and 'committed' or 'moved'
-end
-local function order(id)
-    local ms, number = string.match(id, '(%d+)-(%d+)')
-    return tonumber(ms), tonumber(number)
-end
-local function after(id, other)
-    local ms, number = order(id)
-    local other_ms, other_number = order(other)
-    return ms > other_ms or (ms == other_ms and number > other_number)
-end
-local function lost(stream, id)
-    if #redis.call('XRANGE', stream, id, id) > 0 then
-        return false
-    end
-    if redis.call('EXISTS', stream) == 0 then
-        return true
-    end
-    local info = redis.call('XINFO', 'STREAM', stream)
-    for i = 1, #info, 2 do
-        if info[i] == 'last-generated-id' and after(id, info[i + 1]) then
-            return true
-        end
-    end
-    local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)
-    return #first > 0 and after(id, first[1][1])
 end
 local at = 10
 local set = 7
@@ -95,6 +73,7 @@ redis.call('HSET', KEYS[2], 'steps', ARGV[4], 'position', ARGV[5], 'feedback', A
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'committed'
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,16 @@ from typing import Final
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from ragtide_runtime.lost import LOST_LUA
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.stream_reads import START
 from ragtide_schemas import RECORD_GROUP, Streams
 
 from .errors import RecorderFencedError, StreamLostError
 
-CHECK_SCRIPT: Final = """
+CHECK_SCRIPT: Final = (
+    LOST_LUA
+    + """
 -- KEYS: the recorder's lease, then streams. ARGV: token, lease ms, then for each stream how many ids, and the ids.
 -- Prolongs the lease, one that ran out and that nobody else took too (if somebody did in between, the number of the
 -- next manifest is taken); and says whether each stream still has what was read of it: of what is lost the last entry
@@ -23,31 +26,6 @@ if held and held ~= ARGV[1] then
     return 'fenced'
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-local function order(id)
-    local ms, number = string.match(id, '(%d+)-(%d+)')
-    return tonumber(ms), tonumber(number)
-end
-local function after(id, other)
-    local ms, number = order(id)
-    local other_ms, other_number = order(other)
-    return ms > other_ms or (ms == other_ms and number > other_number)
-end
-local function lost(stream, id)
-    if #redis.call('XRANGE', stream, id, id) > 0 then
-        return false
-    end
-    if redis.call('EXISTS', stream) == 0 then
-        return true
-    end
-    local info = redis.call('XINFO', 'STREAM', stream)
-    for i = 1, #info, 2 do
-        if info[i] == 'last-generated-id' and after(id, info[i + 1]) then
-            return true
-        end
-    end
-    local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)
-    return #first > 0 and after(id, first[1][1])
-end
 local at = 3
 for i = 2, #KEYS do
     local last = at + tonumber(ARGV[at])
@@ -60,6 +38,7 @@ for i = 2, #KEYS do
 end
 return 'held'
 """
+)
 
 ADVANCE_SCRIPT: Final = """
 -- KEYS: the recorder's lease, then streams. ARGV: token, group, then a position for each stream.

@@ -42,7 +42,6 @@ class Schedule:
         self._done = done
         self._going: set[Pair] = set()
         self._bounds = bounds
-        self._next: dict[str, int] = {}
 
     @property
     def going(self) -> int:
@@ -84,7 +83,7 @@ class Schedule:
         else:
             ahead = self._bounds.ahead(running, progress.plan.race.look_every)
             first, end = progress.looked, min(progress.looked + ahead, size)
-        item = max(first, self._next.get(name, 0)) if not progress.all_looked else first
+        item = first
         while item < end and ((name, item) in self._done or (name, item) in self._going):
             item += 1
         return item if item < end else None

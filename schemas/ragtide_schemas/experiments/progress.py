@@ -1,7 +1,6 @@
 """Where an experiment stands: its log, read from the start. The same for everybody who reads it. No I/O."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal
 
 from .entries import Begun, Completed, Entry, Evidence, Halted, Looked, Order
@@ -24,7 +23,6 @@ class Standing:
     """Whether a person has said that the race must not stop it."""
     last: Order | None = None
     """The last order about it."""
-    stopped_at: datetime | None = None
 
     def covers(self, item: int) -> bool:
         """Return whether it was to run on an item in its turn."""
@@ -142,11 +140,11 @@ class Progress:
         if order.op == "resume":
             standing.protected = standing.protected or order.keep
             if standing.status == "stopped":
-                standing.status, standing.stopped_at, self.completed = "running", None, False
+                standing.status, self.completed = "running", False
                 standing.spans.append([self.looked, None])
             return None
         if standing.status == "running":
-            standing.spans[-1][1], standing.stopped_at = self.looked, order.at
+            standing.spans[-1][1] = self.looked
         standing.status = "stopped" if order.op == "stop" else "deleted"
         return None
 
