@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from tests.conditions import wait_until
 
 from ragtide import Experiment, ExperimentControl
@@ -222,6 +224,26 @@ def running(made: Experiment) -> threading.Thread:
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     return thread
+
+
+async def test_an_endpoint_is_raced_as_a_function_is(redis_url: str) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        asked = await request.json()
+        quality = asked["knobs"]["quality"]
+        if asked["question"] == QUESTIONS[0]:
+            return web.Response(status=500, text="away")
+        value = score(asked["question"], quality)
+        return web.json_response({"documents": ["Built in 1889."], "response": "1889.", "metadata": {"score": value}})
+
+    app = web.Application()
+    app.router.add_post("/answer", answer)
+    async with TestServer(app) as server:
+        board = await experiment(redis_url, str(server.make_url("/answer")), data=QUESTIONS[:20]).run_async()
+    assert board.leader is not None
+    assert board.leader.name == "quality=0.7"
+    assert {row.n_failed for row in board.rows} == {1}
+    known = [score(question, 0.7) for question in QUESTIONS[1:20]]
+    assert board.leader.estimates["own.score"].estimate == pytest.approx(sum(known) / len(known))
 
 
 class Gate(Target):
