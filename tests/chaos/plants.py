@@ -6,6 +6,7 @@ from ragtide_aggregator import commit, service
 from ragtide_aggregator.membership import share
 from ragtide_consumers import delivery
 from ragtide_runtime import lease
+from ragtide_runtime.lost import LOST_LUA
 
 
 def emit() -> None:
@@ -20,8 +21,8 @@ end"""
 
 def fencing() -> None:
     """Commit without looking at token and steps, and never notice that the lease was lost."""
-    begins = "local function order(id)"
-    _replace(commit, "COMMIT_SCRIPT", lambda script: begins + script.partition(begins)[2])
+    begins = "local at = 10"
+    _replace(commit, "COMMIT_SCRIPT", lambda script: LOST_LUA + begins + script.partition(begins)[2])
     _replace(lease, "RENEW_SCRIPT", lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
     # Nor does it leave the partition to its successor by itself, for having one too many.
     vars(service)["share"] = lambda me, owned, partitions: share(me, owned, partitions)._replace(give=0)
