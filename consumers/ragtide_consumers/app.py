@@ -24,6 +24,7 @@ from ragtide_runtime.instruments import WorkerInstruments
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP
 
+from .claims import ClaimKeeper
 from .entries import StreamEntry
 from .labeler import Labeler
 from .worker import LabelWorker
@@ -147,6 +148,7 @@ def worker_app(
     broker = broker_of(url)
     redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     consumer = consumer_name()
+    claims = ClaimKeeper(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s)
     workers: list[LabelWorker] = []
     app = WorkerApp(broker, workers)
     for streams in settings.layout.all():
@@ -163,6 +165,7 @@ def worker_app(
             forget_s=settings.worker_forget_s,
             # Those that are kept after they were aggregated do not wait.
             metrics_cap=settings.events_cap + settings.events_keep,
+            claims=claims,
             instruments=instruments,
         )
         workers.append(worker)
@@ -191,11 +194,13 @@ def worker_app(
     async def _start() -> None:
         for worker in workers:
             worker.start()
+        claims.start()
 
     @app.after_shutdown
     async def _stop() -> None:
         for worker in workers:
             await worker.stop(GRACE_S)
+        await asyncio.to_thread(claims.stop)
         await redis.aclose()
 
     return app

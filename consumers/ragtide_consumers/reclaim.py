@@ -1,6 +1,5 @@
 """Taking over what other workers took and did not finish."""
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis
@@ -8,17 +7,6 @@ from redis.asyncio import Redis
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .entries import StreamEntry
-
-KEEP_SCRIPT: Final = """
--- KEYS: interactions. ARGV: group, consumer, entry ids. Makes those of the entries that are still the consumer's look
--- just delivered; XCLAIM alone would also take back what another worker has claimed meanwhile.
-for i = 3, #ARGV do
-    if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2]) > 0 then
-        redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
-    end
-end
-"""
-
 
 FORGET_SCRIPT: Final = """
 -- KEYS: interactions. ARGV: group, consumers. Removes those of the consumers that hold nothing, and says how many:
@@ -43,13 +31,7 @@ class Reclaimer:
         self._consumer = consumer
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
-        self._keep = redis.register_script(KEEP_SCRIPT)
         self._forget = redis.register_script(FORGET_SCRIPT)
-
-    async def keep(self, entry_ids: Sequence[str]) -> None:
-        """Say that these entries are still being worked on, so that nobody takes them over however long it takes."""
-        if entry_ids:
-            await self._keep(keys=[self._stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
 
     async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
         """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.

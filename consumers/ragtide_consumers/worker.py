@@ -17,6 +17,7 @@ from ragtide_runtime.tasks import end
 from ragtide_runtime.tracing import attributes_of, traced, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, Streams, utc_now
 
+from .claims import ClaimKeeper
 from .delivery import Delivered, Delivery, Refused, Scored
 from .entries import StreamEntry
 from .event import identity, metric_event
@@ -40,7 +41,8 @@ class LabelWorker:
     """Labels the entries of one partition with bounded concurrency.
 
     `take` waits for a free slot for each entry and returns when all have started, so that a slow entry does not hold
-    up the next read. A slot is free again when its result has been handed over to Redis.
+    up the next read. A slot is free again when its result has been handed over to Redis. Without `claims` an entry that
+    takes longer than `min_idle_s` goes to another worker.
     """
 
     def __init__(
@@ -57,17 +59,20 @@ class LabelWorker:
         feedback_window_s: float,
         forget_s: float = 3600.0,
         metrics_cap: int = 1_000_000,
+        claims: ClaimKeeper | None = None,
         instruments: WorkerInstruments | None = None,
     ) -> None:
         self._redis = redis
         self._forget_s = forget_s
         self._metrics_cap = metrics_cap
+        self._claims = claims
         self._instruments = instruments or WorkerInstruments()
         self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
         self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
-        self.pulses = [
-            Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "keeping", "taking over")
-        ]
+        self.pulses = [Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "room", "taking over")]
+        self._claims_pulse = Pulse(f"partition {streams.partition}, claims")
+        if claims is not None:
+            self.pulses.append(self._claims_pulse)
         """Signs of life of the loops, in their order."""
         self._streams = streams
         self._labeler = labeler
@@ -90,15 +95,21 @@ class LabelWorker:
         self.counts: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Start handing over results, keeping what is held, and looking for abandoned entries."""
-        loops = (self._deliver_loop(), self._keep_loop(), self._reclaim_loop())
+        """Start handing over results, renewing claims, and looking for abandoned entries."""
+        loops = (self._deliver_loop(), self._room_loop(), self._reclaim_loop())
         self.loops = [asyncio.create_task(loop) for loop in loops]
+        if self._claims is not None:
+            self._claims.hold(self._streams, self._held, self._claims_pulse)
+
+    def _held(self) -> list[str]:
+        """Return the entries this worker holds. Each copy is one step of the interpreter: any thread may ask."""
+        return [*list(self._working), *list(self._waiting)]
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
         if not self.loops:  # what was taken before a start that failed is finished all the same
             self.start()
-        delivering, keeping, reclaiming = self.loops
+        delivering, minding, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
@@ -108,7 +119,9 @@ class LabelWorker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._results.join(), grace_s)
         await end(delivering)
-        await end(keeping)
+        await end(minding)
+        if self._claims is not None:
+            await asyncio.to_thread(self._claims.release, self._streams)
         self._instruments.in_flight.dec(len(self._working))
         self._working.clear()
         handed_back = 0
@@ -288,19 +301,21 @@ class LabelWorker:
         if reason is not Reason.DUPLICATE:
             self._outcomes[outcome].inc()
 
-    async def _keep_loop(self) -> None:
-        """Say what is still held, so that nobody takes it over however long it takes; and whether there is room."""
+    async def _room_loop(self) -> None:
+        """Look whether there is room for more metric events, and show the thread of the claims that this loop turns."""
+        pulse = self.pulses[1]
         pause_s = min(self._min_idle_s / 3, 5.0)
-        self.pulses[1].beat("nothing to keep yet")
+        pulse.beat("nothing looked at yet")
         while True:
             await asyncio.sleep(pause_s)
+            if self._claims is not None:
+                self._claims.loop_turned()
             try:
-                await self._reclaimer.keep([*self._working, *self._waiting])
                 self._mind_room(await self._redis.xlen(self._streams.metrics))
-                self.pulses[1].beat("keeping what is held" if self._room.is_set() else "pausing: metric events pile up")
+                pulse.beat("there is room" if self._room.is_set() else "pausing: metric events pile up")
             except RedisError as error:
-                self.pulses[1].trouble(f"keeping entries fails: {error}")
-                log.warning("keeping entries failed, trying again", error=str(error))
+                pulse.trouble(f"reading the length of the metrics stream fails: {error}")
+                log.warning("reading the length of the metrics stream failed, trying again", error=str(error))
 
     def _mind_room(self, metric_events: int) -> None:
         if metric_events < self._metrics_cap:

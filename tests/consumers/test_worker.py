@@ -13,6 +13,7 @@ from tests.redis_processes import RedisProcess
 from ragtide import Labeling, LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
 from ragtide_consumers.app import create_group, run_workers
+from ragtide_consumers.claims import ClaimKeeper
 from ragtide_consumers.delivery import Delivered, Delivery, Scored
 from ragtide_consumers.entries import StreamEntry
 from ragtide_consumers.quarantine import TRIES_ALONE, Lane
@@ -68,12 +69,16 @@ async def working(redis: Any, labeler: Scripted, **changes: Any) -> AsyncIterato
         "feedback_window_s": 60,
         **changes,
     }
-    worker = LabelWorker(redis, STREAMS, labeler, **options)
+    url = f"unix://{redis.connection_pool.connection_kwargs['path']}"
+    claims = ClaimKeeper(url, consumer=options["consumer"], min_idle_s=options["min_idle_s"])
+    worker = LabelWorker(redis, STREAMS, labeler, claims=claims, **options)
     worker.start()
+    claims.start()
     try:
         yield worker
     finally:
         await worker.stop(grace_s=0.2)
+        claims.stop()
 
 
 async def publish(redis: Any, *responses: str, first: int = 0) -> None:
@@ -374,15 +379,23 @@ async def test_workers_pause_while_metric_events_pile_up_and_keep_what_they_hold
     async with working(async_redis, labeler, metrics_cap=6, min_idle_s=0.3) as worker:
         await until(lambda: _paused(worker))
         taking = asyncio.create_task(worker.take(await read(async_redis)))
-        # Longer than others wait before they take over what somebody holds.
-        other = Reclaimer(async_redis, STREAMS, consumer="other", min_idle_s=0.3)
-        for _ in range(4):
-            await asyncio.sleep(0.15)
-            assert await other.claim(100) == ([], True)
+        # Entries that wait for room are kept like those that are worked on: their idle time falls again and again.
+        for _ in range(3):
+            await until(lambda: _idle_for(async_redis, at_least_ms=20))
+            await until(lambda: _is_not(_idle_for(async_redis, at_least_ms=20)))
         assert labeler.calls == 0
         await async_redis.xtrim(STREAMS.metrics, maxlen=0, approximate=False)
         await taking
         await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 10))
+
+
+async def _idle_for(redis: Any, *, at_least_ms: int) -> bool:
+    pending = await redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 100)
+    return all(entry["time_since_delivered"] >= at_least_ms for entry in pending)
+
+
+async def _is_not(value: Any) -> bool:
+    return not await value
 
 
 async def _paused(worker: LabelWorker) -> bool:

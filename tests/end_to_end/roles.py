@@ -44,6 +44,24 @@ def start(role: str, url: str, log: Path, extra: Mapping[str, str] | None = None
         )
 
 
+ROOT = Path(__file__).parents[2]
+
+
+def start_doomed(
+    role: str, url: str, log: Path, *options: str, extra: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a role that sends itself a signal in the middle of its work (`tests/end_to_end/doomed.py`)."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.end_to_end.doomed", role, *options],
+            env={**environment(url, extra), "PYTHONPATH": path},
+            stdout=file,
+            stderr=file,
+            cwd=log.parent,
+        )
+
+
 @contextmanager
 def running(
     role: str, url: str, log: Path, extra: Mapping[str, str] | None = None

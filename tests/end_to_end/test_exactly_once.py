@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.end_to_end.roles import (
     metric_events,
     running,
     start,
+    start_doomed,
     wait_for_aggregation,
     wait_for_events,
 )
@@ -96,11 +98,9 @@ def test_what_was_published_before_any_worker_started_is_scored(redis: Any, redi
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(redis: Any, redis_url: str, tmp_path: Path) -> None:
     published = interactions(1500)
     publish(redis_url, published)
-    victim = start("worker", redis_url, tmp_path / "victim.log")
-    wait_until(lambda: redis.xlen(STREAMS.metrics) >= 200)
-    kill(victim)
-    scored_before = redis.xlen(STREAMS.metrics)
-    assert scored_before < len(published), "the worker had finished before it was killed"
+    victim = start_doomed("worker", redis_url, tmp_path / "victim.log", "--calls", "10")
+    assert victim.wait(120) == -signal.SIGKILL
+    assert 0 < redis.xlen(STREAMS.metrics) < len(published)
     assert redis.xpending(STREAMS.interactions, "label")["pending"] > 0, "the worker held nothing when it was killed"
     with running("worker", redis_url, tmp_path / "worker.log"):
         wait_for_events(redis, len(published))
@@ -154,9 +154,11 @@ def test_a_worker_that_is_asked_to_stop_finishes_or_hands_back_what_it_has_taken
     publish(redis_url, published)
     # With this idle time the second worker would wait for minutes for what the first one merely left behind.
     patient = {"RAGTIDE_WORKER_MIN_IDLE_S": "600"}
-    with running("worker", redis_url, tmp_path / "worker.log", patient):
-        wait_until(lambda: redis.xlen(STREAMS.metrics) >= 50)
-    assert redis.xlen(STREAMS.metrics) < len(published), "the worker had finished before it was stopped"
+    asked = start_doomed(
+        "worker", redis_url, tmp_path / "worker.log", "--calls", "3", "--signal", "TERM", extra=patient
+    )
+    assert asked.wait(120) == 0, (tmp_path / "worker.log").read_text()
+    assert 0 < redis.xlen(STREAMS.metrics) < len(published)
     with running("worker", redis_url, tmp_path / "worker-2.log", patient):
         wait_for_events(redis, len(published))
     assert_scored_exactly_once(redis, published)
@@ -180,14 +182,16 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
     # Small steps, so that there is a middle to be killed in.
     small = {"RAGTIDE_AGGREGATOR_BATCH": "10", "RAGTIDE_COMMIT_INTERVAL_S": "0"}
     with running("worker", redis_url, tmp_path / "worker.log"):
-        for begin in range(0, len(everything), 400):
+        for turn, begin in enumerate(range(0, len(everything), 400)):
             publish(redis_url, everything[begin : begin + 400])
             wait_for_events(redis, begin + 400)
-            events = [order(entry_id.decode()) for entry_id, _ in redis.xrange(STREAMS.metrics)]
-            victim = start("aggregator", redis_url, tmp_path / "aggregator.log", small)
-            wait_until(lambda wanted=events[begin + 50]: aggregated(redis) >= wanted)  # type: ignore[misc]
-            kill(victim)
-            assert aggregated(redis) < events[-1], "the aggregator had finished before it was killed"
+            last = order(redis.xrevrange(STREAMS.metrics, count=1)[0][0].decode())
+            when = ("before", "after")[turn % 2]
+            victim = start_doomed(
+                "aggregator", redis_url, tmp_path / "aggregator.log", "--calls", "8", "--when", when, extra=small
+            )
+            assert victim.wait(120) == -signal.SIGKILL
+            assert (0, 0) < aggregated(redis) < last
         with running("aggregator", redis_url, tmp_path / "aggregator.log"):
             wait_for_aggregation(redis)
     quiet = AggregatorState(state_options(load_settings()))

@@ -12,6 +12,7 @@ from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
 from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings.errors import UnreadableRecordingError
 from ragtide_schemas import DATA_FIELD
 
 
@@ -113,12 +114,22 @@ def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path
     assert "RAGTIDE_RECORDER_URL" in done.stderr
 
 
+def recorded(place: Path) -> dict[Kind, int]:
+    """Return the number of entries that are recorded, none before there is a recording."""
+    try:
+        recording = Recording.open(str(place))
+    except UnreadableRecordingError:
+        return {}
+    return {kind: recording.count(kind) for kind in (Kind.INTERACTIONS, Kind.METRICS)}
+
+
 def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_path: Path) -> None:
     place, log = tmp_path / "r", tmp_path / "up.log"
     with running("up", redis_url, log, folder(place)):
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(interactions(50))
         wait_until(lambda: redis.xlen(STREAMS.metrics) == 50, 60)
+        wait_until(lambda: recorded(place) == {Kind.INTERACTIONS: 50, Kind.METRICS: 50}, 60)
     assert Recording.open(str(place)).count(Kind.METRICS) == 50
     assert Recording.open(str(place)).count(Kind.INTERACTIONS) == 50
     assert assert_recorded_exactly(redis, place, Kind.METRICS) == 50

@@ -1,0 +1,98 @@
+"""Claims are renewed whatever the event loop does, and no longer than it lives."""
+
+import asyncio
+import threading
+from typing import Any
+
+from tests.conditions import wait_until
+from tests.consumers.test_worker import STREAMS, Scripted, publish, read, until, working
+
+from ragtide import Labeling, RagInteraction
+from ragtide_consumers.app import create_group
+from ragtide_consumers.claims import ClaimKeeper
+from ragtide_runtime.connection import connect
+from ragtide_runtime.health import SILENT_S, Pulse
+from ragtide_schemas import LABEL_GROUP
+
+
+class Blocking(Scripted):
+    """A labeler whose code does not give the event loop back until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labeling, self.go_on = threading.Event(), threading.Event()
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        self.labeling.set()
+        self.go_on.wait(60)
+        return await super().label(interaction)
+
+
+def renewals(url: str, labeler: Blocking, wanted: int) -> int:
+    """Count how often the idle time of an entry falls while the labeler blocks; then let the labeler go on."""
+    labeler.labeling.wait(60)
+    seen, before = 0, 0.0
+    with connect(url) as redis:
+
+        def enough() -> bool:
+            nonlocal seen, before
+            idle = held_for(redis)
+            seen += idle < before
+            before = idle
+            return seen >= wanted
+
+        try:
+            wait_until(enough)
+        finally:
+            labeler.go_on.set()
+    return seen
+
+
+async def test_a_labeler_that_blocks_the_event_loop_keeps_its_entries(async_redis: Any, redis_url: str) -> None:
+    labeler = Blocking()
+    counting = asyncio.create_task(asyncio.to_thread(renewals, redis_url, labeler, wanted=5))
+    await asyncio.sleep(0)  # the thread begins before the event loop is blocked
+    await publish(async_redis, "fine")
+    async with working(async_redis, labeler, min_idle_s=0.2) as worker:
+        await worker.take(await read(async_redis))
+        assert await counting == 5
+        await until(lambda: has(worker.counts["emitted"] == 1))
+
+
+async def has(value: bool) -> bool:
+    return value
+
+
+def held_for(redis: Any) -> float:
+    return float(redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 1)[0]["time_since_delivered"])
+
+
+async def test_the_entries_of_a_worker_that_hangs_are_not_kept_from_others(async_redis: Any, redis_url: str) -> None:
+    await create_group(async_redis, STREAMS.interactions)
+    await publish(async_redis, "fine")
+    entries = await read(async_redis)
+    now = [0.0]
+    pulse = Pulse("claims")
+    keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.03, clock=lambda: now[0])
+    keeper.hold(STREAMS, lambda: [entry.entry_id for entry in entries], pulse)
+    keeper.start()
+    with connect(redis_url) as redis:
+        wait_until(lambda: pulse.ready().ok)
+        now[0] = SILENT_S + 1
+        wait_until(lambda: "has been blocked for 61 s" in pulse.ready().detail)
+        wait_until(lambda: held_for(redis) > 300)
+        keeper.loop_turned()
+        wait_until(lambda: held_for(redis) < 300)
+    keeper.stop()
+
+
+async def test_claims_are_renewed_again_after_an_outage_and_it_is_logged_once(async_redis: Any, redis_url: str) -> None:
+    pulse = Pulse("claims")
+    await async_redis.xadd(STREAMS.interactions, {"data": b"{}"})
+    keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.03)
+    keeper.hold(STREAMS, lambda: ["1-1"], pulse)
+    keeper.start()
+    wait_until(lambda: "NOGROUP" in pulse.ready().detail)
+    await create_group(async_redis, STREAMS.interactions)
+    wait_until(lambda: pulse.ready().ok)
+    keeper.stop()

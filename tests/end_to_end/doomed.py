@@ -1,0 +1,51 @@
+"""Runs a role that sends itself a signal in the middle of its work, so that no test races with it.
+
+python -m tests.end_to_end.doomed worker|aggregator --calls 20 --when before|after [--signal KILL|TERM]
+
+The signal comes at so many calls of the script that hands results over (worker) or commits a step (aggregator), just
+before the call or just after it.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from typing import Any
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("role", choices=("worker", "aggregator"))
+    parser.add_argument("--calls", type=int, required=True)
+    parser.add_argument("--when", choices=("before", "after"), default="before")
+    parser.add_argument("--signal", choices=("KILL", "TERM"), default="KILL")
+    arguments = parser.parse_args()
+
+    from ragtide.cli import run
+    from ragtide_aggregator.commit import Committer
+    from ragtide_consumers.delivery import Delivery
+
+    owner, name = (Delivery, "deliver") if arguments.role == "worker" else (Committer, "commit")
+    work = getattr(owner, name)
+    calls = 0
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.Signals[f"SIG{arguments.signal}"])
+
+    async def doomed(self: Any, *given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == arguments.calls and arguments.when == "before":
+            die()
+        done = await work(self, *given)
+        if calls == arguments.calls and arguments.when == "after":
+            die()
+        return done
+
+    setattr(owner, name, doomed)
+    sys.argv = ["ragtide", arguments.role]
+    run()
+
+
+if __name__ == "__main__":
+    main()
