@@ -5,11 +5,12 @@ from typing import cast
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import RunInfo, Streams, deployment_prefix, run_prefix
-from ragtide_schemas.run import RunName
+from ragtide_schemas import InvalidEntryError, Reason, RunInfo, Streams, deployment_prefix, run_prefix
+from ragtide_schemas.run import RunName, is_run_name
 
 from .errors import ConfigurationError
 from .settings import Settings
+from .unreadable import Unreadable
 
 REMOVE_AT_ONCE = 500
 """Keys removed in one round trip."""
@@ -41,16 +42,26 @@ async def register_run(redis: Redis, settings: Settings, info: RunInfo) -> RunIn
 
 
 async def find_run(redis: Redis, settings: Settings, run: str) -> RunInfo | None:
-    """Return what is known of a run; None if there is none of that name."""
+    """Return what is known of a run; None if there is none of that name.
+
+    Raises:
+        ConfigurationError: the entry of that name in the list of runs cannot be read.
+    """
     data = cast("bytes | None", await redis.hget(_key(settings), run))
-    return None if data is None else RunInfo.decode(data)
+    try:
+        return None if data is None else _decode(run, data)
+    except InvalidEntryError as error:
+        raise ConfigurationError(
+            f"run {run!r} cannot be read ({error}): use the release of ragtide that wrote it, or remove the run with "
+            f"ragtide runs remove {run}"
+        ) from None
 
 
 async def the_run(redis: Redis, settings: Settings, run: str) -> RunInfo:
     """Return what is known of a run.
 
     Raises:
-        ConfigurationError: there is none of that name.
+        ConfigurationError: there is none of that name, or its entry cannot be read.
     """
     found = await find_run(redis, settings, run)
     if found is None:
@@ -59,10 +70,40 @@ async def the_run(redis: Redis, settings: Settings, run: str) -> RunInfo:
     return found
 
 
-async def list_runs(redis: Redis, settings: Settings) -> list[RunInfo]:
-    """Return every run of the deployment, the oldest first."""
+async def list_runs(redis: Redis, settings: Settings, unreadable: Unreadable | None = None) -> list[RunInfo]:
+    """Return every run of the deployment, the oldest first; entries that cannot be read are counted and left out."""
     stored = cast("dict[bytes, bytes]", await redis.hgetall(_key(settings)))
-    return sorted((RunInfo.decode(data) for data in stored.values()), key=lambda info: info.created_at)
+    found: list[RunInfo] = []
+    for field, data in stored.items():
+        name = field.decode(errors="replace")
+        try:
+            found.append(_decode(name, data))
+        except InvalidEntryError as error:
+            if unreadable is not None:
+                unreadable.add(repr(name), error)
+    return sorted(found, key=lambda info: info.created_at)
+
+
+def _decode(name: str, data: bytes) -> RunInfo:
+    info = RunInfo.decode(data)
+    if info.run != name:
+        raise InvalidEntryError(Reason.INVALID, f"run is {info.run!r}, but it is listed under another name")
+    return info
+
+
+async def remove_listed(redis: Redis, settings: Settings, run: str) -> int:
+    """Remove a run that is listed, readable or not, and return the number of keys.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if not await redis.hexists(_key(settings), run):
+        await the_run(redis, settings, run)
+    if is_run_name(run):
+        return await remove_run(redis, settings, run)
+    # No run has such a name, so it has no keys; and it must not become a pattern of keys.
+    await redis.hdel(_key(settings), run)
+    return 0
 
 
 async def remove_run(redis: Redis, settings: Settings, run: RunName) -> int:

@@ -1,5 +1,6 @@
 """Offline runs: replays and experiments have keys of their own, so that what they do never touches live numbers."""
 
+import re
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
@@ -7,10 +8,17 @@ from pydantic import Field, StringConstraints
 from .base import Metadata, UtcTime, VersionedModel
 from .times import utc_now
 
-RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,48}$")]
+_RUN_NAME: Final = r"^[A-Za-z0-9_-]{1,48}$"
+
+RunName = Annotated[str, StringConstraints(pattern=_RUN_NAME)]
 """Name of a run with keys of its own: 1 to 48 letters, digits, `_` and `-`."""
 
 _OF_RUN: Final = ".run."
+
+
+def is_run_name(text: str) -> bool:
+    """Return whether a run may have this name."""
+    return re.fullmatch(_RUN_NAME, text) is not None
 
 
 def run_prefix(prefix: str, run: str) -> str:

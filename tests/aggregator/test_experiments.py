@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.schemas.test_experiments import plan
 
 from ragtide_aggregator.experiments import reading
@@ -15,6 +16,7 @@ from ragtide_aggregator.experiments.projecting import paired, projected
 from ragtide_aggregator.experiments.racer import Racer
 from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_aggregator.statistics.intervals import interval
+from ragtide_runtime.stream_reads import read_after
 from ragtide_schemas import (
     DATA_FIELD,
     DeadLetter,
@@ -460,3 +462,29 @@ async def test_a_racer_that_takes_over_sees_what_the_looks_before_saw(
     assert [entry.model_copy(update={"at": utc_now().min}) for entry in found] == [
         entry.model_copy(update={"at": utc_now().min}) for entry in expected
     ]
+
+
+async def test_a_failure_of_redis_in_the_middle_of_a_read_loses_nothing_of_the_log(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "AT_ONCE", 2)
+    await async_redis.xadd(STREAMS.experiment, {"else": "an entry of somebody else before the beginning"}, id="1-0")
+    begun = Begun(plan=plan(2, size=20))
+    await async_redis.xadd(STREAMS.experiment, {DATA_FIELD: begun.encode()})
+    for item in range(5):
+        await async_redis.xadd(STREAMS.executions, {DATA_FIELD: executed("c0", item).encode()})
+    reader = ExperimentReader(async_redis, STREAMS)
+    calls = 0
+
+    async def failing(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise RedisConnectionError("gone")
+        return await read_after(*arguments, **options)
+
+    monkeypatch.setattr(reading, "read_after", failing)
+    with pytest.raises(RedisConnectionError):
+        await reader.read()
+    await reader.read()
+    assert reader.begun

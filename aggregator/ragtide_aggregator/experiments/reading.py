@@ -8,7 +8,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.stream_reads import START, Entry, read_after
 from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, MetricEvent, Streams
-from ragtide_schemas.experiments import Execution, Order, Progress, decode_entry
+from ragtide_schemas.experiments import Begun, Execution, Order, Progress, decode_entry
 
 from .book import Book
 from .judging import Judging
@@ -40,6 +40,8 @@ class ExperimentReader:
         """Orders that changed nothing, with why."""
         self.last_entry = START
         """Id of the last entry of the log that was taken."""
+        self._log: list[Entry] = []
+        """Entries of the log that were read and not taken: a failure of Redis in between must not lose them."""
         self._progress: Progress | None = None
         self.judging: Judging | None = None
 
@@ -68,12 +70,11 @@ class ExperimentReader:
             redis.RedisError: some may have been read; read again.
         """
         anything = False
-        log: list[Entry] = []
         while found := await read_after(self._redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
             anything, wait_ms = True, None
             by_stream = dict(found)
             self._positions |= {stream: entries[-1].entry_id for stream, entries in found}
-            log += by_stream.get(self._streams.experiment, [])
+            self._log += by_stream.get(self._streams.experiment, [])
             for stream, take in (
                 (self._streams.executions, lambda data: self.book.add_execution(Execution.decode(data))),
                 (self._streams.metrics, lambda data: self.book.add_event(MetricEvent.decode(data))),
@@ -82,9 +83,8 @@ class ExperimentReader:
                 self._take(stream, by_stream.get(stream, []), take)
             # What a look in the log is about was written before it, but may not have been read yet.
             if all(len(entries) < AT_ONCE for entries in by_stream.values()):
-                self._take_log(log)
-                log = []
-        self._take_log(log)
+                self._take_log()
+        self._take_log()
         return anything
 
     def _take(self, stream: str, entries: list[Entry], take: Callable[[bytes], None]) -> None:
@@ -96,7 +96,8 @@ class ExperimentReader:
                 except InvalidEntryError:  # the aggregator says what is wrong with it
                     continue
 
-    def _take_log(self, entries: list[Entry]) -> None:
+    def _take_log(self) -> None:
+        entries, self._log = self._log, []
         for entry in entries:
             self.last_entry = entry.entry_id
             try:
@@ -104,7 +105,8 @@ class ExperimentReader:
             except InvalidEntryError:  # anybody may write there
                 continue
             if self._progress is None:
-                self._begin(Progress.begin(written))
+                if isinstance(written, Begun):
+                    self._begin(Progress.begin(written))
                 continue
             refusal = self._progress.apply(written) if self.judging is None else self.judging.apply(written)
             if isinstance(written, Order):

@@ -9,7 +9,7 @@ from ragtide.running import cancelled_by_signal
 from ragtide_consumers.subscriber import AlertSubscriber
 from ragtide_schemas import Alert
 
-from .common import JsonOption, out, print_json, with_redis
+from .common import JsonOption, out, print_json, warn, with_redis
 from .of_run import RunOption, settings_with
 from .reading_streams import read_alerts
 from .tables import alert_panel, alerts_view
@@ -40,7 +40,8 @@ def alerts(
     if follow:
         asyncio.run(cancelled_by_signal(tail()))
         return
-    found = with_redis(settings, lambda redis, _: read_alerts(redis, settings))
+    found, unreadable = with_redis(settings, lambda redis, _: read_alerts(redis, settings))
+    warn(unreadable.warning())
     found = [alert for alert in found if alert.status == "firing" or not firing]
     if as_json:
         for alert in found:

@@ -96,6 +96,12 @@ def with_redis(
             raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
 
 
+def warn(sentence: str | None) -> None:
+    """Print a warning for the user, if there is one, apart from the output."""
+    if sentence is not None:
+        err.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Print one value as one line of JSON."""
     typer.echo(json.dumps(value, ensure_ascii=False))

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis_url import RedisHandle
 
-from .common import JsonOption, err, out, print_json, with_redis
+from .common import JsonOption, err, out, print_json, warn, with_redis
 from .of_run import RunOption, settings_with
 from .reading_streams import read_dead_letters, retry_dead_letters
 from .tables import dead_letters_table
@@ -26,11 +26,9 @@ def list_dead_letters(
     if context.invoked_subcommand is not None:
         return
     settings = settings_with(context, run)
-    found = [
-        stored
-        for stored in with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
-        if reason in (None, stored.letter.reason)
-    ]
+    letters, unreadable = with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
+    warn(unreadable.warning())
+    found = [stored for stored in letters if reason in (None, stored.letter.reason)]
     if as_json:
         for stored in found:
             print_json({"id": stored.letter_id, "partition": stored.partition, **stored.letter.model_dump(mode="json")})
@@ -51,9 +49,10 @@ def retry(
     settings = settings_with(context, run)
 
     async def body(redis: Redis, _: RedisHandle) -> int:
-        stored = await read_dead_letters(redis, settings)
-        return await retry_dead_letters(
-            redis, settings, [item for item in stored if every or item.letter_id in (ids or [])]
-        )
+        stored, unreadable = await read_dead_letters(redis, settings)
+        wanted = [item for item in stored if every or item.letter_id in (ids or [])]
+        retried = await retry_dead_letters(redis, settings, wanted, unreadable)
+        warn(unreadable.warning())
+        return retried
 
     err.print(f"{with_redis(settings, body):,} published again", highlight=False)

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from redis import RedisError
 from redis.asyncio import Redis
 from rich.live import Live
+from rich.text import Text
 
 from ragtide.experiments.control import ExperimentControl
 from ragtide.experiments.driving import streams_of
@@ -166,7 +168,12 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool) -> None:
 async def _follow(reader: ExperimentReader) -> None:
     with Live(console=out, auto_refresh=False, transient=True) as live:
         while True:
-            await reader.read()
+            try:
+                await reader.read()
+            except RedisError as error:
+                live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
+                await asyncio.sleep(REDRAW_S)
+                continue
             if reader.begun:
                 # Drawing takes a while: what is executed meanwhile must not wait for it.
                 plan = reader.progress.plan

@@ -7,7 +7,8 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_all
-from ragtide_schemas import DATA_FIELD, Alert, DeadLetter, RagInteraction, Streams
+from ragtide_runtime.unreadable import Unreadable
+from ragtide_schemas import Alert, DeadLetter, RagInteraction, Streams
 
 RETRY_SCRIPT = """
 -- KEYS: dead letters, the stream it came from, owner of the interaction id or nothing.
@@ -34,44 +35,58 @@ class StoredLetter:
     letter: DeadLetter
 
 
-async def read_alerts(redis: Redis, settings: Settings) -> list[Alert]:
-    """Return every alert in its latest state, in the order in which they fired."""
+async def read_alerts(redis: Redis, settings: Settings) -> tuple[list[Alert], Unreadable]:
+    """Return every alert in its latest state, in the order in which they fired, and the entries that are none."""
     latest: dict[str, Alert] = {}
+    unreadable = Unreadable("alert")
     for streams in settings.layout.all():
         async for entry in read_all(redis, streams.alerts):
-            alert = Alert.decode(entry.fields[DATA_FIELD])
-            latest[alert.alert_id] = alert
-    return sorted(latest.values(), key=lambda alert: alert.fired_at)
+            alert = unreadable.decode(Alert, streams.alerts, entry)
+            if alert is not None:
+                latest[alert.alert_id] = alert
+    return sorted(latest.values(), key=lambda alert: alert.fired_at), unreadable
 
 
-async def read_dead_letters(redis: Redis, settings: Settings) -> list[StoredLetter]:
-    """Return every dead letter, the oldest first."""
+async def read_dead_letters(redis: Redis, settings: Settings) -> tuple[list[StoredLetter], Unreadable]:
+    """Return every dead letter, the oldest first, and the entries that are none."""
     found: list[StoredLetter] = []
+    unreadable = Unreadable("dead letter")
     for streams in settings.layout.all():
         async for entry in read_all(redis, streams.dead_letters):
-            letter = DeadLetter.decode(entry.fields[DATA_FIELD])
-            found.append(StoredLetter(entry.entry_id, streams.partition, letter))
-    return sorted(found, key=lambda stored: stored.letter.failed_at)
+            letter = unreadable.decode(DeadLetter, streams.dead_letters, entry)
+            if letter is not None:
+                found.append(StoredLetter(entry.entry_id, streams.partition, letter))
+    return sorted(found, key=lambda stored: stored.letter.failed_at), unreadable
 
 
-async def retry_dead_letters(redis: Redis, settings: Settings, letters: Sequence[StoredLetter]) -> int:
-    """Publish dead interactions and feedback again, each moved in one script, and return how many there were."""
+async def retry_dead_letters(
+    redis: Redis, settings: Settings, letters: Sequence[StoredLetter], unreadable: Unreadable
+) -> int:
+    """Publish dead interactions and feedback again, each moved in one script, and return how many there were.
+
+    A letter whose payload cannot be decoded stays; it is counted among the unreadable ones.
+    """
     script = redis.register_script(RETRY_SCRIPT)
     retried = 0
     for stored in letters:
         streams = Streams(settings.prefix, stored.partition)
         if stored.letter.stream not in {streams.interactions, streams.feedback}:
             continue
-        owner = _owner(streams, stored.letter) if stored.letter.stream == streams.interactions else []
+        try:
+            payload = stored.letter.payload_bytes()
+        except ValueError as error:
+            unreadable.add(f"{stored.letter_id} of {streams.dead_letters}", error)
+            continue
+        owner = _owner(streams, stored.letter, payload) if stored.letter.stream == streams.interactions else []
         keys = [streams.dead_letters, stored.letter.stream, *owner]
-        arguments: list[str | bytes] = [stored.letter_id, stored.letter.payload_bytes(), stored.letter.entry_id]
+        arguments: list[str | bytes] = [stored.letter_id, payload, stored.letter.entry_id]
         retried += await script(keys=keys, args=arguments) is not None
     return retried
 
 
-def _owner(streams: Streams, letter: DeadLetter) -> list[str]:
+def _owner(streams: Streams, letter: DeadLetter, payload: bytes) -> list[str]:
     try:
-        interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
-    except ValueError:
+        interaction = RagInteraction.from_entry(letter.entry_id, payload)
+    except (ValueError, OverflowError):  # the second: an entry id of an impossible time
         return []
     return [streams.owner(interaction.pipeline, interaction.interaction_id)]

@@ -223,7 +223,7 @@ async def _relabel(
 
 async def _report(redis: Redis, settings: Settings, plan: ReplayPlan) -> dict[str, Any]:
     own = await settings_of(redis, settings, plan.run)
-    alerts = await read_alerts(redis, own)
+    alerts, _ = await read_alerts(redis, own)
     production = recorded_alerts(plan.recording, plan.selection)
     return {
         "alerts": alerts,

@@ -30,7 +30,7 @@ from ragtide_runtime.runs import settings_of_run, the_run
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import RunInfo, utc_now
 
-from .common import JsonOption, err, given, print_json, with_redis
+from .common import JsonOption, err, given, print_json, warn, with_redis
 from .reading import read_estimates, read_states
 from .reading_streams import read_alerts
 
@@ -133,7 +133,9 @@ async def _read_one(redis: Redis, settings: Settings, info: RunInfo, asked: _Ask
         texts = await read_texts(redis, settings, info, wanted_texts(judged, chosen))
         return experiment_report(judged, chosen, texts)
     own = settings_of_run(settings, info)
-    return replay_report(info, await read_estimates(redis, own), await read_alerts(redis, own))
+    alerts, unreadable = await read_alerts(redis, own)
+    warn(unreadable.warning())
+    return replay_report(info, await read_estimates(redis, own), alerts)
 
 
 async def _states(redis: Redis, settings: Settings, info: RunInfo) -> Any:

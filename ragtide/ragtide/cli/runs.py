@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ragtide_runtime.runs import list_runs, remove_run, the_run
+from ragtide_runtime.runs import list_runs, remove_listed
+from ragtide_runtime.unreadable import Unreadable
 from ragtide_schemas import RunInfo
 
-from .common import JsonOption, err, given, out, print_json, with_redis
+from .common import JsonOption, err, given, out, print_json, warn, with_redis
 
 runs = typer.Typer(help="Show the runs that have keys of their own, replays and experiments; or remove one.")
 
@@ -19,7 +20,9 @@ def show(context: typer.Context, as_json: JsonOption = False) -> None:
     if context.invoked_subcommand is not None:
         return
     settings = given(context).settings()
-    found = with_redis(settings, lambda redis, _: list_runs(redis, settings))
+    unreadable = Unreadable("run")
+    found = with_redis(settings, lambda redis, _: list_runs(redis, settings, unreadable))
+    warn(unreadable.warning())
     if as_json:
         print_json([info.model_dump(mode="json") for info in found])
     elif found:
@@ -36,9 +39,7 @@ def remove(
     """Remove runs with everything in them. Live numbers are not touched."""
     settings = given(context).settings()
     for name in names:
-        # Only what is listed: a name that is none must not become a pattern of keys.
-        info = with_redis(settings, lambda redis, _, name=name: the_run(redis, settings, name))  # type: ignore[misc]
-        gone = with_redis(settings, lambda redis, _, run=info.run: remove_run(redis, settings, run))  # type: ignore[misc]
+        gone = with_redis(settings, lambda redis, _, name=name: remove_listed(redis, settings, name))  # type: ignore[misc]
         err.print(f"{name} is removed: {gone:,} keys", highlight=False)
 
 

@@ -39,12 +39,14 @@ class Screen:
         self.estimates: Sequence[Estimate] = ()
         self.alerts: Sequence[Alert] = ()
         self._counts = Text()
+        self._warning: str | None = None
 
     async def refresh(self) -> None:
         """Read everything anew."""
         everything = await read_estimates(self._redis, self._settings)
         self.estimates = [e for e in chosen(everything) if self._keep(e)]
-        self.alerts = await read_alerts(self._redis, self._settings)
+        self.alerts, unreadable = await read_alerts(self._redis, self._settings)
+        self._warning = unreadable.warning()
         for estimate in self.estimates:
             if estimate.recent is not None:
                 self._trends[estimate_key(estimate)].append(estimate.recent)
@@ -66,12 +68,15 @@ class Screen:
 
     def render(self, width: int) -> RenderableType:
         """Return what to draw on a terminal of so many columns."""
+        warnings = [] if self._warning is None else [Text(self._warning, style="yellow")]
         if not self.estimates:
-            return Group(self._counts, Text("Waiting for the first scored interaction ...", style="bright_black"))
+            waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
+            return Group(self._counts, *warnings, waiting)
         level = f"{self.estimates[0].confidence:.0%}"
         note = f"{level} intervals, valid at every look; recent: about the last 64"
         return Group(
             self._counts,
+            *warnings,
             Text(note, style="bright_black"),
             Text(),
             estimates_table(self.estimates, width, self._trends),

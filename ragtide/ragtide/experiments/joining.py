@@ -10,11 +10,12 @@ from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.metrics.own import own_metrics
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.runs import find_run, settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_range
-from ragtide_schemas import DATA_FIELD, Streams, run_of
+from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, run_of
 from ragtide_schemas.experiments import Begun, Plan, decode_entry
 
 UNBOUNDED: Final = 2**40
@@ -70,7 +71,17 @@ async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Seque
 
 
 async def read_plan(redis: Redis, streams: Streams) -> Plan | None:
-    """Return the plan of a run's experiment; None if it has none."""
+    """Return the plan of a run's experiment; None if it has none.
+
+    Raises:
+        ConfigurationError: the beginning of the experiment cannot be read.
+    """
     entries = await read_range(redis, streams.experiment, count=1)
-    begun = decode_entry(entries[0].fields[DATA_FIELD]) if entries else None
+    try:
+        begun = decode_entry(entries[0].fields.get(DATA_FIELD, b"")) if entries else None
+    except InvalidEntryError as error:
+        raise ConfigurationError(
+            f"the beginning of experiment {run_of(streams.prefix)} cannot be read ({error}): use the release of "
+            "ragtide that began it"
+        ) from None
     return begun.plan if isinstance(begun, Begun) else None

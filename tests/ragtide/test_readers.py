@@ -1,0 +1,136 @@
+"""Commands that read streams anybody may write to: what cannot be read is skipped, counted and told."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.alerts import alert
+from tests.conditions import wait_until
+from tests.end_to_end.roles import environment
+from tests.in_process import run_command
+from tests.redis_processes import RedisProcess
+
+from ragtide_runtime.runs import list_runs
+from ragtide_runtime.settings import load_settings
+from ragtide_schemas import DeadLetter, Reason, RunInfo, Streams, utc_now
+
+STREAMS = Streams("ragtide", 0)
+
+
+@pytest.fixture(autouse=True)
+def _this_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def letter(entry_id: str, **fields: Any) -> DeadLetter:
+    given: dict[str, Any] = {
+        "stream": STREAMS.interactions,
+        "entry_id": entry_id,
+        "reason": Reason.INVALID,
+        "detail": f"detail of {entry_id}",
+        "payload": json.dumps({"pipeline": "p", "question": "q", "response": "r", "documents": [{"text": "t"}]}),
+        "failed_at": utc_now(),
+        "component": "w",
+    }
+    return DeadLetter(**given | fields)
+
+
+def foreign_alerts(redis: Any) -> None:
+    redis.xadd(STREAMS.alerts, {"data": alert("good").encode()})
+    redis.xadd(STREAMS.alerts, {"data": '{"alert_id":"a"}'})
+    redis.xadd(STREAMS.alerts, {"else": "x"})
+
+
+def test_alerts_shows_the_readable_ones_and_counts_the_others(redis: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign_alerts(redis)
+    done = run_command(capsys, "alerts", "--json")
+    assert [json.loads(line)["alert_id"] for line in done.stdout.splitlines()] == ["good"]
+    assert "2 alerts cannot be read and are skipped; the first is" in done.stderr
+    assert done.code == 0
+
+
+def test_watch_shows_the_readable_alerts_and_counts_the_others(redis: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign_alerts(redis)
+    done = run_command(capsys, "watch", "--once")
+    assert "2 alerts cannot be read" in done.stdout
+
+
+def test_dead_letters_shows_and_retries_the_readable_ones(redis: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    redis.xadd(STREAMS.dead_letters, {"data": "junk"})
+    redis.xadd(STREAMS.dead_letters, {"data": letter("1-1").encode()})
+    redis.xadd(STREAMS.dead_letters, {"data": letter("99999999999999999-0").encode()})
+    redis.xadd(STREAMS.dead_letters, {"data": letter("1-2", payload="é", payload_encoding="base64").encode()})
+    done = run_command(capsys, "dead-letters", "--json")
+    assert [json.loads(line)["entry_id"] for line in done.stdout.splitlines()] == ["1-1", "99999999999999999-0", "1-2"]
+    assert "1 dead letter cannot be read and is skipped" in done.stderr
+    done = run_command(capsys, "dead-letters", "retry", "--all")
+    assert "2 published again" in done.stderr
+    assert "2 dead letters cannot be read and are skipped" in done.stderr
+    assert redis.xlen(STREAMS.interactions) == 2
+    assert redis.xlen(STREAMS.dead_letters) == 2
+
+
+def test_runs_shows_the_readable_ones_and_removes_any(
+    redis: Any, async_redis: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del async_redis
+    redis.hset(STREAMS.runs, "good", RunInfo(run="good", kind="replay", source="s").encode())
+    redis.hset(STREAMS.runs, "bad", '{"x":1}')
+    redis.hset(STREAMS.runs, "other", RunInfo(run="good", kind="replay", source="s").encode())
+    redis.hset(STREAMS.runs, "*", "junk")
+    redis.set("ragtide.run.bad:{0}:checkpoint", "x")
+    redis.set("ragtide.run.good:{0}:checkpoint", "x")
+    done = run_command(capsys, "runs", "--json")
+    assert [info["run"] for info in json.loads(done.stdout)] == ["good"]
+    assert "3 runs cannot be read and are skipped" in done.stderr
+    done = run_command(capsys, "alerts", "--run", "bad")
+    assert done.code == 1
+    assert "run 'bad' cannot be read" in done.stderr
+    assert "ragtide runs remove bad" in done.stderr
+    done = run_command(capsys, "alerts", "--run", "nowhere")
+    assert "use one of good" in done.stderr
+    assert run_command(capsys, "runs", "remove", "bad", "*").code == 0
+    assert not redis.exists("ragtide.run.bad:{0}:checkpoint")
+    # The name `*` is no pattern.
+    assert redis.exists("ragtide.run.good:{0}:checkpoint")
+    assert set(redis.hkeys(STREAMS.runs)) == {b"good", b"other"}
+
+
+async def test_a_run_under_another_name_is_not_listed(async_redis: Any) -> None:
+    await async_redis.hset(STREAMS.runs, "a", RunInfo(run="b", kind="replay", source="s").encode())
+    assert await list_runs(async_redis, load_settings()) == []
+
+
+def test_alerts_follow_survives_a_restart_of_redis(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
+        printed = tmp_path / "printed"
+        with printed.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ragtide", "alerts", "--follow", "--json"],
+                env=environment(server.url),
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+            )
+
+        def seen() -> list[str]:
+            return [json.loads(line)["alert_id"] for line in printed.read_text().splitlines()]
+
+        try:
+            server.client.xadd(STREAMS.alerts, {"data": alert("a").encode()})
+            wait_until(lambda: seen() == ["a"], 60)
+            server.kill()
+            server.start()
+            server.client.xadd(STREAMS.alerts, {"data": '{"alert_id":"a"}'})
+            server.client.xadd(STREAMS.alerts, {"data": alert("b").encode()})
+            wait_until(lambda: seen() == ["a", "b"], 60)
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            process.wait()
