@@ -1,8 +1,9 @@
 """Reading a partition's checkpoint."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from redis.asyncio import Redis
 
@@ -13,6 +14,9 @@ from .commit import CHECKPOINT_VERSION
 from .errors import CheckpointError
 from .feedback import PendingFeedback
 from .state import AggregatorState, StateOptions
+
+FIELDS_AT_ONCE: Final = 5000
+"""About how many fields of a checkpoint one command reads: more would keep Redis busy for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +34,28 @@ class Checkpoint:
     """All its fields, for what only the owner keeps."""
 
 
-async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions) -> Checkpoint:
+async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions, *, owned: bool = False) -> Checkpoint:
     """Return the checkpoint of a partition; an empty state at the start of the stream if there is none.
+
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        options: what the state keeps.
+        owned: whether the caller holds the lease, so that nothing changes while it is read: it is read in pieces, and
+            made into a state in a thread.
 
     Raises:
         CheckpointError: it was written by another version of ragtide.
     """
+    if owned:
+        found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
+        fields = {name.decode(): data for name, data in found}
+        return await asyncio.to_thread(_of_fields, streams, options, fields)
     stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
-    fields = {name.decode(): data for name, data in stored.items()}
+    return _of_fields(streams, options, {name.decode(): data for name, data in stored.items()})
+
+
+def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
     version = fields.get("version", CHECKPOINT_VERSION)
     try:
         if version != CHECKPOINT_VERSION:

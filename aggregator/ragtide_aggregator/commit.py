@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.lost import LOST_LUA
 from ragtide_runtime.stream_reads import START
-from ragtide_schemas import Alert, DeadLetter, Estimate, Streams
+from ragtide_schemas import Alert, DeadLetter, Streams
 
 from .errors import LeaseLostError, StreamWentBackError
 
@@ -94,7 +94,8 @@ class Step:
     gone: Sequence[str] = ()
     graded: Sequence[tuple[str, str]] = ()
     """Key of an interaction's set of graded metrics, and a metric with the entry that graded it."""
-    estimates: Sequence[Estimate] = ()
+    estimates: Sequence[bytes] = ()
+    """As they go on the stream: encoded where it takes the event loop no time."""
     alerts: Sequence[Alert] = ()
     dead_letters: Sequence[DeadLetter] = ()
 
@@ -126,7 +127,7 @@ class Committer:
             redis.RedisError: it may or may not have been written; commit the same step again.
         """
         rows = [part for item in step.rows.items() for part in item]
-        models = (step.estimates, step.alerts, step.dead_letters)
+        models = (step.alerts, step.dead_letters)
         arguments: list[str | bytes | int] = [
             token,
             self._lease_ms,
@@ -148,8 +149,9 @@ class Committer:
             len(step.graded),
             *(metric for _, metric in step.graded),
         ]
-        for encoded in models:
-            arguments += [len(encoded), *(model.encode() for model in encoded)]
+        arguments += [len(step.estimates), *step.estimates]
+        for of_kind in models:
+            arguments += [len(of_kind), *(model.encode() for model in of_kind)]
         streams = self._streams
         reply = await self._script(
             keys=[

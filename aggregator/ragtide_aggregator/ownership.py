@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 from typing import Final, NamedTuple
@@ -10,7 +12,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.lease import Lease
+from ragtide_runtime.lease import Lease, Progress
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Streams, utc_now
@@ -22,9 +24,10 @@ from .estimates import estimates
 from .housekeeping import Caps, House
 from .joining import Joiner
 from .observer import TenureObserver
+from .pacing import Pace
 from .recent import Recent
 from .stalls import StallLimits, Stalls
-from .state import StateOptions
+from .state import Changes, StateOptions
 
 RETRY_S = 0.5
 """Seconds before a failed command is tried again."""
@@ -34,6 +37,9 @@ CATCHING_UP = 3.0
 
 LONG_COMMIT_S = 0.1
 """Seconds from which on a commit is long."""
+
+SLICE_S = 0.05
+"""Seconds of applying after which other tasks of the event loop have their turn."""
 
 HOUSE_S = 1.0
 """Seconds between two looks at what can be trimmed and what has stalled."""
@@ -92,8 +98,14 @@ class Tenure:
         token: str,
         checkpoint: Checkpoint,
         observer: TenureObserver,
+        pace: Pace | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._observer = observer
+        self._pace = pace or Pace(options.batch, options.lease_s)
+        self._progress = progress or Progress()
+        # A thread of its own: labeling in the same process may occupy those of the event loop.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         self._redis = redis
         self._streams = streams
         self._options = options
@@ -129,8 +141,20 @@ class Tenure:
         token: str,
         *,
         observer: TenureObserver,
+        pace: Pace | None = None,
+        progress: Progress | None = None,
     ) -> "Tenure":
         """Return a tenure that continues from the checkpoint.
+
+        Args:
+            redis: client.
+            streams: keys of the partition.
+            options: of the service.
+            lease: of the partition.
+            token: with which the lease is held.
+            observer: of this tenure.
+            pace: of the partition, which outlives a tenure.
+            progress: told of every turn, for whatever renews the lease meanwhile.
 
         Raises:
             CheckpointError: another version of ragtide wrote the checkpoint.
@@ -138,8 +162,24 @@ class Tenure:
         state_options = options.state
         if options.split:
             state_options = replace(state_options, origin=f"{streams.partition} ")
-        checkpoint = await load_checkpoint(redis, streams, state_options)
-        tenure = cls(redis, streams, options, lease=lease, token=token, checkpoint=checkpoint, observer=observer)
+        checkpoint = await load_checkpoint(redis, streams, state_options, owned=True)
+        tenure = cls(
+            redis,
+            streams,
+            options,
+            lease=lease,
+            token=token,
+            checkpoint=checkpoint,
+            observer=observer,
+            pace=pace,
+            progress=progress,
+        )
+        if tenure._pace.begins(checkpoint.steps):
+            log.warning(
+                "a step took longer than the lease: the next ones are smaller",
+                partition=streams.partition,
+                batch=tenure._pace.batch,
+            )
         ends = await tenure._ends()
         if ends != tenure._at:
             tenure._go_back(ends, checkpoint)
@@ -159,10 +199,20 @@ class Tenure:
             StreamWentBackError: what was read is no longer there; begin again from the checkpoint.
             redis.RedisError: Redis failed; begin again from the checkpoint.
         """
+        try:
+            await self._serve(stop)
+        except LeaseLostError:
+            self._pace.fenced(self._steps)
+            raise
+        finally:
+            self._thread.shutdown(wait=False)
+
+    async def _serve(self, stop: asyncio.Event) -> None:
         next_commit = monotonic() + self._options.commit_interval_s
         next_renewal = monotonic() + self._options.lease_s / 3
         next_look = monotonic()
         while True:
+            self._progress.made()
             due_s = max(next_commit - monotonic(), 0.0) if self._dirty else self._options.lease_s / 4
             behind = False
             if not stop.is_set():
@@ -172,11 +222,12 @@ class Tenure:
             if now >= next_look and not stop.is_set():
                 await self._look()
                 next_look = now + HOUSE_S
-            if self._dirty and (now >= next_commit or stop.is_set()):
+            if self._dirty and (now >= next_commit or self._full() or stop.is_set()):
                 await self._commit(stop)
                 # With many keys a commit takes long; while there is more to read than that, reading comes first.
                 took_s = monotonic() - now
                 pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
+                pause_s = min(pause_s, self._pace.step_s)
                 next_commit = monotonic() + max(self._options.commit_interval_s, pause_s)
                 next_renewal = monotonic() + self._options.lease_s / 3
             elif now >= next_renewal:
@@ -190,18 +241,38 @@ class Tenure:
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
         block_ms = int(wait_s * 1000) or None
         positions = {self._streams.metrics: self._at.metrics, self._streams.feedback: self._at.feedback}
-        found = dict(await read_after(self._redis, positions, count=self._options.batch, block_ms=block_ms))
+        count = self._pace.batch
+        found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
         if events := found.get(self._streams.metrics, []):
-            for entry in events:
-                self._apply(entry)
-            self._at = self._at._replace(metrics=events[-1].entry_id)
-            self._next.read.append(events[-1].entry_id)
+            last = await self._apply_some(events)
+            self._at = self._at._replace(metrics=last)
+            self._next.read.append(last)
         if feedback := found.get(self._streams.feedback, []):
             await self._joiner.take(feedback, self._at.metrics)
             self._at = self._at._replace(feedback=feedback[-1].entry_id)
             self._next.feedback_read.append(feedback[-1].entry_id)
         self._dirty = self._dirty or bool(events or feedback)
-        return max(len(events), len(feedback)) == self._options.batch
+        return max(len(events), len(feedback)) == count
+
+    async def _apply_some(self, events: Sequence[Entry]) -> str:
+        """Apply events until the step is full, at least the first, and return the id of the last that was applied.
+
+        The others are read again after the commit. Other tasks of the event loop have their turn in between.
+        """
+        begun = turned = monotonic()
+        for entry in events:
+            self._apply(entry)
+            now = monotonic()
+            if self._full() or now - begun > self._pace.step_s:
+                return entry.entry_id
+            if now - turned > SLICE_S:
+                await asyncio.sleep(0)
+                turned = monotonic()
+        return events[-1].entry_id
+
+    def _full(self) -> bool:
+        """Return whether the next commit would take too long with more changed keys."""
+        return self._state.n_changed >= self._pace.keys
 
     def _apply(self, entry: Entry) -> None:
         try:
@@ -257,8 +328,10 @@ class Tenure:
             )
 
     async def _commit(self, stop: asyncio.Event) -> None:
+        started = perf_counter()
         self._joiner.expire(max(order(position)[0] for position in self._at))
-        changes = self._state.take_changes()
+        # With many keys this takes seconds, in which the event loop renews the lease and answers others.
+        changes, shown = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes)
         graded, refused = self._joiner.take_changes()
         held, let_go = self._joiner.pending.take_changes()
         stalled, moving = self._stalls.take_changes()
@@ -271,17 +344,25 @@ class Tenure:
             rows={**changes.rows, **held, **stalled, **self._recent.take_changes(), **self._next.rows},
             gone=[*changes.gone, *let_go, *moving],
             graded=graded,
-            estimates=estimates(self._state, keys=changes.keys, confidence=self._options.confidence),
+            estimates=shown,
             alerts=changes.alerts,
             dead_letters=[*self._next.letters, *refused],
         )
-        await self._write(step, stop)
+        write_s = await self._write(step, stop)
+        self._pace.committed(len(changes.keys), seconds=perf_counter() - started, write_s=write_s)
         self._committed, self._next, self._dirty = self._at, Uncommitted(), False
         self._steps += 1
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
 
-    async def _write(self, step: Step, stop: asyncio.Event) -> None:
+    def _changes(self) -> tuple[Changes, list[bytes]]:
+        """Return what changed, and the estimates of it as they go on the stream."""
+        changes = self._state.take_changes()
+        found = estimates(self._state, keys=changes.keys, confidence=self._options.confidence)
+        return changes, [estimate.encode() for estimate in found]
+
+    async def _write(self, step: Step, stop: asyncio.Event) -> float:
+        """Write a step, and return the seconds that the writing took."""
         while True:
             started = perf_counter()
             try:
@@ -294,8 +375,9 @@ class Tenure:
                 log.warning("commit failed, trying again", partition=self._streams.partition, error=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
-                self._observer.committed(step, perf_counter() - started)
-                return
+                took_s = perf_counter() - started
+                self._observer.committed(step, took_s)
+                return took_s
 
     async def _ends(self) -> Positions:
         """Return the positions or, where a stream has lost what is there, those of the last entries before it."""

@@ -17,6 +17,7 @@ from .errors import LeaseLostError, StreamWentBackError
 from .membership import Membership, share
 from .observer import Observer, TenureObserver
 from .ownership import RETRY_S, ServiceOptions, Tenure
+from .pacing import Pace
 
 SOON_S = 0.2
 """Seconds before a partition that somebody is about to give up is asked for again."""
@@ -61,6 +62,7 @@ class Aggregator:
         self._serving: dict[int, Serving] = {}
         self._applied = 0
         self._tenures: dict[int, Tenure] = {}
+        self._paces = [Pace(options.batch, options.lease_s) for _ in self._streams]
         self._waiting = False
 
     @property
@@ -153,11 +155,19 @@ class Aggregator:
         self, partition: int, lease: Lease, token: str, stop: asyncio.Event, observer: TenureObserver
     ) -> None:
         try:
-            tenure = await Tenure.begin(
-                self._redis, self._streams[partition], self._options, lease, token, observer=observer
-            )
-            self._tenures[partition] = tenure
-            await tenure.run(stop)
+            async with lease.kept(token) as progress:
+                tenure = await Tenure.begin(
+                    self._redis,
+                    self._streams[partition],
+                    self._options,
+                    lease,
+                    token,
+                    observer=observer,
+                    pace=self._paces[partition],
+                    progress=progress,
+                )
+                self._tenures[partition] = tenure
+                await tenure.run(stop)
         except (LeaseLostError, StreamWentBackError) as error:
             observer.lost()
             log.warning("partition lost", partition=partition, detail=str(error))

@@ -40,10 +40,16 @@ class AggregatorState:
         self._kept = Kept(options)
         self._queue = Queue()
         self._queued: list[MetricEvent] = []
+        self._touched: set[int] = set()
         self._gone: list[str] = []
 
     def __len__(self) -> int:
         return len(self._kept.rows)
+
+    @property
+    def n_changed(self) -> int:
+        """Number of keys that events have changed since `take_changes` was called."""
+        return len(self._touched)
 
     @property
     def keys(self) -> list[EstimateKey]:
@@ -160,6 +166,7 @@ class AggregatorState:
         """Put a part of the event at a place into a queue."""
         event, found, kind = part
         plan = self._kept.plan(part)
+        self._touched.update(plan.rows, plan.absent)
         values = found.values * plan.scopes
         if kind is Kind.SCORED:
             values += [event.latency_s, event.cost_usd] if plan.usage else [event.latency_s]
@@ -183,7 +190,7 @@ class AggregatorState:
         kept = self._kept
         fields, gone = written(kept)
         changes = Changes([self.keys[row] for row in sorted(kept.changed)], fields, self._gone + gone, kept.alerts)
-        kept.changed, kept.alerts, self._gone = set(), [], []
+        kept.changed, kept.alerts, self._gone, self._touched = set(), [], [], set()
         return changes
 
     @classmethod

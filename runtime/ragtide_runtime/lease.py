@@ -1,8 +1,13 @@
-"""Who may work on a partition, of those that only one may: a lease with a fencing token."""
+"""A lease with a fencing token: at most one process owns a partition."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+import structlog
+from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_schemas import Streams
@@ -36,6 +41,12 @@ end
 """
 
 
+PATIENCE: Final = 60
+"""Renewals without progress of the owner after which the lease is left to run out: a standby may do better."""
+
+log = structlog.get_logger("ragtide.lease")
+
+
 class Acquired(NamedTuple):
     """What became of asking for a lease."""
 
@@ -43,6 +54,17 @@ class Acquired(NamedTuple):
     """The fencing token, None while another process holds the lease."""
     held_for_s: float = 0.0
     """Seconds until that lease runs out, unless it is prolonged."""
+
+
+class Progress:
+    """Counts the renewals of a lease since its owner last made progress."""
+
+    def __init__(self) -> None:
+        self.renewals = 0
+
+    def made(self) -> None:
+        """Take note that the owner made progress."""
+        self.renewals = 0
 
 
 class Lease:
@@ -77,6 +99,34 @@ class Lease:
     async def renew(self, token: str) -> bool:
         """Prolong the lease and return whether it was still held with this token."""
         return bool(await self._renew(keys=self._keys[:1], args=[token, self._lease_ms]) == 1)
+
+    @asynccontextmanager
+    async def kept(self, token: str) -> AsyncIterator["Progress"]:
+        """Renew the lease three times within its length, for the body of an `async with`, however long a step takes.
+
+        Renewing ends when the lease is lost, and when the body has made no progress during `PATIENCE` renewals.
+        """
+        progress = Progress()
+        keeper = asyncio.create_task(self._keep(token, progress))
+        try:
+            yield progress
+        finally:
+            keeper.cancel()
+            await asyncio.wait([keeper])
+
+    async def _keep(self, token: str, progress: "Progress") -> None:
+        while True:
+            await asyncio.sleep(self._lease_ms / 3000)
+            progress.renewals += 1
+            if progress.renewals > PATIENCE:
+                log.error("a step makes no progress: its lease is no longer renewed", lease=self._keys[0])
+                return
+            try:
+                if not await self.renew(token):
+                    return
+            except RedisError as error:
+                # The owner meets the same failure and decides.
+                log.debug("renewing a lease failed, trying again", lease=self._keys[0], error=str(error))
 
     async def release(self, token: str) -> None:
         """Give the lease up, if it is still held with this token."""

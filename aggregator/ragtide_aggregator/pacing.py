@@ -1,0 +1,81 @@
+"""How much an aggregator takes into one step, so that a step ends long before its lease would. No clock, no I/O.
+
+A commit costs time for each key that changed: its row, its panes and its estimates are rendered and sent. Many new keys
+in one batch would make a step that outlasts any lease. The pace measures both costs and bounds the keys of the next
+step by them. A step that was fenced although no other aggregator took over was too long all the same: the pace halves.
+"""
+
+from typing import Final
+
+SHARE_OF_LEASE: Final = 1 / 3
+"""Share of the lease that a step may take."""
+
+WRITE_SHARE: Final = 1 / 20
+"""Share of the lease for which the script of a commit may keep Redis busy."""
+
+GROWTH: Final = 1.1
+"""Factor by which the pace grows back with every step that was committed."""
+
+FIRST_GUESS_S: Final = 0.001
+"""Seconds that a changed key costs, before any step was measured."""
+
+FEW: Final = 50
+"""Changed keys below which the time of a step says little about the cost of a key."""
+
+
+class Pace:
+    """Most events and most changed keys of the next step of one partition.
+
+    Args:
+        batch: most events of one read.
+        lease_s: seconds of the lease.
+    """
+
+    def __init__(self, batch: int, lease_s: float) -> None:
+        self._most = batch
+        self.step_s = SHARE_OF_LEASE * lease_s
+        self._write_s = WRITE_SHARE * lease_s
+        self._scale = 1.0
+        self._key_s = FIRST_GUESS_S
+        self._key_write_s = FIRST_GUESS_S * WRITE_SHARE / SHARE_OF_LEASE
+        self._fenced_at: int | None = None
+
+    @property
+    def batch(self) -> int:
+        """Most events of one read, at least 1."""
+        return max(int(self._scale * self._most), 1)
+
+    @property
+    def keys(self) -> int:
+        """Most keys that a step may change, at least 1; a single event may change more."""
+        fitting = min(self.step_s / self._key_s, self._write_s / self._key_write_s)
+        return max(int(self._scale * fitting), 1)
+
+    def committed(self, keys: int, *, seconds: float, write_s: float) -> None:
+        """Take note of a commit.
+
+        Args:
+            keys: how many changed.
+            seconds: how long the whole commit took.
+            write_s: how long its script took of that.
+        """
+        if keys >= FEW:
+            # A slow step counts at once. A fast one may have been lucky.
+            self._key_s = max(seconds / keys, (self._key_s + seconds / keys) / 2)
+            self._key_write_s = max(write_s / keys, (self._key_write_s + write_s / keys) / 2)
+        self._scale = min(self._scale * GROWTH, 1.0)
+
+    def fenced(self, steps: int) -> None:
+        """Take note that a step was refused; `steps` is the number of steps before it."""
+        self._fenced_at = steps
+
+    def begins(self, steps: int) -> bool:
+        """Take note that an owner begins at a checkpoint; return whether only time had fenced the last step.
+
+        No other aggregator committed if the checkpoint has the steps that the refused step started from.
+        """
+        by_time = self._fenced_at == steps
+        if by_time:
+            self._scale = max(self._scale / 2, 1 / self._most)
+        self._fenced_at = None
+        return by_time

@@ -1,0 +1,187 @@
+"""A step of the aggregator never outlasts its lease, however many new keys a batch has."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+from tests.aggregator.events import event
+
+from ragtide import Estimate, MetricEvent
+from ragtide_aggregator.commit import Committer, Step
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.pacing import Pace
+from ragtide_aggregator.service import Aggregator
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_runtime.lease import Lease
+from ragtide_schemas import DATA_FIELD, Layout, Streams
+
+STREAMS = Streams("ragtide", 0)
+SCORES = {
+    "trace.context_relevance": 0.9,
+    "trace.context_utilization": 0.8,
+    "trace.adherence": 0.7,
+    "trace.supported_fraction": 0.6,
+}
+OPTIONS = ServiceOptions(
+    batch=1000, commit_interval_s=0.02, lease_s=0.4, estimates_cap=1000, confidence=0.95, state=StateOptions()
+)
+
+
+def many_keys(n: int, segments: int = 15) -> list[MetricEvent]:
+    """Return events, each with values of its own in so many segments."""
+    return [
+        event(number, SCORES, segments={f"s{place}": f"v{number}" for place in range(segments)}) for number in range(n)
+    ]
+
+
+@asynccontextmanager
+async def running(redis: Redis, options: ServiceOptions = OPTIONS) -> AsyncIterator[Aggregator]:
+    stop = asyncio.Event()
+    service = Aggregator(redis, Layout("ragtide"), options, holder="a")
+    task = asyncio.create_task(service.run(stop))
+    try:
+        yield service
+    finally:
+        stop.set()
+        await task
+
+
+async def publish(redis: Redis, events: list[MetricEvent]) -> None:
+    for one in events:
+        await redis.xadd(STREAMS.metrics, {DATA_FIELD: one.encode()})
+
+
+async def until_caught_up(redis: Any) -> None:
+    ((last, _),) = await redis.xrevrange(STREAMS.metrics, count=1)
+    async with asyncio.timeout(60):
+        while await redis.hget(STREAMS.checkpoint, "position") != last:  # noqa: ASYNC110 - Redis changes
+            await asyncio.sleep(0.01)
+
+
+async def test_a_batch_of_many_new_keys_is_committed_although_it_takes_longer_than_the_lease(async_redis: Any) -> None:
+    events = many_keys(80)
+    await publish(async_redis, events)
+    async with running(async_redis):
+        await until_caught_up(async_redis)
+    whole = AggregatorState(OPTIONS.state)
+    for one in events:
+        whole.apply(one)
+    stored = await async_redis.hgetall(STREAMS.checkpoint)
+    rows = whole.take_changes().rows
+    assert {name: stored[name.encode()] for name in rows} == rows
+
+
+async def test_the_lease_is_renewed_and_the_event_loop_is_free_while_a_step_works(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, working = threading.Event(), threading.Event()
+    take_changes = AggregatorState.take_changes
+
+    def slow(self: AggregatorState) -> Any:
+        working.set()
+        assert released.wait(60), "the event loop was blocked by the step"
+        return take_changes(self)
+
+    monkeypatch.setattr(AggregatorState, "take_changes", slow)
+    renewed = []
+    renew = Lease.renew
+
+    async def counted(self: Lease, token: str) -> bool:
+        renewed.append(await renew(self, token))
+        return renewed[-1]
+
+    monkeypatch.setattr(Lease, "renew", counted)
+    await publish(async_redis, many_keys(2, 1))
+    async with running(async_redis, replace(OPTIONS, lease_s=1.5)) as service, asyncio.timeout(50):
+        while not working.is_set():  # noqa: ASYNC110 - a thread sets it
+            await asyncio.sleep(0.01)
+        begun = len(renewed)
+        while len(renewed) < begun + 4:  # longer than the lease  # noqa: ASYNC110 - the aggregator tells only Redis
+            await asyncio.sleep(0.01)
+        released.set()
+        await until_caught_up(async_redis)
+        assert all(renewed)
+        assert service.events_applied == 2
+
+
+async def test_a_batch_that_only_time_fenced_is_made_smaller_until_it_fits(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Committer.commit
+    sizes = []
+
+    async def outlasting(self: Committer, step: Step, token: str) -> None:
+        sizes.append(len(step.rows))
+        if len(step.rows) > 100:
+            await async_redis.delete(STREAMS.lease)  # it ran out, and no other aggregator took over
+        await commit(self, step, token)
+
+    monkeypatch.setattr(Committer, "commit", outlasting)
+    monkeypatch.setattr("ragtide_aggregator.pacing.FIRST_GUESS_S", 1e-9)
+    await publish(async_redis, many_keys(100, 1))
+    async with running(async_redis):
+        await until_caught_up(async_redis)
+    assert sizes[0] > 100 >= sizes[-1]
+    assert len(await async_redis.hkeys(STREAMS.checkpoint)) > 400
+
+
+async def test_a_commit_has_no_more_keys_than_its_time_allows(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Committer.commit
+    sizes = []
+
+    async def counted(self: Committer, step: Step, token: str) -> None:
+        sizes.append(sum(name.startswith("estimate:") for name in step.rows))
+        await commit(self, step, token)
+
+    monkeypatch.setattr(Committer, "commit", counted)
+    options = replace(OPTIONS, lease_s=9.0, commit_interval_s=60.0)
+    # Each key is taken to cost a second: three seconds of the lease are three keys, at least one event.
+    monkeypatch.setattr("ragtide_aggregator.pacing.FIRST_GUESS_S", 1.0)
+    await publish(async_redis, many_keys(12, 1))
+    async with running(async_redis, options):
+        await until_caught_up(async_redis)
+    assert max(sizes) <= 9
+    found = [Estimate.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.estimates)]
+    assert max(one.n for one in found if one.segment is None) == 12
+    assert json.loads(await async_redis.hget(STREAMS.checkpoint, "steps")) == len(sizes)
+
+
+def test_the_pace_halves_after_a_fence_by_time_alone_and_grows_back_slowly() -> None:
+    pace = Pace(1000, 10.0)
+    keys = pace.keys
+    pace.fenced(7)
+    assert pace.begins(7)
+    assert (pace.batch, pace.keys) == (500, keys // 2)
+    assert not pace.begins(7)
+    for _ in range(8):
+        assert 500 <= pace.batch < 1000
+        pace.committed(1, seconds=0.001, write_s=0.001)
+    assert (pace.batch, pace.keys) == (1000, keys)
+
+
+def test_a_fence_by_another_aggregator_says_nothing_about_time() -> None:
+    pace = Pace(1000, 10.0)
+    pace.fenced(7)
+    assert not pace.begins(8)
+    assert pace.batch == 1000
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10**4), st.floats(0, 10**3)), max_size=20))
+def test_a_step_has_at_least_one_event_and_one_key_whatever_was_measured(measured: list[Any]) -> None:
+    pace = Pace(3, 0.5)
+    for keys, seconds, write_s in measured:
+        pace.committed(keys, seconds=seconds, write_s=write_s)
+        pace.fenced(keys)
+        pace.begins(keys)
+        assert pace.batch >= 1
+        assert pace.keys >= 1
