@@ -4,6 +4,9 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.plugins import custom_metrics
@@ -17,6 +20,9 @@ from ragtide_runtime.settings import Settings
 
 from .experiments.joining import taking_part, until_it_begins
 from .running import together
+
+if TYPE_CHECKING:
+    from ragtide_consumers.recorder.service import Prepared
 
 # What only one role needs is imported when it runs: a worker has no use for SciPy, an aggregator none for FastStream.
 
@@ -40,9 +46,10 @@ async def serve(
         await agree_on_layout(redis, settings.layout)
         await until_it_begins(redis, settings, stop)
         settings, also = await taking_part(redis, settings)
+        prepared = await _prepare_recorder(settings, redis) if recorder else None
     roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []
-    roles += [record(settings, url, stop, observed)] if recorder else []
+    roles += [record(settings, url, stop, observed, prepared)] if prepared else []
     await together(*roles, stop=stop)
 
 
@@ -70,11 +77,17 @@ async def work(
         await redis.aclose()
 
 
-async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Observed) -> None:
+async def _prepare_recorder(settings: Settings, redis: Redis) -> "Prepared":
+    from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
+
+    return await prepare_recorder(settings, redis)
+
+
+async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Observed, prepared: "Prepared") -> None:
     """Archive what is on the streams until told to stop."""
     from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
 
-    await run_recorder(settings, url, stop, observed)
+    await run_recorder(settings, url, stop, observed, prepared)
 
 
 async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:

@@ -97,12 +97,7 @@ class Fence:
             redis.RedisError: Redis failed.
         """
         await let_go(self._redis, self._streams, [kind for kind in Kind if kind not in self._kinds])
-        for kind in self._kinds:
-            try:
-                await self._redis.xgroup_create(kind.stream(self._streams), RECORD_GROUP, id=START, mkstream=True)
-            except ResponseError as error:
-                if not str(error).startswith("BUSYGROUP"):
-                    raise
+        await hold(self._redis, self._streams, self._kinds)
 
     async def advance(self, positions: Mapping[Kind, str]) -> None:
         """Let what is recorded be trimmed.
@@ -120,6 +115,20 @@ class Fence:
     def _held(self, reply: bytes) -> None:
         if reply != b"held":
             raise RecorderFencedError(f"partition {self._streams.partition} has another recorder now: standing by")
+
+
+async def hold(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
+    """Make the groups that keep unrecorded entries from being trimmed; those that exist stay where they are.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    for kind in kinds:
+        try:
+            await redis.xgroup_create(kind.stream(streams), RECORD_GROUP, id=START, mkstream=True)
+        except ResponseError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise
 
 
 async def let_go(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -15,11 +16,13 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.instruments import RecorderInstruments
 from ragtide_runtime.lease import Lease
 from ragtide_runtime.observed import Observed
+from ragtide_runtime.recordings.kinds import Kind
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Streams
 
 from .errors import RecorderFencedError, StreamLostError
+from .fence import hold
 from .observer import Observer, TenureObserver
 from .redaction import Redaction
 from .tenure import Tenure
@@ -34,23 +37,46 @@ STORE_RETRY_S: Final = 5.0
 log = structlog.get_logger("ragtide.recorder")
 
 
-async def run_recorder(settings: Settings, url: str, stop: asyncio.Event, observed: Observed) -> None:
-    """Record every partition until told to stop.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A recorder whose settings are valid, whose libraries are loaded, and for which unrecorded entries wait."""
+
+    store: Store
+    redaction: Redaction
+
+
+async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
+    """Check the settings, load the libraries, and keep unrecorded entries from being trimmed.
+
+    The roles beside it start after this: loading takes seconds, in which an aggregator would already trim.
 
     Raises:
-        ConfigurationError: no place to record to is set, or what it needs is not installed.
-        RagtideError: the recording cannot be continued; the message says why, and what to do.
+        ConfigurationError: no place to record to is set, or a library it needs is not installed.
+        redis.RedisError: Redis failed.
     """
     if settings.recorder.url is None:
         raise ConfigurationError("recorder.url is not set: set RAGTIDE_RECORDER_URL to a folder or a URL to record to")
     store = open_store(settings.recorder.url, settings.recorder.storage_options)
     redaction = Redaction.of(settings.recorder)
     await asyncio.to_thread(prepare, settings.recorder.format)
+    for streams in settings.layout.all():
+        await hold(redis, streams, [Kind(name) for name in settings.recorder.kinds])
+    return Prepared(store, redaction)
+
+
+async def run_recorder(
+    settings: Settings, url: str, stop: asyncio.Event, observed: Observed, prepared: Prepared
+) -> None:
+    """Record every partition until told to stop.
+
+    Raises:
+        RagtideError: the recording cannot be continued; the message says why, and what to do.
+    """
     redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     observer = Observer(RecorderInstruments(observed.registry), observed.health)
     try:
         with observer.watched():
-            await Recorder(redis, settings, store, redaction, observer).run(stop)
+            await Recorder(redis, settings, prepared.store, prepared.redaction, observer).run(stop)
     finally:
         await redis.aclose()
 

@@ -25,7 +25,7 @@ from ragtide_consumers.recorder import fence, tenure
 from ragtide_consumers.recorder.errors import NotRecordableError, RecorderFencedError, StreamLostError
 from ragtide_consumers.recorder.observer import TenureObserver
 from ragtide_consumers.recorder.redaction import Redaction
-from ragtide_consumers.recorder.service import run_recorder
+from ragtide_consumers.recorder.service import prepare_recorder, run_recorder
 from ragtide_consumers.recorder.tenure import Tenure
 from ragtide_runtime.backlog import read_backlog
 from ragtide_runtime.health import Health
@@ -115,6 +115,13 @@ async def test_a_stop_writes_all_that_the_streams_hold(async_redis: Any, tmp_pat
     assert recorded(tmp_path / "r", Kind.METRICS) == expected
 
 
+async def test_entries_wait_for_a_recorder_from_before_the_other_roles_start(async_redis: Any, tmp_path: Path) -> None:
+    await prepare_recorder(settings_of(tmp_path / "r"), async_redis)
+    for kind in (Kind.INTERACTIONS, Kind.METRICS):
+        (group,) = await async_redis.xinfo_groups(kind.stream(STREAMS))
+        assert (group["name"], group["last-delivered-id"]) == (b"record", b"0-0")
+
+
 async def test_what_is_recorded_is_counted_and_the_role_is_ready(
     async_redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
@@ -123,7 +130,8 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
     await add(async_redis, Kind.INTERACTIONS, interaction(1, question="from eve@example.com"))
     observed, stop = Observed(Health("recorder")), asyncio.Event()
     settings = settings_of(tmp_path / "r", redact=["email"])
-    task = asyncio.create_task(run_recorder(settings, redis_url, stop, observed))
+    prepared = await prepare_recorder(settings, async_redis)
+    task = asyncio.create_task(run_recorder(settings, redis_url, stop, observed, prepared))
     await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
 
