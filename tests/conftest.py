@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.other_server import use_the_wanted_server
 
 from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.embedded import EmbeddedRedis
@@ -15,8 +16,10 @@ from ragtide_runtime.embedded import EmbeddedRedis
 # A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+use_the_wanted_server()
 
-NOISY = {"chaos", "test_cluster.py", "test_sentinel.py", "test_valkey.py", "test_recorder.py", "test_repartition.py"}
+
+NOISY = {"chaos", "test_cluster.py", "test_sentinel.py", "test_servers.py", "test_recorder.py", "test_repartition.py"}
 """Tests that start many servers or kill many processes."""
 
 

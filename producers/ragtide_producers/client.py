@@ -216,7 +216,9 @@ class InteractionProducer:
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
-            self._handle = self._handle or resolve_redis(self._settings.redis_address, self._settings.data_dir)
+            self._handle = self._handle or resolve_redis(
+                self._settings.redis_address, self._settings.data_dir, convert=True
+            )
             client = connect(self._handle.url)
             try:
                 check_layout_blocking(client, self._settings.layout)
@@ -234,7 +236,7 @@ class InteractionProducer:
             if self._async_client is None:
                 if self._handle is None:
                     self._handle = await asyncio.to_thread(
-                        resolve_redis, self._settings.redis_address, self._settings.data_dir
+                        resolve_redis, self._settings.redis_address, self._settings.data_dir, convert=True
                     )
                 client = connect_async(self._handle.url)
                 try:

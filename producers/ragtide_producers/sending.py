@@ -225,7 +225,9 @@ class Delivery:
 
     def _connected(self) -> Redis:
         if self._client is None:
-            self._handle = self._handle or resolve_redis(self._settings.redis_address, self._settings.data_dir)
+            self._handle = self._handle or resolve_redis(
+                self._settings.redis_address, self._settings.data_dir, convert=True
+            )
             self._before_exit()
             client = connect(self._handle.url)
             # Trying again is done here, where it can be interrupted. A client of a cluster has to do it itself.

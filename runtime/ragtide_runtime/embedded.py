@@ -31,9 +31,11 @@ from typing import Self
 from urllib.parse import quote
 
 from . import keeper
+from .data_directory import check_private, choose_server, remember
 from .errors import RedisUnavailable
 from .keeper import FileLock, is_held
-from .redis_binary import RedisBinary, find_redis_server
+from .redis_binary import RedisBinary
+from .server_version import Kind
 
 START_TIMEOUT_S = 20.0
 """Seconds until a server must answer; one with gigabytes of data needs more to load them."""
@@ -67,6 +69,7 @@ class EmbeddedRedis:
         self.binary = binary
         self.started_by_us = started_by_us
         self.url = f"unix://{quote(str(address))}"
+        self.socket = address
         self._users = users
         self._address = address
         self._owner_pid = os.getpid()
@@ -74,16 +77,18 @@ class EmbeddedRedis:
         atexit.register(self.close)
 
     @classmethod
-    def open(cls, data_dir: Path, *, timeout_s: float = START_TIMEOUT_S) -> Self:
+    def open(cls, data_dir: Path, *, convert: bool = False, timeout_s: float = START_TIMEOUT_S) -> Self:
         """Return the server of a data directory, started if it does not run yet; it answers.
 
         Args:
             data_dir: where it keeps its data; created if missing, reused with everything in it if not.
+            convert: whether a newer server may be started that writes the data in a format which the last one cannot
+                read (`data_directory.py`). Roles and producers may; what only reads may not.
             timeout_s: seconds to wait for its answer.
 
         Raises:
-            RedisUnavailable: there is no binary to start, the data directory cannot be used, the start failed (with the
-                last lines of the server's log), or the server did not answer in time.
+            RedisUnavailable: there is no binary to start, none that reads the data, the data directory cannot be used,
+                the start failed (with the last lines of the server's log), or the server did not answer in time.
         """
         if os.name != "posix":
             raise RedisUnavailable(
@@ -93,9 +98,10 @@ class EmbeddedRedis:
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             data_dir = data_dir.resolve()
+            check_private(data_dir)
             start, users = FileLock(data_dir / "start.lock"), FileLock(data_dir / "users.lock")
             try:
-                return cls._open(data_dir, start, users, deadline)
+                return cls._open(data_dir, start, users, deadline, convert=convert)
             except BaseException:  # a Ctrl-C too: the keeper must not wait for a user that never was
                 users.release()
                 raise
@@ -108,7 +114,7 @@ class EmbeddedRedis:
             ) from error
 
     @classmethod
-    def _open(cls, data_dir: Path, start: FileLock, users: FileLock, deadline: float) -> Self:
+    def _open(cls, data_dir: Path, start: FileLock, users: FileLock, deadline: float, *, convert: bool) -> Self:
         # 1. and 2.
         if not _wait_until(start.acquire, deadline):
             raise RedisUnavailable(f"another process has been starting or stopping the Redis in {data_dir}: try again")
@@ -125,7 +131,7 @@ class EmbeddedRedis:
                         f"{launched} did not start in {data_dir} ({reason}){_log_tail(data_dir)}: "
                         "correct that, or set RAGTIDE_REDIS_URL to a running Redis"
                     )
-                launched = launched or find_redis_server()
+                launched = launched or _binary_to_start(data_dir, address, convert=convert)
                 _launch_keeper(data_dir, address, launched)
             # 4.
             if time.monotonic() > deadline:
@@ -134,7 +140,9 @@ class EmbeddedRedis:
                     "if it is loading its data give it longer (timeout_s), else look into redis.log there"
                 )
             time.sleep(POLL_S)
-        return cls(data_dir, address, launched or _running_binary(address), users, started_by_us=launched is not None)
+        binary = launched or _running_binary(address)
+        remember(data_dir, binary)
+        return cls(data_dir, address, binary, users, started_by_us=launched is not None)
 
     def close(self) -> None:
         """Stop using the server. The last user waits, within bounds, until no server runs any more."""
@@ -206,22 +214,18 @@ def _socket_address(data_dir: Path) -> Path:
     return private / "redis.sock"
 
 
-def _launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
-    """Start the keeper; on return it holds `keeper.lock`, or it has ended already and its reason is in `ERROR_FILE`.
+def _binary_to_start(data_dir: Path, address: Path, *, convert: bool) -> RedisBinary:
+    """Return the server to start, or the one that still runs without a keeper: another one must not take its place."""
+    if is_held(data_dir / "server.lock") and keeper.probe(address) == "ready":
+        return _running_binary(address)
+    return choose_server(data_dir, convert=convert)
 
-    Raises:
-        RedisUnavailable: this binary cannot read the data.
-    """
-    newer_files = data_dir / "appendonlydir"
-    if binary.version < (7, 0, 0) and newer_files.exists():  # 6.2 would not see it, and start empty
-        raise RedisUnavailable(
-            f"the data in {data_dir} were written by Redis 7 or later and {binary} cannot read them: "
-            "put that newer server on PATH, or set RAGTIDE_DATA_DIR to another directory"
-        )
+
+def _launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
+    """Start the keeper; on return it holds `keeper.lock`, or it has ended already and its reason is in `ERROR_FILE`."""
     errors = data_dir / ERROR_FILE
     errors.unlink(missing_ok=True)
-    errors.touch(mode=0o600)
-    with errors.open("ab") as stderr:
+    with os.fdopen(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "ab") as stderr:
         subprocess.run(  # noqa: S603  # our own file
             [sys.executable, "-I", "-S", keeper.__file__, data_dir, address, binary.path],
             stdin=subprocess.DEVNULL,
@@ -234,11 +238,12 @@ def _launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
 
 
 def _running_binary(address: Path) -> RedisBinary:
-    """Return the binary of a server that somebody else started."""
+    """Return the binary of a server that another process started."""
     try:
         info = dict(line.partition(":")[::2] for line in keeper.ask(address, "INFO", timeout_s=5.0).splitlines())
         major, minor, patch = (int(part) for part in info.get("valkey_version", info["redis_version"]).split(".")[:3])
-        return RedisBinary(path=Path(info["executable"]), version=(major, minor, patch), origin="already running")
+        kind: Kind = "valkey" if "valkey_version" in info else "redis"
+        return RedisBinary(Path(info["executable"]), (major, minor, patch), "already running", kind)
     except (OSError, KeyError, ValueError) as error:
         raise RedisUnavailable(f"the Redis at {address} stopped answering ({error!r}): try again") from error
 

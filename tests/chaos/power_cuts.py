@@ -51,12 +51,15 @@ class Result:
 
 
 class Disk:
-    """How long the append-only file was when the disk was last made to keep it."""
+    """How long the append-only file was when the disk was last made to keep it.
 
-    def __init__(self, file: Path, every_s: float) -> None:
-        self._file = file
+    Redis 6.2 appends to one file; later servers keep several in a folder, and append to the last.
+    """
+
+    def __init__(self, folder: Path, every_s: float) -> None:
+        self._folder = folder
         self._every_s = every_s
-        self._kept = 0
+        self._kept: dict[Path, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -73,13 +76,19 @@ class Disk:
     def _watch(self) -> None:
         while not self._ended.wait(self._every_s):
             with suppress(FileNotFoundError):
-                self._kept = self._file.stat().st_size
+                file = self._appended()
+                self._kept[file] = file.stat().st_size
+
+    def _appended(self) -> Path:
+        """Return the file that the server appends to."""
+        several = self._folder.glob("appendonlydir/*.incr.aof")
+        return max(several, key=lambda file: int(file.name.split(".")[-3]), default=self._folder / "appendonly.aof")
 
     def lose(self) -> None:
         """Cut the file back to what a power cut would have left."""
         if self._every_s:
-            self._kept = min(self._kept, self._file.stat().st_size)
-            os.truncate(self._file, self._kept)
+            file = self._appended()
+            os.truncate(file, min(self._kept.get(file, 0), file.stat().st_size))
 
 
 def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Result:
@@ -100,7 +109,7 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
     server.start()
     with ExitStack() as stack:
         stack.callback(server.kill)
-        disk = stack.enter_context(Disk(server.folder / "appendonly.aof", KEPT_S[fsync]))
+        disk = stack.enter_context(Disk(server.folder, KEPT_S[fsync]))
         stack.enter_context(running("worker", server.url, folder / "worker.log"))
         stack.enter_context(running("aggregator", server.url, folder / "aggregator.log"))
         # A role that finds no Redis when it starts ends, and here is no supervisor.

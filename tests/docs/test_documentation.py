@@ -1,7 +1,6 @@
 import asyncio
 import re
 import shlex
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.consumers.recorder.running import add_all, caught_up, recording, settings_of, until
+from tests.redis_cli import redis_cli
 
 from ragtide import RagInteraction
 from ragtide.cli.app import COMMANDS
@@ -17,7 +17,6 @@ from ragtide_producers import items_of
 from ragtide_producers.experiments.drafts import draft_of, plan_of
 from ragtide_runtime.catalogue import catalogue_table
 from ragtide_runtime.connection import connect_async
-from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.settings_table import settings_table
 from ragtide_schemas import DATA_FIELD, Dropped, Reason, Streams
@@ -56,8 +55,7 @@ def test_python_in_the_documentation_runs(code: str, request: pytest.FixtureRequ
 def test_redis_cli_in_the_documentation_publishes_an_interaction(text: str, redis: Any, redis_url: str) -> None:
     program, *arguments = shlex.split(text)
     assert program == "redis-cli"
-    redis_cli = find_redis_server().path.with_name("redis-cli")
-    subprocess.run([redis_cli, "-s", redis_url.removeprefix("unix://"), *arguments], check=True, capture_output=True)
+    redis_cli(redis_url, *arguments)
     ((entry_id, fields),) = redis.xrange(Streams("ragtide", 0).interactions)
     assert RagInteraction.from_entry(entry_id.decode(), fields[DATA_FIELD]).pipeline == "shop"
 

@@ -15,9 +15,9 @@ from tests.end_to_end.roles import (
     running,
     wait_for_aggregation,
 )
+from tests.redis_cli import redis_cli
 
 from ragtide import InteractionProducer
-from ragtide_runtime.redis_binary import find_redis_server
 from ragtide_schemas import Reason
 
 GOOD: dict[str, Any] = {
@@ -110,14 +110,7 @@ def test_the_producer_after_a_plain_xadd_of_the_same_id_adds_nothing(
 def test_redis_cli_with_plain_json_is_enough(
     redis: Any, redis_url: str, worker: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    redis_cli = find_redis_server().path.with_name("redis-cli")
-    done = subprocess.run(
-        [redis_cli, "-s", redis_url.removeprefix("unix://"), "XADD", "ragtide:{0}:interactions", "*", "data", with_()],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    entry = done.stdout.strip()
+    entry = redis_cli(redis_url, "XADD", "ragtide:{0}:interactions", "*", "data", with_().decode())
     wait_until(lambda: len(metric_events(redis)) == 1)
     (event,) = metric_events(redis)
     assert event.entry_id == entry

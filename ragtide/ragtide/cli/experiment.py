@@ -156,7 +156,7 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool) -> None:
             beside = [] if as_json or not out.is_terminal else [table]
             await made.drive(url, stopping, roles=roles, beside=beside)
 
-    with resolve_redis(settings.redis_address, settings.data_dir) as handle:
+    with resolve_redis(settings.redis_address, settings.data_dir, convert=True) as handle:
         asyncio.run(body(handle.url))
         found = made.control.board()
         _print(found, as_json=as_json)

@@ -118,7 +118,7 @@ def replay(
             found = await work
         return {**found, "seconds": time.monotonic() - started, **await _report(redis, settings, plan)}
 
-    found = with_redis(settings, body)
+    found = with_redis(settings, body, convert=True)
     alerts, estimates = found.pop("alerts"), found.pop("estimates")
     rules_found: dict[str, OfRule] = found.pop("rules")
     if as_json:

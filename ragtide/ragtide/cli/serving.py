@@ -81,7 +81,7 @@ def _serve(settings: Settings, *names: Role) -> None:
 
     with (
         exporting(names[0] if len(names) == 1 else "up"),
-        resolve_redis(settings.redis_address, settings.data_dir) as handle,
+        resolve_redis(settings.redis_address, settings.data_dir, convert=True) as handle,
     ):
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
         asyncio.run(run(handle.url))

