@@ -1,5 +1,7 @@
 """Waiting in tests: for a condition, never for a time."""
 
+import asyncio
+import inspect
 import time
 from collections.abc import Callable
 
@@ -15,3 +17,17 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> None
         if time.monotonic() > deadline:
             raise AssertionError(f"still not so after {timeout_s} s")
         time.sleep(0.01)
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+    """Return as soon as the condition holds, which may be a coroutine's result.
+
+    Raises:
+        TimeoutError: it did not hold within the timeout.
+    """
+    async with asyncio.timeout(timeout_s):
+        while True:
+            found = condition()
+            if await found if inspect.isawaitable(found) else found:
+                return
+            await asyncio.sleep(0.005)

@@ -1,7 +1,7 @@
 """Finding the metric event that feedback is about, and joining the two: the edge of `feedback.py`."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.stream_reads import Entry, order, read_range
-from ragtide_schemas import DATA_FIELD, DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
+from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
 from .feedback import Held, PendingFeedback, judge_feedback
 from .state import AggregatorState
@@ -32,6 +32,10 @@ class Joiner:
         self._letters: list[DeadLetter] = []
         self.joined = 0
         """Gold scores that were joined."""
+        self.waited: list[str] = []
+        """Entry ids of feedback that had waited for an interaction, and was joined since the last commit."""
+        self.culprits: Mapping[str, str] = {}
+        """Entry ids of feedback that the state cannot take, each with the reason."""
 
     async def take(self, entries: Sequence[Entry], position: str) -> None:
         """Join feedback with events up to a position of the metrics stream, and hold what is about later ones."""
@@ -48,7 +52,11 @@ class Joiner:
             if at is None or order(at) > order(position):
                 self.pending.hold(one)
                 continue
-            event = await self._event(at)
+            try:
+                event = await self._event(at)
+            except InvalidEntryError as error:
+                self._refuse(one, error.reason, f"its metric event cannot be read: {error.detail}")
+                continue
             if event is None:
                 self._refuse(one, Reason.UNKNOWN_INTERACTION, "its metric event was trimmed: give feedback earlier")
             else:
@@ -59,6 +67,7 @@ class Joiner:
     def applied(self, event: MetricEvent) -> None:
         """Join the feedback that waited for an event which has just been applied."""
         for one in self.pending.take(event):
+            self.waited.append(one.entry_id)
             self._join(one, event, set())
 
     def expire(self, now_ms: int) -> None:
@@ -79,7 +88,7 @@ class Joiner:
         """
         graded = [(key, f"{metric} {at}") for key, metrics in self._graded.items() for metric, at in metrics.items()]
         letters = self._letters
-        self._graded, self._letters = defaultdict(dict), []
+        self._graded, self._letters, self.waited = defaultdict(dict), [], []
         return graded, letters
 
     def _read(self, entry: Entry) -> Held | None:
@@ -91,9 +100,12 @@ class Joiner:
 
     async def _event(self, entry_id: str) -> MetricEvent | None:
         found = await read_range(self._redis, self._streams.metrics, first=entry_id, last=entry_id, count=1)
-        return MetricEvent.decode(found[0].fields[DATA_FIELD]) if found else None
+        return MetricEvent.decode(payload_of(found[0].fields, "metric event")) if found else None
 
     def _join(self, one: Held, event: MetricEvent, graded: set[str]) -> None:
+        if one.entry_id in self.culprits:
+            self._refuse(one, Reason.NOT_AGGREGATABLE, self.culprits[one.entry_id])
+            return
         key = self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id)
         verdict = judge_feedback(one.feedback, event, graded | set(self._graded.get(key, {})))
         if verdict.accepted:

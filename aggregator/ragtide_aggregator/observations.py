@@ -100,19 +100,36 @@ def pair_key(event: MetricEvent, segment: str | None, pair: Pair) -> PairKey:
     return PairKey(estimate_key(event, segment, pair.metric), pair.labeler, pair.labeler_version, pair.profile)
 
 
+def _uncountable(what: str, error: Exception) -> InvalidEntryError:
+    """Return the refusal of an entry that raised an unforeseen error before anything of it was added."""
+    return InvalidEntryError(
+        Reason.NOT_AGGREGATABLE,
+        f"{what} cannot be counted ({type(error).__name__}: {error}): correct it and publish it again",
+    )
+
+
 def observations(event: MetricEvent) -> Observations:
     """Return what an event brings.
 
     Raises:
-        InvalidEntryError: a score is outside its metric's range.
+        InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
+    try:
+        return _observations(event)
+    except (InvalidEntryError, MemoryError):
+        raise
+    except Exception as error:
+        raise _uncountable("the event", error) from error
+
+
+def _observations(event: MetricEvent) -> Observations:
     known = layout(event.scores)
     values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
     values += [1.0 if values[place] <= at_most(edge) else 0.0 for _, place, edge in known.edges]
     names = known.names
     pairs: list[Pair] = []
     if event.gold_scores:
-        gold = gold_observations(event, event.gold_scores)
+        gold = _gold_observations(event, event.gold_scores)
         names, values, pairs = (*names, *gold.names), values + gold.values, gold.pairs
     judged = event.judged
     if judged is not None:
@@ -145,8 +162,17 @@ def gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> O
     """Return what gold scores of an event bring, of the metrics that it has.
 
     Raises:
-        InvalidEntryError: a gold score is outside its metric's range.
+        InvalidEntryError: a gold score is outside its metric's range, or it cannot be counted.
     """
+    try:
+        return _gold_observations(event, gold_scores)
+    except (InvalidEntryError, MemoryError):
+        raise
+    except Exception as error:
+        raise _uncountable("a gold score", error) from error
+
+
+def _gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> Observations:
     known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores}
     gold = _by_metric("gold_scores", known)
     scores = _by_metric("scores", {metric: event.scores[metric] for metric in known})

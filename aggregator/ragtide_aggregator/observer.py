@@ -53,6 +53,11 @@ class TenureObserver:
             }
             self._traces.append((parent, time_ns(), attributes))
 
+    def dropped(self) -> None:
+        """Forget the events that were applied and are not committed: their step failed."""
+        self._applied = 0
+        self._traces.clear()
+
     def committed(self, step: Step, seconds: float) -> None:
         """Take note of a commit of all that was applied, and of how long it took."""
         instruments = self._instruments

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 from typing import Final, NamedTuple
@@ -12,15 +13,17 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.lease import Lease, Progress
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
-from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Streams, utc_now
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
 from .checkpoint import Checkpoint, load_checkpoint
 from .commit import Committer, Step
-from .errors import LeaseLostError, StreamWentBackError
+from .errors import LeaseLostError, StepFailedError, StreamWentBackError
 from .estimates import estimates
+from .halving import Halving, Taken
 from .housekeeping import Caps, House
 from .joining import Joiner
 from .observer import TenureObserver
@@ -83,6 +86,14 @@ class Uncommitted:
     """Last metric event of every read."""
     feedback_read: list[str] = field(default_factory=list)
     rows: dict[str, bytes] = field(default_factory=dict)
+    metrics: int = 0
+    """Metric events that were taken."""
+    feedback: int = 0
+    """Entries of feedback that were taken."""
+    applied: int = 0
+    """Metric events of these that count."""
+    last: str = ""
+    """Id of the last metric event that was taken or, without one, of the last feedback."""
 
 
 class Tenure:
@@ -100,9 +111,11 @@ class Tenure:
         observer: TenureObserver,
         pace: Pace | None = None,
         progress: Progress | None = None,
+        halving: Halving | None = None,
     ) -> None:
         self._observer = observer
         self._pace = pace or Pace(options.batch, options.lease_s)
+        self._halving = halving or Halving()
         self._progress = progress or Progress()
         # A thread of its own: labeling in the same process may occupy those of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
@@ -143,6 +156,7 @@ class Tenure:
         observer: TenureObserver,
         pace: Pace | None = None,
         progress: Progress | None = None,
+        halving: Halving | None = None,
     ) -> "Tenure":
         """Return a tenure that continues from the checkpoint.
 
@@ -155,6 +169,7 @@ class Tenure:
             observer: of this tenure.
             pace: of the partition, which outlives a tenure.
             progress: told of every turn, for whatever renews the lease meanwhile.
+            halving: which entries its steps may take.
 
         Raises:
             CheckpointError: another version of ragtide wrote the checkpoint.
@@ -173,6 +188,7 @@ class Tenure:
             observer=observer,
             pace=pace,
             progress=progress,
+            halving=halving,
         )
         if tenure._pace.begins(checkpoint.steps):
             log.warning(
@@ -183,12 +199,13 @@ class Tenure:
         ends = await tenure._ends()
         if ends != tenure._at:
             tenure._go_back(ends, checkpoint)
-        log.info(
-            "owner of the partition",
-            partition=streams.partition,
-            position=tenure._at.metrics,
-            keys=len(tenure._state),
-        )
+        if tenure._halving.part is None:
+            log.info(
+                "owner of the partition",
+                partition=streams.partition,
+                position=tenure._at.metrics,
+                keys=len(tenure._state),
+            )
         return tenure
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -197,6 +214,7 @@ class Tenure:
         Raises:
             LeaseLostError: another aggregator owns the partition.
             StreamWentBackError: what was read is no longer there; begin again from the checkpoint.
+            StepFailedError: an entry cannot be counted; begin again from the checkpoint, in halves.
             redis.RedisError: Redis failed; begin again from the checkpoint.
         """
         try:
@@ -222,7 +240,7 @@ class Tenure:
             if now >= next_look and not stop.is_set():
                 await self._look()
                 next_look = now + HOUSE_S
-            if self._dirty and (now >= next_commit or self._full() or stop.is_set()):
+            if self._dirty and (now >= next_commit or self._full() or self._halving.part or stop.is_set()):
                 await self._commit(stop)
                 # With many keys a commit takes long; while there is more to read than that, reading comes first.
                 took_s = monotonic() - now
@@ -238,21 +256,33 @@ class Tenure:
 
     async def _take(self, wait_s: float) -> bool:
         """Read and apply metric events and feedback after the positions, and return whether there may be more."""
+        part = self._halving.part
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
-        block_ms = int(wait_s * 1000) or None
+        block_ms = None if part is not None else int(wait_s * 1000) or None
         positions = {self._streams.metrics: self._at.metrics, self._streams.feedback: self._at.feedback}
         count = self._pace.batch
+        if part is not None:
+            read = self._streams.metrics if part.source == "metrics" else self._streams.feedback
+            positions, count = {read: positions[read]}, part.count
+            self._joiner.culprits = dict.fromkeys(part.refused, self._blame())
         found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
-        if events := found.get(self._streams.metrics, []):
-            last = await self._apply_some(events)
-            self._at = self._at._replace(metrics=last)
-            self._next.read.append(last)
-        if feedback := found.get(self._streams.feedback, []):
-            await self._joiner.take(feedback, self._at.metrics)
-            self._at = self._at._replace(feedback=feedback[-1].entry_id)
-            self._next.feedback_read.append(feedback[-1].entry_id)
+        events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
+        with self._countable():
+            if events:
+                last = await self._apply_some(events)
+                self._at = self._at._replace(metrics=last)
+                self._next.read.append(last)
+            if feedback:
+                self._next.feedback += len(feedback)
+                if not self._next.metrics:
+                    self._next.last = feedback[-1].entry_id
+                await self._joiner.take(feedback, self._at.metrics)
+                self._at = self._at._replace(feedback=feedback[-1].entry_id)
+                self._next.feedback_read.append(feedback[-1].entry_id)
         self._dirty = self._dirty or bool(events or feedback)
-        return max(len(events), len(feedback)) == count
+        if part is not None and not self._dirty:
+            self._halving.passed()
+        return part is not None or max(len(events), len(feedback)) == count
 
     async def _apply_some(self, events: Sequence[Entry]) -> str:
         """Apply events until the step is full, at least the first, and return the id of the last that was applied.
@@ -261,6 +291,7 @@ class Tenure:
         """
         begun = turned = monotonic()
         for entry in events:
+            self._next.metrics, self._next.last = self._next.metrics + 1, entry.entry_id
             self._apply(entry)
             now = monotonic()
             if self._full() or now - begun > self._pace.step_s:
@@ -274,9 +305,34 @@ class Tenure:
         """Return whether the next commit would take too long with more changed keys."""
         return self._state.n_changed >= self._pace.keys
 
+    @contextmanager
+    def _countable(self) -> Iterator[None]:
+        """Let the step fail, for the body of a `with`, where the state cannot take an entry.
+
+        Raises:
+            StepFailedError: the body raised an error that an entry may be to blame for.
+        """
+        try:
+            yield
+        except (RedisError, RagtideError, MemoryError, ImportError):
+            raise  # no entry is to blame
+        except Exception as error:
+            self.events_applied -= self._next.applied
+            taken = Taken(self._next.metrics, self._next.feedback, self._next.last, tuple(self._joiner.waited))
+            raise StepFailedError(taken, error) from error
+
+    def _blame(self) -> str:
+        return (
+            f"the aggregator cannot count it ({self._halving.reason}): the numbers are without it; correct it and "
+            "publish it again"
+        )
+
     def _apply(self, entry: Entry) -> None:
+        part = self._halving.part
         try:
             event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
+            if part is not None and entry.entry_id in part.refused:
+                raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - refused like others
             if self._guarded and (event.pipeline, event.interaction_id) in self._recent:
                 log.warning(
                     "counted before the stream went back: not counted again",
@@ -290,6 +346,7 @@ class Tenure:
             self._refuse(entry, error)
             return
         self.events_applied += 1
+        self._next.applied += 1
         self._recent.add(event.pipeline, event.interaction_id)
         self._joiner.applied(event)
         self._observer.applied(entry.fields, event)
@@ -329,6 +386,18 @@ class Tenure:
 
     async def _commit(self, stop: asyncio.Event) -> None:
         started = perf_counter()
+        with self._countable():
+            step, changes = await self._step()
+        write_s = await self._write(step, stop)
+        self._halving.passed()
+        self._pace.committed(len(changes.keys), seconds=perf_counter() - started, write_s=write_s)
+        self._committed, self._next, self._dirty = self._at, Uncommitted(), False
+        self._steps += 1
+        for alert in changes.alerts:
+            log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
+
+    async def _step(self) -> tuple[Step, Changes]:
+        """Return the next step, and the changes of the state in it."""
         self._joiner.expire(max(order(position)[0] for position in self._at))
         # With many keys this takes seconds, in which the event loop renews the lease and answers others.
         changes, shown = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes)
@@ -348,12 +417,7 @@ class Tenure:
             alerts=changes.alerts,
             dead_letters=[*self._next.letters, *refused],
         )
-        write_s = await self._write(step, stop)
-        self._pace.committed(len(changes.keys), seconds=perf_counter() - started, write_s=write_s)
-        self._committed, self._next, self._dirty = self._at, Uncommitted(), False
-        self._steps += 1
-        for alert in changes.alerts:
-            log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
+        return step, changes
 
     def _changes(self) -> tuple[Changes, list[bytes]]:
         """Return what changed, and the estimates of it as they go on the stream."""
@@ -366,7 +430,8 @@ class Tenure:
         while True:
             started = perf_counter()
             try:
-                await self._committer.commit(step, self._token)
+                with self._countable():
+                    await self._committer.commit(step, self._token)
             except RedisError as error:
                 if stop.is_set():  # what is not committed is read again by whoever comes next
                     raise

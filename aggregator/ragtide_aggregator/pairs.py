@@ -53,6 +53,12 @@ class PairRows:
         """Return the estimate of a row (`PairTable.read`)."""
         return self._table.read(np.array([row]), everything, confidence=confidence)
 
+    def impossible(self) -> PairKey | None:
+        """Return the key of a changed row that holds a number that is not finite or negative, if there is one."""
+        rows = np.fromiter(self._changed, dtype=np.intp)
+        wrong = self._table.impossible(rows)
+        return self.keys[int(rows[np.argmax(wrong)])] if wrong.any() else None
+
     def take_changes(self) -> dict[str, bytes]:
         """Return the rows that changed since the last call, by the names of their keys."""
         changed, self._changed = self._changed, set()

@@ -173,6 +173,20 @@ class PaneBook:
         """Return the windows that are kept."""
         return self._panes.windows
 
+    def impossible(self, keys: Sequence[EstimateKey]) -> str | None:
+        """Return the name of a changed pane that holds a number that no values add up to, if there is one.
+
+        Args:
+            keys: key of every row, of which a pane's name is made.
+        """
+        changed = list(self._changed)
+        places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
+        wrong = self._moments.impossible(places) | (self._n_absent[places] < 0)
+        if not wrong.any():
+            return None
+        row, pane = changed[int(np.argmax(wrong))]
+        return self._name(keys[row], pane)
+
     def take_changes(self, keys: Sequence[EstimateKey]) -> tuple[dict[str, bytes], list[str]]:
         """Return panes to write and names of panes to remove, since the last call.
 

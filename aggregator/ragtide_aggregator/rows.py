@@ -6,6 +6,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtide_schemas import to_milliseconds
+from ragtide_schemas.limits import TIME_MAX
+
 from .gathering import Gathered, Times
 from .keys import EstimateKey
 from .statistics.batches import Rows
@@ -13,6 +16,9 @@ from .statistics.tables import doubled
 
 _ROW: Final = struct.Struct("<3QqQ")
 _CAPACITY: Final = 64
+
+LATEST_MS: Final = to_milliseconds(TIME_MAX)
+"""The latest time that an event can have."""
 
 SIZE: Final = _ROW.size
 """Bytes of a row."""
@@ -85,6 +91,12 @@ class KeyRows:
     def touch(self, rows: Rows, times_ms: NDArray[np.int64]) -> None:
         """Take note of when interactions of rows were."""
         np.maximum.at(self.updated_ms, rows, times_ms)
+
+    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows hold a negative number, or a time that no event can have; same shape."""
+        wrong = (self.counts[:, rows] < 0).any(axis=0) | (self.population[rows] < 0)
+        times = self.updated_ms[rows]
+        return np.asarray(wrong | (times < 0) | (times > LATEST_MS))
 
     def merge(self, row: int, other: "KeyRows", other_row: int) -> None:
         """Add what another has counted of the same key."""

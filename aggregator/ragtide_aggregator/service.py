@@ -1,9 +1,10 @@
 """The aggregators of a deployment: every partition has one owner, and those that come or go share anew."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from redis import RedisError
@@ -13,7 +14,8 @@ from ragtide_runtime.lease import Lease
 from ragtide_schemas import Layout
 from ragtide_schemas.streams import interaction_digest
 
-from .errors import LeaseLostError, StreamWentBackError
+from .errors import LeaseLostError, StepFailedError, StreamWentBackError
+from .halving import Halving
 from .membership import Membership, share
 from .observer import Observer, TenureObserver
 from .ownership import RETRY_S, ServiceOptions, Tenure
@@ -151,12 +153,40 @@ class Aggregator:
         with self._observer.tenure(partition) as observer:
             await self._own(partition, lease, token, stop, observer)
 
+    async def _run(
+        self,
+        partition: int,
+        begin: Callable[[], Awaitable[Tenure]],
+        stop: asyncio.Event,
+        halving: Halving,
+        observer: TenureObserver,
+    ) -> bool:
+        """Serve a partition from its checkpoint on; return False if a step failed and is to be tried in halves."""
+        tenure = self._tenures[partition] = await begin()
+        try:
+            await tenure.run(stop)
+        except StepFailedError as failed:
+            halving.failed(failed.taken, failed.error)
+            self._applied += self._tenures.pop(partition).events_applied
+            observer.dropped()
+            log.warning(
+                "a step failed: looking for the entry that cannot be counted, from the checkpoint",
+                partition=partition,
+                metric_events=failed.taken.metrics,
+                feedback=failed.taken.feedback,
+                error=halving.reason,
+            )
+            return False
+        return True
+
     async def _own(
         self, partition: int, lease: Lease, token: str, stop: asyncio.Event, observer: TenureObserver
     ) -> None:
         try:
+            halving = Halving()
             async with lease.kept(token) as progress:
-                tenure = await Tenure.begin(
+                begin = partial(
+                    Tenure.begin,
                     self._redis,
                     self._streams[partition],
                     self._options,
@@ -165,9 +195,10 @@ class Aggregator:
                     observer=observer,
                     pace=self._paces[partition],
                     progress=progress,
+                    halving=halving,
                 )
-                self._tenures[partition] = tenure
-                await tenure.run(stop)
+                while not await self._run(partition, begin, stop, halving, observer):
+                    progress.made()
         except (LeaseLostError, StreamWentBackError) as error:
             observer.lost()
             log.warning("partition lost", partition=partition, detail=str(error))

@@ -5,6 +5,7 @@ from typing import Final
 
 from ragtide_schemas import Alert, MetricEvent, to_milliseconds
 
+from .checking import check
 from .columns import EventColumns, Refused
 from .gathering import Events, Queue, Stamp, Times
 from .kept import Kept
@@ -31,7 +32,8 @@ COLUMNS_AT_ONCE: Final = 60_000
 class AggregatorState:
     """Moments of every key in arrays, one row per key, and what else is kept of it.
 
-    `apply` adds one event or, if it raises, changes nothing. Events are gathered, and worked on many at once as soon as
+    `apply` adds one event or, if it raises InvalidEntryError, changes nothing. After any other error the state is of no
+    use: begin again from its last fields. Events are gathered, and worked on many at once as soon as
     there are enough of them or somebody looks. The result does not depend on how they were cut into batches, so a
     restart from any checkpoint continues to the bit.
     """
@@ -185,9 +187,14 @@ class AggregatorState:
         self._kept.alerts += alerts
 
     def take_changes(self) -> Changes:
-        """Return what changed since the last call, for a commit, and forget it."""
+        """Return what changed since the last call, for a commit, and forget it.
+
+        Raises:
+            ImpossibleStateError: a number is not finite, or no values add up to it; this state is of no use any more.
+        """
         self._work()
         kept = self._kept
+        check(kept, kept.changed)
         fields, gone = written(kept)
         changes = Changes([self.keys[row] for row in sorted(kept.changed)], fields, self._gone + gone, kept.alerts)
         kept.changed, kept.alerts, self._gone, self._touched = set(), [], [], set()

@@ -325,7 +325,7 @@ class Watch:
             ],
             "peer": None if self.peer is None else base64.b64encode(self.peer.to_bytes()).decode(),
         }
-        return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def load(self, data: bytes) -> None:
         """Take on the state that `to_bytes` returned.

@@ -29,6 +29,8 @@ class Reason(StrEnum):
     """It was delivered `max_deliveries` times and nobody finished it: it may kill the worker that takes it."""
     UNKNOWN_INTERACTION = "unknown_interaction"
     """Feedback for an interaction that was not scored within the feedback window."""
+    NOT_AGGREGATABLE = "not_aggregatable"
+    """A metric event, or feedback, that the aggregator's state cannot take."""
 
 
 class InvalidEntryError(ValueError):

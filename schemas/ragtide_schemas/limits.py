@@ -1,5 +1,6 @@
 """Upper bounds of what one stream entry may hold: past them an entry is refused with a reason, never a crash."""
 
+from datetime import UTC, datetime
 from typing import Final
 
 ENTRY_MAX_BYTES: Final = 4 * 1024 * 1024
@@ -28,3 +29,9 @@ GOLD_SCORES_MAX: Final = 100
 
 METADATA_MAX_BYTES: Final = 64 * 1024
 """Bytes of the JSON of one metadata object."""
+
+TIME_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The earliest time of an entry."""
+
+TIME_MAX: Final = datetime(2200, 1, 1, tzinfo=UTC)
+"""The latest time of an entry."""

@@ -197,6 +197,22 @@ class MomentTable:
         in_order[batch.order] = before
         return in_order
 
+    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows hold a number that is not finite, or numbers that no values add up to; same shape."""
+        n = self._counts[rows]
+        sums_of = self._sums[:, :, rows]
+        lowest, highest, recent = self._minimum[rows], self._maximum[rows], self._recent[rows]
+        # A sum that overflowed has negative units.
+        wrong = (n < 0) | (sums_of < 0).any(axis=(0, 1)) | (sums_of[:, 1:] >= sums.UNIT).any(axis=(0, 1))
+        some = n > 0
+        wrong |= ~some & ((sums_of != 0).any(axis=(0, 1)) | (recent != 0) | ~np.isinf(lowest) | ~np.isinf(highest))
+        mean = sums.totals(self._sums[_SUM], rows) / np.maximum(n, 1)
+        # The mean is cut at 2^-80 and rounded.
+        room = 1e-9 * (1 + np.where(some, np.abs(highest), 0.0))
+        inside = (lowest >= 0) & (lowest - room <= mean) & (mean <= highest + room) & (highest <= self._highest)
+        inside &= np.isfinite(highest) & (lowest - room <= recent) & (recent <= highest + room)
+        return np.asarray(wrong | (some & ~inside))
+
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
         return _ROW.pack(

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .asymptotic import NO_SPREAD, asymptotic_half_width, enough
 from .batches import Floats, Rows
@@ -139,6 +140,11 @@ class PairTable:
             n_effective=np.where(precise, variance_y / np.where(precise, variance, 1.0), n),
             k=k,
         )
+
+    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows hold a number that is not finite, or negative; same shape."""
+        held = self._sums[:, rows]
+        return np.asarray(~(np.isfinite(held) & (held >= 0)).all(axis=0))
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""

@@ -19,6 +19,9 @@ _BITS: Final = 40
 _SCALE: Final = float(2**_BITS)
 _MASK: Final = 2**_BITS - 1
 
+UNIT: Final = 2**_BITS
+"""What one of a part makes of the part above; a carried part below the units is less."""
+
 MOST_VALUES: Final = 2**22
 """Most values that may be added at once: more could overflow."""
 

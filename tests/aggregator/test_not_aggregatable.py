@@ -1,0 +1,287 @@
+"""An entry that the state cannot take becomes a dead letter; the rest counts to the bit as if it had not been there."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.aggregator.events import adherence, beta
+from tests.conditions import until
+
+from ragtide import AlertRule, Feedback, MetricEvent
+from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.gathering import Gathered
+from ragtide_aggregator.halving import Halving, Taken
+from ragtide_aggregator.kept import Kept
+from ragtide_aggregator.ownership import ServiceOptions
+from ragtide_aggregator.service import Aggregator
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_schemas import DATA_FIELD, DeadLetter, Layout, Reason, Streams, to_milliseconds
+
+STREAMS = Streams("ragtide", 0)
+ADHERENCE = "trace.adherence"
+STATE = StateOptions(
+    rules=(AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),),
+    panes=Panes((window("1m"),), 0),
+)
+EVENTS = [*adherence(beta(0.85, 150, 1), latency_s=0.25), *adherence(beta(0.4, 100, 2), first=150, latency_s=0.5)]
+
+
+@asynccontextmanager
+async def running(redis: Any, batch: int = 60) -> AsyncIterator[asyncio.Task[None]]:
+    stop = asyncio.Event()
+    options = ServiceOptions(
+        batch=batch, commit_interval_s=0.02, lease_s=5, estimates_cap=1000, confidence=0.95, state=STATE
+    )
+    task = asyncio.create_task(Aggregator(redis, Layout("ragtide"), options, holder="a").run(stop))
+    try:
+        yield task
+    finally:
+        stop.set()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def publish(redis: Any, events: Sequence[MetricEvent]) -> None:
+    for one in events:
+        at = to_milliseconds(one.labeled_at)
+        entry = await redis.xadd(STREAMS.metrics, {DATA_FIELD: one.encode()}, id=f"{at}-1")
+        await redis.set(STREAMS.scored(one.pipeline, one.interaction_id), entry)
+
+
+async def caught_up(redis: Any, *tasks: "asyncio.Task[None]") -> bool:
+    for task in tasks:
+        if task.done():
+            task.result()
+    stored = [await redis.hget(STREAMS.checkpoint, name) for name in ("position", "feedback")]
+    ends = [await redis.xrevrange(stream, count=1) for stream in (STREAMS.metrics, STREAMS.feedback)]
+    return all(not end or at == end[0][0] for at, end in zip(stored, ends, strict=True))
+
+
+async def letters(redis: Any) -> list[DeadLetter]:
+    return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.dead_letters)]
+
+
+async def stored(redis: Any) -> dict[str, bytes]:
+    fields = {name.decode(): data for name, data in (await redis.hgetall(STREAMS.checkpoint)).items()}
+    kinds = ("estimate:", "watch:", "pane:", "processed:", "quantiles:", "pair:", "clock")
+    return {name: data for name, data in fields.items() if name.startswith(kinds)}
+
+
+def direct(events: Sequence[MetricEvent]) -> dict[str, bytes]:
+    state = AggregatorState(STATE)
+    for one in events:
+        state.apply(one)
+    return dict(state.take_changes().rows)
+
+
+def fails_in_a_batch(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
+    """Let the deferred work on a batch fail that holds one of these interactions: far from where it was applied."""
+    take = Kept.take
+
+    def failing(self: Kept, batch: Gathered) -> None:
+        take(self, batch)
+        if bad & {batch.origins.interaction_id(int(place)) for place in batch.places}:
+            raise OverflowError("int too big to convert")
+
+    monkeypatch.setattr(Kept, "take", failing)
+
+
+def fails_in_estimates(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
+    """Let estimates fail once one of these interactions is in the state."""
+    take, made = Kept.take, estimates
+    holding: list[AggregatorState] = []
+
+    def taking(self: Kept, batch: Gathered) -> None:
+        take(self, batch)
+        if bad & {batch.origins.interaction_id(int(place)) for place in batch.places}:
+            holding.append(self)  # type: ignore[arg-type]
+
+    def failing(state: AggregatorState, **arguments: Any) -> Any:
+        if state._kept in holding:  # type: ignore[comparison-overlap]
+            raise ValueError("year 0 is out of range")
+        return made(state, **arguments)
+
+    monkeypatch.setattr(Kept, "take", taking)
+    monkeypatch.setattr("ragtide_aggregator.ownership.estimates", failing)
+
+
+def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
+    """Let the first look at one of these interactions fail."""
+    scores = {one.interaction_id: one.scores for one in EVENTS}
+    values = {scores[name][ADHERENCE] for name in bad}
+
+    class Failing(float):
+        def __le__(self, other: Any) -> bool:
+            raise ZeroDivisionError("of this event")
+
+    decode = MetricEvent.decode.__func__  # type: ignore[attr-defined]
+
+    def failing(payload: bytes) -> MetricEvent:
+        found: MetricEvent = decode(MetricEvent, payload)
+        if found.scores[ADHERENCE] in values:
+            return found.model_copy(update={"scores": {ADHERENCE: Failing(found.scores[ADHERENCE])}})
+        return found
+
+    monkeypatch.setattr(MetricEvent, "decode", failing)
+
+
+def poisons(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
+    """Let the batch with one of these interactions leave numbers in the state that no values add up to."""
+    take = Kept.take
+
+    def poisoned(self: Kept, batch: Gathered) -> None:
+        take(self, batch)
+        if bad & {batch.origins.interaction_id(int(place)) for place in batch.places}:
+            self.moments._recent[int(batch.rows[0])] = np.nan
+
+    monkeypatch.setattr(Kept, "take", poisoned)
+
+
+WAYS = {one.__name__: one for one in (fails_in_a_batch, fails_in_estimates, fails_when_taken_apart, poisons)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_the_entries_a_state_cannot_take_are_dead_letters_and_the_rest_counts_to_the_bit(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch, way: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    bad = {one.interaction_id for one in chance.sample(EVENTS, k=seed * 2 - 1)}
+    expected = direct([one for one in EVENTS if one.interaction_id not in bad])
+    WAYS[way](monkeypatch, bad)
+    await publish(async_redis, EVENTS)
+    async with running(async_redis, batch=chance.choice([60, 1000])) as task:
+        await until(lambda: caught_up(async_redis, task))
+    assert await stored(async_redis) == expected
+    found = await letters(async_redis)
+    assert {letter.reason for letter in found} == {Reason.NOT_AGGREGATABLE}
+    payloads = [one.encode() for one in EVENTS if one.interaction_id in bad]
+    assert sorted(letter.payload_bytes() for letter in found) == sorted(payloads)
+    assert {letter.stream for letter in found} == {STREAMS.metrics}
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waits for its interaction", "comes later"])
+async def test_feedback_a_state_cannot_take_is_a_dead_letter_and_the_rest_counts(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    events = EVENTS[:20]
+    given = [
+        Feedback(pipeline="shop", interaction_id=one.interaction_id, gold_scores={ADHERENCE: number / 100})
+        for number, one in enumerate(events)
+    ]
+    bad = given[7]
+    take = Kept.take
+
+    def failing(self: Kept, batch: Gathered) -> None:
+        if batch.scores.size and 0.07 in batch.scores[0]:
+            raise FloatingPointError("no such pair")
+        take(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Kept, "take", failing)
+        if not waits:
+            await publish(async_redis, events)
+        async with running(async_redis) as task:
+            await until(lambda: caught_up(async_redis, task))
+            for one in given:
+                await async_redis.xadd(STREAMS.feedback, {DATA_FIELD: one.encode()})
+            await until(lambda: caught_up(async_redis, task))
+            if waits:
+                await publish(async_redis, events)
+                await until(lambda: caught_up(async_redis, task))
+    state = AggregatorState(STATE)
+    if waits:
+        for scored, one in zip(events, given, strict=True):
+            state.apply(scored)
+            if one is not bad:
+                state.apply_gold(scored, one.gold_scores)
+    else:
+        for scored in events:
+            state.apply(scored)
+        for scored, one in zip(events, given, strict=True):
+            if one is not bad:
+                state.apply_gold(scored, one.gold_scores)
+    assert await stored(async_redis) == state.take_changes().rows
+    (letter,) = await letters(async_redis)
+    assert (letter.reason, letter.stream) == (Reason.NOT_AGGREGATABLE, STREAMS.feedback)
+    assert letter.payload_bytes() == bad.encode()
+    fields = await async_redis.hgetall(STREAMS.checkpoint)
+    assert not [name for name in fields if name.startswith(b"pending:")]
+
+
+async def test_an_error_that_no_entry_is_to_blame_for_ends_the_aggregator(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: AggregatorState) -> Any:
+        raise ZeroDivisionError("always")
+
+    monkeypatch.setattr(AggregatorState, "take_changes", broken)
+    await publish(async_redis, EVENTS[:5])
+    async with running(async_redis) as task:
+        await until(task.done)
+    with pytest.raises(ZeroDivisionError, match="always"):
+        task.result()
+    assert not await letters(async_redis)
+    assert not await async_redis.exists(STREAMS.lease)
+
+
+@pytest.mark.parametrize("field", ["sum", "m2", "count", "recent", "maximum"])
+def test_a_state_with_an_impossible_number_is_not_handed_out(field: str) -> None:
+    state = AggregatorState(STATE)
+    for one in EVENTS[:10]:
+        state.apply(one)
+    moments: MomentTable = state.moments
+    if field == "count":
+        moments._counts[0] = -1
+    elif field in ("sum", "m2"):
+        moments._sums[0 if field == "sum" else 1, 0, 0] = -(2**62)
+    else:
+        getattr(moments, f"_{field}")[0] = np.inf
+    with pytest.raises(ValueError, match=r"estimate:.*would hold a number"):
+        state.take_changes()
+
+
+def worked_off(metrics: Sequence[bool], feedback: Sequence[bool], at_once: int) -> tuple[list[int], list[int], int]:
+    """Work off two streams of entries, of which True are bad; return the refused ones of each, and the tries."""
+    streams = {"metrics": metrics, "feedback": feedback}
+    at, refused = {"metrics": 0, "feedback": 0}, {"metrics": list[int](), "feedback": list[int]()}
+    halving, tries = Halving(), 0
+    while at["metrics"] < len(metrics) or at["feedback"] < len(feedback):
+        tries += 1
+        part = halving.part
+        count: dict[str, int] = dict.fromkeys(streams, at_once) if part is None else {part.source: part.count}
+        taken = {name: range(at[name], min(at[name] + count.get(name, 0), len(of))) for name, of in streams.items()}
+        now = {name: [n for n in of if part is not None and f"{name}{n}" in part.refused] for name, of in taken.items()}
+        if any(streams[name][n] and n not in now[name] for name, of in taken.items() for n in of):
+            first = "metrics" if taken["metrics"] else "feedback"
+            last = f"{first}{taken[first][-1]}"
+            halving.failed(Taken(len(taken["metrics"]), len(taken["feedback"]), last), ValueError("bad"))
+            continue
+        halving.passed()
+        for name in streams:
+            at[name] += len(taken[name])
+            refused[name] += now[name]
+    return refused["metrics"], refused["feedback"], tries
+
+
+@given(st.lists(st.booleans(), max_size=40), st.lists(st.booleans(), max_size=40), st.integers(1, 50))
+def test_halving_refuses_the_bad_entries_and_no_other(metrics: list[bool], feedback: list[bool], at_once: int) -> None:
+    refused = worked_off(metrics, feedback, at_once)[:2]
+    assert refused == tuple([number for number, bad in enumerate(of) if bad] for of in (metrics, feedback))
+
+
+def test_one_bad_entry_of_a_thousand_costs_about_twenty_tries() -> None:
+    metrics = [number == 617 for number in range(1000)]
+    assert worked_off(metrics, [], 1000)[2] < 25
+
+
+def test_an_error_without_entries_is_raised() -> None:
+    with pytest.raises(ValueError, match="of nothing"):
+        Halving().failed(Taken(), ValueError("of nothing"))
