@@ -5,6 +5,7 @@ from datetime import datetime
 from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
 
 from .labeler import Identity, Judged, Labeler, Labeling
+from .metrics.outcomes import outcome_scores
 
 
 def metric_event(
@@ -16,7 +17,7 @@ def metric_event(
     latency_s: float,
     entry_id: str | None = None,
 ) -> MetricEvent:
-    """Return the event of an interaction.
+    """Return the event of an interaction: the labeler's scores, and the outcomes that need no labeler.
 
     Args:
         interaction: that was labeled.
@@ -45,7 +46,7 @@ def metric_event(
         profile=by.profile,
         splitter=labeling.splitter,
         prompts=labeling.prompts,
-        scores=labeling.scores,
+        scores={**labeling.scores, **outcome_scores(interaction)},
         absent=labeling.absent,
         judged=None if labeling.judged is None else _judged_scores(labeling.judged),
         gold_scores=interaction.gold_scores,

@@ -73,6 +73,18 @@ PATTERNS: Final = (
         "look at the pipeline as a whole, such as the index, the language and whether these questions are meant for it",
     ),
     Pattern(
+        "nothing_retrieved",
+        {"retrieval.empty": "poor"},
+        "The retriever finds nothing",
+        "look at the filters, the threshold of scores and the index, and whether these questions are meant for it",
+    ),
+    Pattern(
+        "no_response",
+        {"response.empty": "poor"},
+        "The pipeline gives no response",
+        "look for errors and timeouts of the generator and its tools, and for refusals",
+    ),
+    Pattern(
         "context_ignored",
         {"trace.context_relevance": "good", "trace.context_utilization": "poor"},
         "The generator ignores good context",

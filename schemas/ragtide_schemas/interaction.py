@@ -40,8 +40,9 @@ def _text_is_a_document(value: object) -> object:
 class RagInteraction(VersionedModel):
     """One question, the documents retrieved for it, and the response given: what gets scored.
 
-    An interaction without a document text or without a response holds nothing to score and is refused; publish
-    what the retriever returned even when it is poor.
+    An empty list of documents (nothing was retrieved) and an empty response (a refusal, a tool's error) are everyday
+    outcomes: the interaction is accepted and counted, and its other metrics are absent with the reason. A document
+    without a text is refused, because the keys of sentences count the documents by their place.
     """
 
     interaction_id: Name = Field(default_factory=lambda: uuid4().hex)
@@ -54,11 +55,11 @@ class RagInteraction(VersionedModel):
     """What the user asked."""
     documents: Annotated[
         tuple[Annotated[RetrievedDocument, BeforeValidator(_text_is_a_document)], ...],
-        Field(min_length=1, max_length=DOCUMENTS_MAX),
+        Field(max_length=DOCUMENTS_MAX),
     ]
-    """The retrieved documents, best first; a plain string stands for a document with just that text."""
-    response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank]
-    """What the pipeline answered."""
+    """The retrieved documents, best first, or an empty list; a plain string stands for a document with that text."""
+    response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS)]
+    """The pipeline's response; an empty text, or only white space, says that there was none."""
     response_sentences: tuple[str, ...] | None = None
     """The response cut into sentences, where the producer knows better; they are then counted as given."""
     reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
@@ -82,6 +83,16 @@ class RagInteraction(VersionedModel):
             raise ValueError("population_size without run: name the finite run it is the size of")
         check_gold_scores(self.gold_scores)
         return self
+
+    @property
+    def nothing_retrieved(self) -> bool:
+        """Whether the retriever returned no document."""
+        return not self.documents
+
+    @property
+    def no_response(self) -> bool:
+        """Whether the response is empty or only white space."""
+        return not self.response.strip()
 
     @classmethod
     def from_entry(cls, entry_id: str, payload: bytes) -> Self:

@@ -227,7 +227,38 @@ RAGCHECKER: Final = (
 )
 """Claims of response and reference answer, and what entails them."""
 
-RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER)
+
+def _outcome(name: str, definition: str, meaning: str) -> MetricDefinition:
+    return MetricDefinition(
+        name,
+        0.0,
+        1.0,
+        Direction.LOWER,
+        Kind.ALGEBRAIC,
+        meaning,
+        "ragtide",
+        definition,
+        needs=("nothing",),
+        bands=Bands(0.2, 0.1, 0.02),
+    )
+
+
+EMPTY_RETRIEVAL: Final = _outcome(
+    "retrieval.empty",
+    "1 if there is no document, else 0",
+    "Share of the interactions for which nothing was retrieved.",
+)
+
+EMPTY_RESPONSE: Final = _outcome(
+    "response.empty",
+    "1 if the response is empty or only white space, else 0",
+    "Share of the interactions without a response, such as refusals and errors of tools.",
+)
+
+OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
+"""Of every interaction, whichever labeler scored it: they need no labels."""
+
+RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, *OUTCOMES)
 """Every metric ragtide computes itself, in the order of tables."""
 
 for _definition in RAGTIDE_METRICS:

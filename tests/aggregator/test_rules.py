@@ -56,7 +56,11 @@ WIDER = [*adherence(spread(0.05, 400, 6)), *adherence(spread(0.35, 200, 7), firs
 NARROWER = [*adherence(spread(0.35, 400, 8)), *adherence(spread(0.05, 400, 9), first=400)]
 WORSE_JUDGE = [*graded(uniform_errors(0.2, 400, 10)), *graded(uniform_errors(0.5, 200, 11), first=400)]
 
+EMPTY_FROM_300 = [event(n, {"retrieval.empty": float(n >= 300 and n % 2 == 0)}) for n in range(400)]
+
 CASES = {
+    # Normal is exactly 0 here, without any spread.
+    "drift, from never": (EMPTY_FROM_300, rule(metric="retrieval.empty", learn_n=200), ("rise", "mean")),
     "both, falling": (FALL, rule(direction="both", baseline=0.85), ("fall", "mean")),
     "both, rising": (RISE, rule(direction="both", baseline=0.5), ("rise", "mean")),
     "both, learned": (FALL, rule(direction="both", learn_n=200), ("fall", "mean")),

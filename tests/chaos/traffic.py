@@ -110,8 +110,8 @@ def _poisons(chance: random.Random) -> Iterator[tuple[Way, dict[bytes, bytes], b
             (b"\xff\xfe%d" % number, Reason.NOT_JSON),
             (with_()[:-10], Reason.NOT_JSON),
             (with_(schema_version=99), Reason.UNKNOWN_SCHEMA_VERSION),
-            (with_(response=" "), Reason.INVALID),
-            (with_(documents=[]), Reason.INVALID),
+            (with_(question=" "), Reason.INVALID),
+            (with_(documents=[" "]), Reason.INVALID),
             (with_(unheard_of=1), Reason.INVALID),
         ]
         if number <= LARGE:

@@ -136,7 +136,8 @@ async def test_the_event_carries_what_the_labeler_said_and_what_the_interaction_
     (found,) = await events(async_redis)
     assert (found.entry_id, found.interaction_id, found.pipeline) == (entry.entry_id, "i-0", "p")
     assert (found.labeler, found.labeler_version, found.profile) == ("scripted", "1", "ragbench")
-    assert (found.scores, found.prompt_tokens, found.cost_usd) == ({"trace.adherence": 1.0}, 7, 0.25)
+    assert found.scores == {"trace.adherence": 1.0, "retrieval.empty": 0.0, "response.empty": 0.0}
+    assert (found.prompt_tokens, found.cost_usd) == (7, 0.25)
 
 
 @pytest.mark.parametrize(("response", "words"), [("fail", "out for lunch"), ("nonsense", "finite")])

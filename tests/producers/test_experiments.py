@@ -180,10 +180,16 @@ def test_an_answer_becomes_an_interaction_of_its_config_and_run() -> None:
     assert made.metadata == {"year": 1889, "item_id": "q1", "ragtide_scores": {"own.f1": 0.5}}
 
 
-@pytest.mark.parametrize(("documents", "response"), [([], "x"), (["a"], " "), ([1], "x"), ([""], "x"), (["a"], 3)])
-def test_an_answer_without_anything_to_score_is_a_failed_call(documents: list[Any], response: Any) -> None:
+@pytest.mark.parametrize(("documents", "response"), [([1], "x"), ([""], "x"), (["a"], 3), (["a"], None)])
+def test_an_answer_of_another_type_is_a_failed_call(documents: list[Any], response: Any) -> None:
     with pytest.raises(AnswerError, match="cannot be scored"):
         interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
+
+
+@pytest.mark.parametrize(("documents", "response"), [([], "x"), (["a"], " "), ([], "")])
+def test_an_empty_answer_is_an_outcome_and_no_failed_call(documents: list[Any], response: str) -> None:
+    made = interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
+    assert (made.nothing_retrieved, made.no_response) == (not documents, response != "x")
 
 
 # Targets.

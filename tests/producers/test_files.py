@@ -24,7 +24,7 @@ def test_bad_rows_are_named_by_their_line_and_good_ones_around_them_are_kept(tmp
         b"\xef\xbb\xbf" + json.dumps(OWN).encode(),
         b"",
         b"not json\r",
-        {**OWN, "response": ""},
+        {**OWN, "question": ""},
         b"  ",
         json.dumps(OWN).encode() + b"\r",
         {"pipeline": "shop"},
@@ -36,7 +36,7 @@ def test_bad_rows_are_named_by_their_line_and_good_ones_around_them_are_kept(tmp
     assert [row.line for row in rows if row.problem is not None] == [3, 4, 7, 8]
     problems = {row.line: row.problem or "" for row in rows}
     assert "JSON" in problems[3]
-    assert "response must not be empty" in problems[4]
+    assert "question must not be empty" in problems[4]
     assert "question is missing" in problems[7]
 
 

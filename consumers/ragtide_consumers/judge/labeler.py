@@ -13,6 +13,7 @@ from ragtide_schemas import METRICS, ClaimLabels, RagInteraction, SentenceLabels
 
 from ..event import identity
 from ..labeler import Labeler, Labeling, Labels
+from ..metrics.outcomes import nothing_to_label
 from ..metrics.ragchecker import ragchecker_metrics
 from ..metrics.scores import AbsentReason, MetricScores
 from ..metrics.trace import SENTENCES, trace_metrics
@@ -88,6 +89,10 @@ class JudgeLabeler:
                 await self._wait(error, LOOK_AGAIN_S)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
+        nothing = nothing_to_label(interaction)
+        if nothing is not None:  # no question to a judge, so no cost
+            metrics = [metric for family in self._families for metric in metrics_of(family)]
+            return Labeling({}, dict.fromkeys(metrics, str(nothing)))
         sentences = cut(interaction)
         language = self._language(sentences.language)
         scores: dict[str, float] = {}

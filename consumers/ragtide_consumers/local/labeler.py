@@ -14,6 +14,7 @@ import numpy as np
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 
 from ..labeler import Labeling
+from ..metrics.outcomes import nothing_to_label
 from ..metrics.scores import AbsentReason
 from ..metrics.trace import TRACE, all_absent, expected_trace_metrics
 from ..text.languages import language_of
@@ -37,11 +38,17 @@ class LocalLabeler:
     version: Final = f"2-{SPLITTER_ID}"
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the expected TRACe scores of one interaction; a language it does not know has none."""
+        """Return the expected TRACe scores of one interaction.
+
+        All are absent in a language that it does not know, and without documents or a response.
+        """
         return self.label_now(interaction)
 
     def label_now(self, interaction: RagInteraction) -> Labeling:
         """Do as `label`, without an event loop."""
+        nothing = nothing_to_label(interaction)
+        if nothing is not None:
+            return Labeling(*all_absent(nothing).qualified(TRACE))
         sentences = cut(interaction)
         if not _is_supported(sentences.language, interaction):
             return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))

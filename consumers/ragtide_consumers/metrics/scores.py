@@ -8,6 +8,10 @@ from enum import StrEnum
 class AbsentReason(StrEnum):
     """Why a metric has no value."""
 
+    NOTHING_RETRIEVED = "nothing_retrieved"
+    """The retriever returned no document; `retrieval.empty` counts it."""
+    NO_RESPONSE = "no_response"
+    """The pipeline gave no response; `response.empty` counts it."""
     NO_DOCUMENT_SENTENCES = "no_document_sentences"
     NO_RELEVANT_SENTENCES = "no_relevant_sentences"
     NO_RESPONSE_SENTENCES = "no_response_sentences"

@@ -1,6 +1,7 @@
 """CSV with a header: a column per field, `segments.lang` for a field of a field; empty cells are missing.
 
-`documents` holds a JSON list of texts, or one text; `documents.0`, `documents.1`, ... hold one text each.
+`documents` holds a JSON list of texts, or one text; `documents.0`, `documents.1`, ... hold one text each. An empty cell
+of `documents` or `response` says that nothing was retrieved or answered, if the file has both columns.
 """
 
 import csv
@@ -49,6 +50,8 @@ def _record(number: int, row: dict[str | None, Any]) -> Record:
         return Record(number, problem="the row has more cells than the header has columns: quote cells with commas")
     fields: dict[str, Any] = {}
     texts: dict[int, str] = {}
+    if "response" in row and any(column is not None and column.partition(".")[0] == "documents" for column in row):
+        fields |= {"documents": [], "response": ""}
     for column, cell in row.items():
         if column is None or cell is None or not cell.strip():
             continue

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from ragtide_aggregator.experiments.board import Board, Row
 from ragtide_schemas import METRICS, Kind, value_range
+from ragtide_schemas.metric_definitions import OUTCOMES
 
 from .tables import NARROW, NARROW_BAR_WIDTH, interval_bar
 
@@ -108,6 +109,11 @@ def _number(value: float | None) -> str:
 
 
 def shown_metrics(board: Board, most: int = 3) -> list[str]:
-    """Return metrics that get a column besides the one that the race is about: the first few that have scores."""
+    """Return metrics that get a column besides the one that the race is about: the first few that have scores.
+
+    Outcomes such as an empty retrieval come last: they would take the columns of the metrics of quality.
+    """
+    outcomes = {metric.name for metric in OUTCOMES}
     found = dict.fromkeys(metric for row in board.rows for metric, one in row.estimates.items() if one.n)
-    return [metric for metric in found if metric != board.metric and metric in METRICS][:most]
+    shown = [metric for metric in found if metric != board.metric and metric in METRICS]
+    return sorted(shown, key=lambda metric: metric in outcomes)[:most]

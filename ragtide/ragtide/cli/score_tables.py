@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide.offline.summary import Summary, compare
-from ragtide_schemas import METRICS, Estimate
+from ragtide_schemas import Estimate
 from ragtide_schemas.reference_results import reference_results
 
-from .tables import bar, ends_of, in_reading_order
+from .tables import bar, ends_of, in_reading_order, short_name
 
 
 def summary_table(summary: Summary) -> Table:
@@ -30,10 +30,9 @@ def summary_table(summary: Summary) -> Table:
 
 def _cells(estimate: Estimate) -> Sequence[str | Text]:
     mean = "" if estimate.estimate is None else f"{estimate.estimate:.3f}"
-    name = estimate.metric if estimate.metric not in METRICS else estimate.metric.rpartition(".")[2]
     ends = "{:.3f} to {:.3f}".format(*ends_of(estimate))
     absent = f"{estimate.n_absent:,}" if estimate.n_absent else ""
-    return name, mean, ends, bar(estimate, 20), f"{estimate.n:,}", absent
+    return short_name(estimate.metric), mean, ends, bar(estimate, 20), f"{estimate.n:,}", absent
 
 
 def reference_table(found: Sequence[Estimate], dataset: str) -> Table:

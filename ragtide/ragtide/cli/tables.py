@@ -52,6 +52,15 @@ def ends_of(estimate: Estimate) -> tuple[float, float]:
     )
 
 
+def short_name(metric: str) -> str:
+    """Return a metric's name without the family `trace`; other families stay, since two may use one name.
+
+    >>> short_name("trace.adherence"), short_name("rmse.trace.adherence"), short_name("retrieval.empty")
+    ('adherence', 'rmse.adherence', 'retrieval.empty')
+    """
+    return metric.removeprefix("trace.").replace(".trace", "")
+
+
 def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
     """Return the interval drawn on the metric's whole range, the estimate as a dot."""
     style = BAND_STYLES.get(estimate.band or "", "cyan")
@@ -181,7 +190,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
             *named,
-            estimate.metric.removeprefix("trace.").replace(".trace", ""),
+            short_name(estimate.metric),
             "—" if estimate.estimate is None else f"{estimate.estimate:.3f}",
             drawn,
             f"{estimate.n:,}",

@@ -82,7 +82,9 @@ async def test_both_families_share_one_event_whose_profile_names_both(server: Ju
         labeling = await labeler.label(TOWER)
         event = metric_event(TOWER, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.1)
     assert event.profile == "ragbench+ragchecker_strict"
-    assert {name.partition(".")[0] for name in event.scores} == {"trace", "sentences", "ragchecker"}
+    assert {name.partition(".")[0] for name in event.scores} == {
+        "trace", "sentences", "ragchecker", "retrieval", "response"
+    }  # fmt: skip
     assert MetricEvent.decode(event.encode()) == event
 
 

@@ -1,0 +1,99 @@
+"""Nothing retrieved, no response: accepted by every way in, absent with a reason, counted, and watched by rules."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conditions import wait_until
+from tests.consumers.judge.asking import TOWER, judge
+from tests.end_to_end.roles import STREAMS, command, dead_letters, metric_events, running
+from tests.judge_server import JudgeServer
+
+from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
+from ragtide_consumers.cascade import CascadeLabeler
+from ragtide_consumers.event import identity, metric_event
+from ragtide_runtime.judge_settings import CascadeSettings
+from ragtide_schemas import METRICS, AlertRule, MetricEvent, utc_now
+
+NOTHING: dict[str, Any] = {"documents": (), "response": "I found nothing about that."}
+SILENT: dict[str, Any] = {"response": " \n"}
+BOTH: dict[str, Any] = {"documents": (), "response": ""}
+
+OUTCOMES = [
+    pytest.param(NOTHING, "nothing_retrieved", (1.0, 0.0), id="nothing retrieved"),
+    pytest.param(SILENT, "no_response", (0.0, 1.0), id="no response"),
+    pytest.param(BOTH, "nothing_retrieved", (1.0, 1.0), id="both"),
+]
+
+
+async def event_of(labeler: Any, interaction: RagInteraction) -> MetricEvent:
+    labeling = await labeler.label(interaction)
+    return metric_event(interaction, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
+
+
+def of(*families: str) -> set[str]:
+    return {name for name in METRICS if name.partition(".")[0] in families}
+
+
+@pytest.mark.parametrize(("changes", "reason", "outcome"), OUTCOMES)
+async def test_an_empty_outcome_is_counted_and_every_other_metric_is_absent_with_the_reason(
+    changes: dict[str, Any], reason: str, outcome: tuple[float, float]
+) -> None:
+    found = await event_of(LocalLabeler(), TOWER.model_copy(update=changes))
+    assert found.scores == {"retrieval.empty": outcome[0], "response.empty": outcome[1]}
+    assert found.absent == dict.fromkeys(of("trace"), reason)
+
+
+@pytest.mark.parametrize(("changes", "reason", "outcome"), OUTCOMES)
+async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
+    changes: dict[str, Any], reason: str, outcome: tuple[float, float]
+) -> None:
+    empty = TOWER.model_copy(update=changes)
+    with JudgeServer() as server:
+        async with judge(server, families=("trace", "ragchecker")) as labeler:
+            alone = await event_of(labeler, empty)
+            metrics = tuple(of("trace", "ragchecker"))
+            everything = CascadeSettings(rate=1.0)
+            beside = await event_of(CascadeLabeler(LocalLabeler(), labeler, everything, judge_metrics=metrics), empty)
+        assert server.requests == []
+    assert alone.scores == {"retrieval.empty": outcome[0], "response.empty": outcome[1]}
+    assert alone.absent == dict.fromkeys(of("trace", "ragchecker"), reason)
+    assert (alone.cost_usd, alone.prompt_tokens) == (0.0, 0)
+    assert beside.scores == alone.scores
+    assert beside.judged is not None
+    assert beside.judged.scores == {}
+    assert beside.judged.absent == alone.absent
+
+
+async def test_a_labeler_of_the_users_own_is_asked_and_its_events_carry_the_outcome() -> None:
+    class Polite:
+        name, version, profile = "polite", "1", "own"
+
+        async def label(self, interaction: RagInteraction) -> Labeling:
+            return Labeling({"own.polite": float("please" in interaction.response)})
+
+    assert (await event_of(Polite(), TOWER.model_copy(update=NOTHING))).scores == {
+        "own.polite": 0.0, "retrieval.empty": 1.0, "response.empty": 0.0,
+    }  # fmt: skip
+    assert (await event_of(Polite(), TOWER)).scores["retrieval.empty"] == 0.0
+
+
+def test_a_rising_share_of_empty_retrievals_raises_an_alert_with_its_diagnosis(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    rule = AlertRule(name="empty", kind="threshold", metric="retrieval.empty", target=0.2, direction="rise")
+    with running("up", redis_url, tmp_path / "up.log", {"RAGTIDE_ALERTS": json.dumps([rule.model_dump(mode="json")])}):
+        with InteractionProducer(redis_url) as producer:
+            for number in range(60):
+                one = TOWER.model_copy(update={"interaction_id": f"i-{number}", **NOTHING})
+                assert producer.submit(one)
+        wait_until(lambda: redis.xlen(STREAMS.alerts) > 0)
+        wait_until(lambda: len(metric_events(redis)) == 60)
+    (alert,) = [json.loads(line) for line in command(redis_url, "alerts", "--json").stdout.splitlines()]
+    assert (alert["rule"], alert["metric"], alert["status"]) == ("empty", "retrieval.empty", "firing")
+    assert "finds nothing" in " ".join(alert["diagnosis"])
+    shown = command(redis_url, "estimates").stdout
+    assert "retrieval.empty" in shown
+    assert "response.empty" in shown
+    assert dead_letters(redis) == []
