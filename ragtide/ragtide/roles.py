@@ -17,9 +17,11 @@ from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
+from ragtide_schemas import run_of
 
 from .experiments.joining import taking_part, until_it_begins
 from .running import together
+from .trusted import check_labeler
 
 if TYPE_CHECKING:
     from ragtide_consumers.recorder.service import Prepared
@@ -40,12 +42,16 @@ async def serve(
     """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
 
     Raises:
-        ConfigurationError: the deployment has another number of partitions.
+        ConfigurationError: the deployment has another number of partitions, or the run's labeler is named by Redis
+            alone.
     """
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
         await until_it_begins(redis, settings, stop)
-        settings, also = await taking_part(redis, settings)
+        own, also = await taking_part(redis, settings)
+        if worker:
+            check_labeler(own.labeler, settings, run_of(settings.prefix) or "")
+        settings = own
         prepared = await _prepare_recorder(settings, redis) if recorder else None
     roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []

@@ -162,7 +162,7 @@ def test_an_experiment_is_begun_in_one_folder_and_goes_on_from_another(redis_url
     assert all(f"quality={quality}" in begun.stdout for quality in (0.3, 0.55))
     calls = (place / "calls.txt").read_text()
     assert command(redis_url, "experiment", "clone", "race", "#0", "more", "--set", "quality=0.9").returncode == 0
-    goes_on = command(redis_url, "experiment", "resume", "race", "--json")
+    goes_on = command(redis_url, "experiment", "resume", "race", "--file", "here/experiment.toml", "--json")
     assert goes_on.returncode == 0, goes_on.stderr
     found = {row["name"]: row["n_items"] for row in json.loads(goes_on.stdout)["rows"]}
     assert found["more"] == found["quality=0.3"] == 2

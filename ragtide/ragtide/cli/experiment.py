@@ -18,10 +18,12 @@ from ragtide.running import cancelled_by_signal, on_signal
 from ragtide_aggregator.experiments.board import Board, board
 from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_producers.experiments.drafts import read_draft
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.redis_url import RedisHandle, resolve_redis
 from ragtide_runtime.runs import the_run
 from ragtide_runtime.settings import Settings
+from ragtide_schemas import RunInfo
 from ragtide_schemas.experiments import Plan
 
 from .common import JsonOption, err, given, out, print_json, with_redis
@@ -58,6 +60,9 @@ def resume(
     context: typer.Context,
     name: Name,
     config: Annotated[str | None, typer.Argument(help="Config to resume; without one the experiment goes on.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="TOML file that describes the experiment; needed if no config is given.")
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="The race must not stop it again: a veto.")] = False,
     reason: Reason = "",
     no_roles: NoRoles = False,
@@ -65,15 +70,27 @@ def resume(
 ) -> None:
     """Let a stopped config go on; or go on with an experiment that was interrupted or halted."""
     settings = given(context).settings()
+    if config is not None and file is not None:
+        raise typer.BadParameter("give a config to resume, or the file of the experiment to go on with; not both")
     if config is not None:
         ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
         err.print(f"{config} goes on", markup=False, highlight=False)
         return
-    info = with_redis(settings, lambda redis, _: the_run(redis, settings, name))
+    if file is None:
+        info = with_redis(settings, lambda redis, _: the_run(redis, settings, name))
+        raise ConfigurationError(_how_to_go_on(info))
+    _run(settings, file, roles=not no_roles, as_json=as_json, name=name)
+
+
+def _how_to_go_on(info: RunInfo) -> str:
+    # The path in Redis is shown and never opened: any process that may write to Redis may have written it.
     stored = info.options.get("file")
     if not isinstance(stored, str):
-        raise typer.BadParameter(f"{name} was begun from Python: run that program again, it goes on")
-    _run(settings, Path(stored), roles=not no_roles, as_json=as_json)
+        return f"{info.run} was begun from Python: run that program again, and the experiment goes on"
+    return (
+        f"give the file that describes {info.run}: ragtide experiment resume {info.run} --file FILE (it was begun with "
+        f"{stored!r}; look into that file before you run it)"
+    )
 
 
 @experiment.command()
@@ -138,12 +155,17 @@ def limits(
 ) -> None:
     """Set new limits of an experiment; what is not given has none."""
     ExperimentControl(name, settings=given(context).settings()).limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
-    err.print("the limits are set; if it was halted, ragtide experiment resume lets it go on", highlight=False)
+    err.print("the limits are set; if it was halted, ragtide experiment run FILE lets it go on", highlight=False)
 
 
-def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool) -> None:
+def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: str | None = None) -> None:
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
-    made = Experiment.of_draft(read_draft(file), settings, file=file)
+    draft = read_draft(file)
+    if name not in (None, draft.name):
+        raise ConfigurationError(
+            f"{file} describes the experiment {draft.name!r}, not {name!r}: give the file of {name}"
+        )
+    made = Experiment.of_draft(draft, settings, file=file)
     err.print(_said(made.plan), markup=False, highlight=False, soft_wrap=True)
 
     async def body(url: str) -> None:
@@ -161,7 +183,7 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool) -> None:
         found = made.control.board()
         _print(found, as_json=as_json)
         if not found.completed:
-            err.print(f"Not complete. Go on with: ragtide experiment resume {found.run}", highlight=False)
+            err.print(f"Not complete. Go on with: ragtide experiment run {file}", markup=False, highlight=False)
             raise typer.Exit(3)
 
 

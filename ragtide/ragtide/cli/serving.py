@@ -7,6 +7,7 @@ import typer
 
 from ragtide.roles import serve
 from ragtide.running import until_signal
+from ragtide.trusted import check_judge, check_labeler
 from ragtide_runtime.health import Health
 from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.observed import Observed
@@ -27,7 +28,12 @@ def up(context: typer.Context) -> None:
 
 def worker(context: typer.Context, run: RunOption = None) -> None:
     """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
-    _serve(settings_with(context, run), Role.WORKER)
+    settings = settings_with(context, run)
+    if run is not None:
+        local = given(context).settings()
+        check_labeler(settings.labeler, local, run)
+        check_judge(settings.judge.model, local, run)
+    _serve(settings, Role.WORKER)
 
 
 def aggregator(context: typer.Context, run: RunOption = None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
@@ -23,6 +23,19 @@ _KEPT = ("windows", "lateness_s", "segments", "quantiles", "feedback_window_s")
 """Settings that numbers depend on."""
 
 _LABELING = ("labeler", "profile", "claim_profile")
+
+
+class _Options(BaseModel):
+    """The options of a replay that its settings depend on, as they are read from Redis."""
+
+    model_config = ConfigDict(protected_namespaces=(), hide_input_in_errors=True)
+
+    rules: tuple[AlertRule, ...] = ()
+    windows: tuple[str, ...] | None = None
+    labeler: str | None = None
+    profile: str | None = None
+    claim_profile: str | None = None
+    judge_model: str | None = None
 
 
 def rules_of(file: Path) -> tuple[AlertRule, ...]:
@@ -119,19 +132,30 @@ def _told(value: Any) -> str:
 def settings_of_replay(settings: Settings, info: RunInfo) -> Settings:
     """Return the settings of a deployment as they are for a replay of interactions: its keys, its labeler, its rules.
 
-    For whoever works on it: the process that began it, and workers that join.
+    For the process that began it, for workers that join, and for readers. The options come from Redis: before a process
+    works with them, `ragtide.trusted` checks what they name.
+
+    Raises:
+        ConfigurationError: the options cannot be read.
     """
     own = settings_of_run(settings, info)
     if info.kind != "replay":
         return own
-    options: dict[str, Any] = info.options
+    try:
+        stored = _Options.model_validate(info.options)
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"the options of run {info.run!r} cannot be read ({describe(error)}): remove the run with ragtide "
+            f"runs remove {info.run}"
+        ) from None
     changes: dict[str, Any] = {
-        "alerts": _RULES.validate_python(options.get("rules", [])),
-        "windows": tuple(options.get("windows", own.windows)),
+        "alerts": stored.rules,
+        "windows": own.windows if stored.windows is None else stored.windows,
         # That a replay waits, or has come to its end, is no alert.
         "stall": own.stall.model_copy(update={"labeling_s": None, "traffic_s": None, "quiet_s": None}),
     }
-    changes |= {name: options[name] for name in _LABELING if name in options}
-    if "judge_model" in options:
-        changes["judge"] = own.judge.model_copy(update={"model": options["judge_model"]})
+    given = {name: getattr(stored, name) for name in _LABELING}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    if "judge_model" in stored.model_fields_set:
+        changes["judge"] = own.judge.model_copy(update={"model": stored.judge_model})
     return own.model_copy(update=changes)
