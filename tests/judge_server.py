@@ -139,7 +139,18 @@ class Slow:
     seconds: float
 
 
-Behavior = Says | Status | Hangs | Drops | Slow
+@dataclass(frozen=True)
+class Raw:
+    """Answers with these bytes as they are, `times` over."""
+
+    body: bytes
+    code: int = 200
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    times: int = 1
+
+
+Behavior = Says | Status | Hangs | Drops | Slow | Raw
 
 
 class JudgeServer:
@@ -156,6 +167,8 @@ class JudgeServer:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.answered = 0
+        self.raw_sent = 0
+        """Bytes of the bodies of `Raw` that the network has taken."""
         self.in_flight = 0
         self.most_in_flight = 0
         self.keep = True
@@ -228,6 +241,8 @@ class JudgeServer:
             error = {"message": behavior.message, "type": behavior.kind, "param": behavior.param, "code": behavior.kind}
             await self._send(writer, behavior.code, {"error": error}, behavior.headers)
             return True
+        if isinstance(behavior, Raw):
+            return await self._send_raw(writer, behavior)
         if isinstance(behavior, Hangs):
             await asyncio.sleep(3600)
         await asyncio.sleep(self.latency_s + (behavior.seconds if isinstance(behavior, Slow) else 0.0))
@@ -251,9 +266,19 @@ class JudgeServer:
         writer.write(http_head(code, len(payload), headers or {}) + payload)
         await writer.drain()
 
+    async def _send_raw(self, writer: asyncio.StreamWriter, said: Raw) -> bool:
+        headers = {"content-type": said.content_type, **said.headers}
+        writer.write(http_head(said.code, len(said.body) * said.times, headers))
+        for _ in range(said.times):
+            writer.write(said.body)
+            await writer.drain()
+            self.raw_sent += len(said.body)
+        return True
+
 
 def http_head(code: int, length: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {code} Status", "content-type: application/json", f"content-length: {length}"]
+    lines = [f"HTTP/1.1 {code} Status", f"content-length: {length}"]
+    headers = {"content-type": "application/json", **headers}
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode()
 
 

@@ -22,10 +22,10 @@ class SentenceLabels(WireModel):
     means is the profile's decision. Source: Friel et al., RAGBench (arXiv:2407.11005), appendix 7.4.
     """
 
-    relevant: tuple[str, ...]
-    """Keys of the document sentences that are relevant to the question."""
-    utilized: tuple[str, ...]
-    """Keys of the document sentences that the response used."""
+    relevant: tuple[str, ...] | None
+    """Keys of the document sentences that are relevant to the question; None where the labeler did not say."""
+    utilized: tuple[str, ...] | None
+    """Keys of the document sentences that the response used; None where the labeler did not say."""
     support: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """For each response sentence the document keys (or special keys) that support it; empty means none does."""
     fully_supported: dict[str, bool | None] = Field(default_factory=dict)

@@ -27,7 +27,7 @@ class Parsed:
 
     fields: dict[str, Any]
     complete: bool
-    """False if the answer was cut off; the fields are what came before."""
+    """False if the answer was cut off; the fields came before the cut, and a list that was cut is not among them."""
 
 
 def parse(text: str) -> Parsed | None:
@@ -36,7 +36,7 @@ def parse(text: str) -> Parsed | None:
     >>> parse('Here it is: ```json {"a": [1]} ``` Anything else?')
     Parsed(fields={'a': [1]}, complete=True)
     >>> parse('{"a": ["0a", "0b"], "b": ["1')
-    Parsed(fields={'a': ['0a', '0b'], 'b': []}, complete=False)
+    Parsed(fields={'a': ['0a', '0b']}, complete=False)
     >>> parse("I cannot do that.") is None
     True
     """
@@ -55,14 +55,28 @@ def parse(text: str) -> Parsed | None:
         part = from_json(text[start:], allow_inf_nan=False, allow_partial=True)
     except ValueError:
         return None
-    return Parsed(part, complete=False)
+    return Parsed(_without_cut_list(part), complete=False)
 
 
-def texts(value: object) -> list[str]:
-    """Return the texts in something that should be a list of texts.
+def _without_cut_list(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields without the last one if it is a list of texts: the cut may have made it shorter.
 
-    >>> texts(["0a", 3, None, "1as, 1av"]), texts("0a")
-    (['0a', '1as', '1av'], ['0a'])
+    A list of objects stays, because every object in it is checked by itself.
     """
-    items = value if isinstance(value, list) else [value]
-    return [piece.strip() for item in items if isinstance(item, str) for piece in item.split(",") if piece.strip()]
+    if not fields:
+        return fields
+    name, value = next(reversed(fields.items()))
+    if isinstance(value, list) and not any(isinstance(item, dict) for item in value):
+        return {other: fields[other] for other in fields if other != name}
+    return fields
+
+
+def texts(value: object) -> list[str] | None:
+    """Return the texts in a list of texts, those that hold several split at their commas; None if it is no such list.
+
+    >>> texts(["0a", "1as, 1av"]), texts([]), texts("0a"), texts(["0a", 3]), texts(None)
+    (['0a', '1as', '1av'], [], None, None, None)
+    """
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return None
+    return [piece.strip() for item in value for piece in item.split(",") if piece.strip()]

@@ -1,4 +1,8 @@
-"""A circuit breaker: an endpoint that fails again and again is left alone, then tried with one call."""
+"""A circuit breaker: an endpoint that fails again and again is left alone, then tried with one call.
+
+An answer without any label is a failure too: an endpoint that answers every prompt with prose or a login page would
+otherwise use up all traffic.
+"""
 
 from collections.abc import Callable
 from time import monotonic
@@ -29,6 +33,13 @@ class Breaker:
     def is_open(self) -> bool:
         """Whether calls are kept back."""
         return self._open_until is not None
+
+    @property
+    def resumes_in_s(self) -> float:
+        """Seconds until the next call may try; a second while one tries."""
+        if self._open_until is None:
+            return 0.0
+        return max(self._open_until - self._clock(), 1.0 if self._trying else 0.0)
 
     def admits(self) -> bool:
         """Return whether a call may go now; while open only the one that tries, which must report how it went."""

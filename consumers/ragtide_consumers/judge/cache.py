@@ -68,6 +68,18 @@ class MemoryCache:
             self._answers.popitem(last=False)
 
 
+def _decoded(value: bytes) -> Answer | None:
+    """Return the answer in an entry; None for an entry of another form, which is then paid for and written again."""
+    try:
+        found = from_json(value)
+    except ValueError:
+        return None
+    match found:
+        case [str(text), str(finish)]:
+            return Answer(text, finish)
+    return None
+
+
 class RedisCache:
     """Keeps answers in Redis for some time. A Redis that fails makes calls cost again, and nothing else.
 
@@ -87,10 +99,7 @@ class RedisCache:
     async def get(self, key: str) -> Answer | None:
         """Return the answer kept under a key."""
         found = await self._get(key)
-        if found is None:
-            return None
-        text, finish = from_json(found)
-        return Answer(text, finish)
+        return None if found is None else _decoded(found)
 
     async def put(self, key: str, answer: Answer) -> None:
         """Keep an answer."""
@@ -101,9 +110,10 @@ class RedisCache:
             async with self._redis.pipeline(transaction=False) as pipe:
                 for key in keys:
                     pipe.get(self._key(key))
-                return await pipe.execute()
+                found = await pipe.execute(raise_on_error=False)
         except RedisError:
             return [None] * len(keys)
+        return [value if isinstance(value, bytes) else None for value in found]
 
     async def _put_all(self, answers: Sequence[tuple[str, bytes]]) -> Sequence[None]:
         try:

@@ -14,12 +14,14 @@ from ragtide_schemas import ClaimLabels, Entailment, RagInteraction
 
 from ..text.keys import normalize_key
 from .answers import texts
-from .client import JudgeClient, Usage
+from .client import JudgeClient
 from .errors import ContextTooLong
 from .prompts import Language, claims_prompt, verdicts_prompt
 from .reading import Reading, ask_until_usable
 from .splitting import parts, pieces
 from .trace import SMALLEST_BUDGET
+from .trace_answer import KEY_CHARS
+from .usage import Usage
 
 MOST_CLAIMS: Final = 200
 """Claims of one text that are looked at."""
@@ -120,21 +122,21 @@ async def _verdicts_of(
 
 def read_claims(fields: Mapping[str, object], mended: Usage, *, has_reference: bool) -> Reading[Claims]:
     """Return the claims in a judge's answer, each once, and what is wrong with it."""
-    complaints = [
-        f"{name} is missing or not a list"
-        for name in ("response_claims", *(["reference_claims"] if has_reference else []))
-        if not isinstance(fields.get(name), list)
-    ]
-    found = []
-    for name in ("response_claims", "reference_claims"):
+    complaints = []
+    found: list[tuple[str, ...]] = []
+    for name in ("response_claims", *(["reference_claims"] if has_reference else [])):
         value = fields.get(name)
-        claims = [claim.strip() for claim in value if isinstance(claim, str)] if isinstance(value, list) else []
+        if not isinstance(value, list) or not all(isinstance(claim, str) for claim in value):
+            complaints.append(f"{name} is missing or not a list of claims")
+            continue
+        claims = [claim.strip() for claim in value]
         unique = list(dict.fromkeys(claim for claim in claims if claim))
         mended.counters["duplicate_claims"] += len(claims) - len(unique)
         mended.counters["dropped_claims"] += max(len(unique) - MOST_CLAIMS, 0)
         found.append(tuple(unique[:MOST_CLAIMS]))
-    response, reference = found
-    return Reading(Claims(response, reference if has_reference else ()), tuple(complaints))
+    if complaints:
+        return Reading(None, tuple(complaints))
+    return Reading(Claims(found[0], found[1] if has_reference else ()))
 
 
 def read_verdicts(
@@ -142,25 +144,28 @@ def read_verdicts(
 ) -> Reading[Verdicts]:
     """Return the verdicts in a judge's answer, and what is wrong with it.
 
-    A missing claim is a complaint and never filled in silently; keys of sources that do not exist are dropped and
-    counted. A source that both entails and contradicts a claim is a complaint, and neutral if it stays one.
+    A claim without a verdict is a complaint, and the answer is unusable if it stays one: it is never taken for neutral.
+    Keys of sources that do not exist are dropped and counted. A source that both entails and contradicts a claim is a
+    complaint, and neutral if it stays one.
     """
     value = fields.get("verdicts")
     complaints = [] if isinstance(value, list) else ["verdicts is missing or not a list"]
     found: Verdicts = {}
     seen: set[str] = set()
     for entry in value if isinstance(value, list) else []:
-        claim = normalize_key(str(entry.get("claim", ""))) if isinstance(entry, dict) else ""
+        claim = normalize_key(str(entry.get("claim", ""))[:KEY_CHARS]) if isinstance(entry, dict) else ""
         if claim not in claims:
             mended.counters["dropped_keys"] += 1
             continue
         if claim in seen:
             mended.counters["duplicate_keys"] += 1
             continue
-        seen.add(claim)
         entailed, contradicted = (
-            _sources(entry.get(name, []), sources, mended) for name in ("entailed_by", "contradicted_by")
+            _sources(entry.get(name), sources, mended) for name in ("entailed_by", "contradicted_by")
         )
+        if entailed is None or contradicted is None:
+            continue
+        seen.add(claim)
         complaints += [
             f"source {source.upper()} both entails and contradicts claim {claim}"
             for source in sorted(entailed & contradicted)
@@ -169,12 +174,15 @@ def read_verdicts(
         found |= {(claim, source): "Contradiction" for source in contradicted - entailed}
     missing = [claim for claim in claims if claim not in seen]
     if missing:
-        complaints.append(f"claims {', '.join(missing[:20])} have no entry")
-    return Reading(found, tuple(complaints))
+        complaints.append(f"claims {', '.join(missing[:20])} have no entry with both lists")
+    return Reading(None if missing else found, tuple(complaints))
 
 
-def _sources(value: object, known: Sequence[str], mended: Usage) -> set[str]:
-    named = {normalize_key(text) for text in texts(value)}
+def _sources(value: object, known: Sequence[str], mended: Usage) -> set[str] | None:
+    listed = texts(value)
+    if listed is None:
+        return None
+    named = {normalize_key(text[:KEY_CHARS]) for text in listed}
     mended.counters["dropped_keys"] += len(named - set(known))
     return named & set(known)
 

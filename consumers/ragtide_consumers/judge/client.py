@@ -3,11 +3,9 @@
 import asyncio
 import os
 import random
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import openai
@@ -22,16 +20,18 @@ from ragtide_runtime.tracing import traced
 
 from ..metrics.scores import AbsentReason
 from .answers import Answer
-from .breaker import Breaker
 from .cache import Cache, content_key
 from .counting import CallCounter
-from .dialect import Dialect, Message
-from .errors import ContextTooLong, JudgeMisconfigured, JudgeUnavailable, NoLabels, OverBudget
-from .pacing import AdaptiveLimit, MinuteLimits
+from .dialect import Message
+from .endpoint import SHOWN_CHARS, Again, Endpoint, NoCompletion
+from .errors import JudgeUnavailable, NoLabels, OverBudget
+from .pacing import MinuteLimits
 from .prices import MESSAGE_TOKENS, cost, estimated_tokens
 from .prompts import Prompt
-from .replies import read_reply, retry_after_s
+from .replies import is_completion, read_reply
 from .spend import Reached, Reservation, Spend
+from .transport import bounded_client
+from .usage import Usage
 
 FIRST_WAIT_S: Final = 0.5
 """Seconds before the second attempt, on average; doubled each time."""
@@ -42,25 +42,15 @@ LONGEST_WAIT_S: Final = 30.0
 USUAL_ANSWER_TOKENS: Final = 600
 """Tokens of an answer before any was seen, for what a call will probably cost."""
 
+FAILED_WAIT_S: Final = 15.0
+"""Seconds before an interaction whose attempts all failed is tried again, while others are not kept back."""
+
 log = structlog.get_logger("ragtide.judge")
 
 
-@dataclass(slots=True)
-class Usage:
-    """What the labels of one interaction took."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    counters: Counter[str] = field(default_factory=Counter)
-
-
-class _Again(Exception):  # noqa: N818  # never leaves this module
-    """The call failed in a way that may pass."""
-
-    def __init__(self, what: str, retry_after_s: float | None = None) -> None:
-        super().__init__(what)
-        self.retry_after_s = retry_after_s
+def _any(answer: Answer) -> bool:
+    del answer
+    return True
 
 
 class JudgeClient:
@@ -96,44 +86,49 @@ class JudgeClient:
                 "an endpoint that needs none"
             )
         self.settings = settings
-        self._secret = given or ""
         self._client = openai.AsyncOpenAI(
             api_key=given or "none",
             base_url=base_url,
             max_retries=0,
             timeout=settings.timeout_s,
-            # Twice the calls a second of the default one on one core.
-            http_client=openai.DefaultAioHttpClient(),
+            http_client=bounded_client(),
         )
         self._base_url = str(self._client.base_url)
-        self._dialect = Dialect(settings, urlsplit(self._base_url).hostname or "")
+        self._endpoint = Endpoint(settings, urlsplit(self._base_url).hostname or "", secret=given or "")
         self._price = settings.prices.get(settings.model)
         self._cache = cache
         self._spend = spend
-        self._breaker = Breaker(failures=settings.breaker_failures, pause_s=settings.breaker_pause_s)
-        self.at_once = AdaptiveLimit(settings.max_in_flight)
+        self.at_once = self._endpoint.at_once
         self._a_minute = MinuteLimits(settings.requests_per_minute, settings.tokens_per_minute)
-        self._resume_at = 0.0
-        self._answered = False
         self._answer_tokens = float(USUAL_ANSWER_TOKENS)
         self._random = random.Random()  # noqa: S311  # jitter is no secret
         self._counted = CallCounter(instruments or JudgeInstruments(), settings.model)
-        self._counted.watch(breaker_open=lambda: self._breaker.is_open, calls_allowed=lambda: self.at_once.limit)
+        self._counted.watch(
+            breaker_open=lambda: self._endpoint.breaker.is_open, calls_allowed=lambda: self.at_once.limit
+        )
 
-    async def ask(self, prompt: Prompt, usage: Usage, corrections: Sequence[Message] = ()) -> Answer:
+    async def ask(
+        self,
+        prompt: Prompt,
+        usage: Usage,
+        corrections: Sequence[Message] = (),
+        *,
+        usable: Callable[[Answer], bool] = _any,
+    ) -> Answer:
         """Return the judge's answer, and add what it took to `usage`.
 
         Args:
             prompt: what is asked.
             usage: counts tokens, dollars and what happened, whatever the outcome.
             corrections: messages after the prompt: an unusable answer, and what was wrong with it.
+            usable: returns whether an answer holds labels; answers without any open the circuit breaker as failures do.
 
         Raises:
             JudgeUnavailable: it failed at every attempt, or is being left alone.
             JudgeMisconfigured: it refuses the key, the model or the address.
             OverBudget: a spend limit is reached.
             ContextTooLong: the prompt is longer than the model takes.
-            NoLabels: the endpoint refuses this content.
+            NoLabels: the endpoint refuses this content, or answers it alone with something else than a completion.
         """
         found = await self._cache.get(self._key(prompt)) if not corrections else None
         if found is not None:
@@ -143,7 +138,7 @@ class JudgeClient:
         reservation = await self._reserve(prompt, corrections)
         spent = usage.cost_usd
         try:
-            return await self._persistently(prompt, corrections, usage)
+            return await self._persistently(prompt, corrections, usage, usable)
         finally:
             await self._settle(reservation, usage.cost_usd - spent)
 
@@ -201,10 +196,13 @@ class JudgeClient:
         except RedisError as error:
             log.warning("a judge's cost could not be recorded; its estimate stays", error=str(error))
 
-    async def _persistently(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
+    async def _persistently(
+        self, prompt: Prompt, corrections: Sequence[Message], usage: Usage, usable: Callable[[Answer], bool]
+    ) -> Answer:
+        answered = self._endpoint.answers
         try:
             async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(_Again),
+                retry=retry_if_exception_type(Again),
                 stop=stop_after_attempt(self.settings.attempts),
                 wait=self._wait_s,
                 reraise=True,
@@ -212,35 +210,44 @@ class JudgeClient:
                 with attempt:
                     if attempt.retry_state.attempt_number > 1:
                         usage.counters["judge_retries"] += 1
-                    return await self._once(prompt, corrections, usage)
-        except _Again as error:
-            raise JudgeUnavailable(
-                f"the judge failed {self.settings.attempts} times, last with: {error}; check the endpoint"
-            ) from None
+                    return await self._once(prompt, corrections, usage, usable)
+        except Again as error:
+            said = f"the judge failed {self.settings.attempts} times, last with: {error}; check the endpoint"
+            if error.of_content and self._endpoint.answers > answered:  # others were answered meanwhile
+                raise NoLabels(AbsentReason.JUDGE_UNUSABLE, said) from None
+            raise JudgeUnavailable(said, self._endpoint.breaker.resumes_in_s or FAILED_WAIT_S) from None
         raise AssertionError("tenacity returns or raises")
 
     def _wait_s(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         longest = min(FIRST_WAIT_S * 2**state.attempt_number, LONGEST_WAIT_S)
-        if isinstance(error, _Again) and error.retry_after_s is not None:
+        if isinstance(error, Again) and error.retry_after_s is not None:
             return error.retry_after_s + self._random.uniform(0.0, min(longest, 1.0))
         return self._random.uniform(0.0, longest)
 
-    async def _once(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
+    async def _once(
+        self, prompt: Prompt, corrections: Sequence[Message], usage: Usage, usable: Callable[[Answer], bool]
+    ) -> Answer:
         # Spread out a little, so that all who waited do not come back at once.
-        if (left := self._resume_at - monotonic()) > 0:
+        if (left := self._endpoint.resume_at - monotonic()) > 0:
             await asyncio.sleep(left * self._random.uniform(1.0, 1.1))
         if self._a_minute.any:
             await self._a_minute.wait(self._prompt_tokens(prompt, corrections) + int(self._answer_tokens))
         async with self.at_once.slot():
             # Asked only now: many may have waited for a slot while the endpoint failed.
-            if not self._breaker.admits():
-                raise JudgeUnavailable("the judge is left alone for a while after many failures: check the endpoint")
-            return await self._call(prompt, corrections, usage)
+            if not self._endpoint.breaker.admits():
+                raise JudgeUnavailable(
+                    f"the judge is left alone for a while after many failures, last: {self._endpoint.last_error}; "
+                    "check the endpoint",
+                    self._endpoint.breaker.resumes_in_s,
+                )
+            return await self._call(prompt, corrections, usage, usable)
 
-    async def _call(self, prompt: Prompt, corrections: Sequence[Message], usage: Usage) -> Answer:
+    async def _call(
+        self, prompt: Prompt, corrections: Sequence[Message], usage: Usage, usable: Callable[[Answer], bool]
+    ) -> Answer:
         usage.counters["judge_calls"] += 1
-        parameters = self._dialect.parameters(prompt, corrections)
+        parameters = self._endpoint.dialect.parameters(prompt, corrections)
         attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.settings.model or ""}
         with traced("ragtide judge call", "CLIENT", attributes) as span:
             started = monotonic()
@@ -249,18 +256,16 @@ class JudgeClient:
                     # As the library documents for any endpoint: half the work of `chat.completions.create`, which walks
                     # through the whole request and builds models of the reply.
                     reply = await self._client.post("/chat/completions", cast_to=object, body=parameters)
-            except (openai.OpenAIError, TimeoutError, ValueError) as error:
+                answer = self._read(reply, usage)
+            except (openai.OpenAIError, TimeoutError, ValueError, RecursionError) as error:
                 span.failed(self._counted.failed(error))
-                raise self._judged(error, parameters, monotonic() - started) from None
+                raise self._endpoint.failed(error, parameters, monotonic() - started) from None
             except BaseException:
-                self._breaker.abandoned()
+                self._endpoint.breaker.abandoned()
                 raise
             latency_s = monotonic() - started
-            self.at_once.answered(latency_s)
-            self._breaker.succeeded()
-            self._answered = True
             self._counted.answered(latency_s)
-            answer = self._read(reply, usage)
+            self._endpoint.answered(answer, usable, latency_s)
             span.tell(
                 {
                     "gen_ai.usage.input_tokens": answer.prompt_tokens,
@@ -275,65 +280,7 @@ class JudgeClient:
         usage.completion_tokens += answer.completion_tokens
         usage.cost_usd += answer.cost_usd
         self._counted.took(answer)
+        if not is_completion(reply):
+            raise NoCompletion(self._endpoint.clean(str(reply))[:SHOWN_CHARS])
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
         return answer
-
-    def _judged(
-        self, error: Exception, parameters: Mapping[str, Any], latency_s: float
-    ) -> Exception:  # one line per kind of failure
-        """Return what a failed call means, after taking note of it."""
-        said = self._cleaned(error)
-        if isinstance(error, openai.RateLimitError):
-            if getattr(error, "code", None) == "insufficient_quota":
-                return self._misconfigured(said)
-            self.at_once.overloaded(latency_s)
-            self._breaker.abandoned()  # an endpoint that says it is busy works
-            wait_s = retry_after_s(error.response.headers)
-            if wait_s is not None:
-                self._resume_at = max(self._resume_at, monotonic() + wait_s)
-            return _Again(said, wait_s)
-        if (
-            isinstance(error, openai.APIStatusError)
-            and 400 <= error.status_code < 500
-            and error.status_code not in {408, 409}
-        ):
-            return self._refused(error, parameters, said)
-        wait_s = None
-        if isinstance(error, openai.APIStatusError):
-            wait_s = retry_after_s(error.response.headers)
-            if error.status_code == 503:
-                self.at_once.overloaded(latency_s)
-        elif isinstance(error, TimeoutError | openai.APITimeoutError):
-            self.at_once.overloaded(latency_s)
-        if self._breaker.failed():
-            log.error("the judge is left alone for a while", error=said)
-        return _Again(said, wait_s)
-
-    def _refused(self, error: openai.APIStatusError, parameters: Mapping[str, Any], said: str) -> Exception:
-        """Return what an error of the 4xx kind means."""
-        if error.status_code in {401, 403, 404}:
-            return self._misconfigured(said)
-        self._breaker.abandoned()
-        lower = said.lower()
-        if any(words in lower for words in ("context_length", "context length", "maximum context", "too many tokens")):
-            return ContextTooLong(said)
-        if "content_filter" in lower or "content management policy" in lower:
-            return NoLabels(AbsentReason.JUDGE_REFUSED, said)
-        if self._dialect.learn(f"{getattr(error, 'param', '')} {said}", parameters):
-            log.info("the judge takes a simpler request", because=said)
-            return _Again(said, 0.0)
-        # Before any answer it is the request's form that is refused; later it is what this interaction says.
-        return NoLabels(AbsentReason.JUDGE_REFUSED, said) if self._answered else self._misconfigured(said)
-
-    def _misconfigured(self, said: str) -> JudgeMisconfigured:
-        self._breaker.failed(at_once=True)
-        return JudgeMisconfigured(
-            f"the judge refuses to be asked: {said}; correct its key, model, address or quota, then restart"
-        )
-
-    def _cleaned(self, error: Exception) -> str:
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        said = " ".join(said.split())
-        if len(self._secret) > 3:
-            said = said.replace(self._secret, "***")
-        return said[:500]

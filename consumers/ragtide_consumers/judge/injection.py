@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+# Of lowered text. Every part is bounded or begins where a word does, so that a search takes linear time.
 _ATTEMPTS: Final = re.compile(
     r"""
       \b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|prior)
@@ -13,11 +14,11 @@ _ATTEMPTS: Final = re.compile(
     | \bfully_supported\b | \b(?:relevant|utilized|supporting)_sentence_keys\b | \bentailed_by\b
     | <\|?(?:im_start|im_end|system|assistant|endoftext)\|?>
     | (?:игнорируй|забудь|не\s+обращай\s+внимания).{0,40}(?:инструкц|указани|правил|выше|предыдущ)
-    | системн\w+\s+(?:промпт|сообщени|инструкц)
+    | \bсистемн\w{1,12}\s+(?:промпт|сообщени|инструкц)
     | \bты\s+(?:теперь|больше\s+не)\b
     | (?:отметь|пометь|разметь|оцени).{0,40}(?:релевантн|подтвержд)
     """,
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
 
 
@@ -36,6 +37,6 @@ def suspected(texts: Iterable[str]) -> int:
     1
     """
     return sum(
-        any(mark in lowered for mark in _MARKS) and _ATTEMPTS.search(text) is not None
-        for text, lowered in ((text, text.lower()) for text in texts)
+        any(mark in lowered for mark in _MARKS) and _ATTEMPTS.search(lowered) is not None
+        for lowered in (text.lower() for text in texts)
     )

@@ -19,11 +19,12 @@ from ..metrics.scores import AbsentReason, MetricScores
 from ..metrics.trace import SENTENCES, trace_metrics
 from ..text.sentences import SPLITTER_ID, cut
 from .claims import judge_claims
-from .client import JudgeClient, Usage
+from .client import JudgeClient
 from .errors import ContextTooLong, JudgeUnavailable, NoLabels, OverBudget
 from .injection import suspected
 from .prompts import VERSIONS, Language
 from .trace import judge_trace
+from .usage import Usage
 
 LOOK_AGAIN_S: Final = 30.0
 """Seconds after which a judge that was unavailable or over budget is asked again, at most."""
@@ -82,7 +83,7 @@ class JudgeLabeler:
                     return await self._by_fallback(self._fallback, interaction, usage)
                 if not self._patient:
                     raise
-                await self._wait(error, error.resumes_in_s)
+                await self._wait(error, error.period_ends_in_s)
             except JudgeUnavailable as error:
                 if not self._patient:
                     raise
@@ -115,6 +116,8 @@ class JudgeLabeler:
             result = self._scores(found)
             usage.counters["dropped_keys"] += result.dropped_keys
             some, missing = result.qualified(f"{family}.")
+            if isinstance(found, SentenceLabels):
+                missing = missing | _unusable(found, missing)
             scores |= some | {SENTENCES + name: count for name, count in result.counts.items()}
             if result.defects:
                 usage.counters["defects"] += len(result.defects)
@@ -169,6 +172,19 @@ class JudgeLabeler:
 def metrics_of(family: str) -> list[str]:
     """Return the qualified names of a family's metrics."""
     return [name for name in METRICS if name.startswith(f"{family}.")]
+
+
+def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, str]:
+    """Return the metrics that are absent because a list of the judge's answer was missing or malformed."""
+    needed: set[str] = set()
+    if labels.relevant is None:
+        needed |= {"trace.context_relevance", "trace.completeness"}
+    if labels.utilized is None:
+        needed |= {"trace.context_utilization", "trace.completeness"}
+    if not labels.support:
+        needed |= {"trace.adherence", "trace.supported_fraction"}
+    reason = str(AbsentReason.JUDGE_UNUSABLE)
+    return {name: reason for name in needed if absent.get(name) == AbsentReason.INCOMPLETE_LABELS}
 
 
 def _counted(usage: Usage) -> dict[str, int]:

@@ -6,10 +6,11 @@ from typing import Final, Generic, TypeVar
 
 from ..metrics.scores import AbsentReason
 from .answers import Answer, parse
-from .client import JudgeClient, Usage
+from .client import JudgeClient
 from .dialect import Message
 from .errors import NoLabels
 from .prompts import Language, Prompt
+from .usage import Usage
 
 T = TypeVar("T")
 
@@ -29,7 +30,8 @@ _AGAIN: Final = {
 class Reading(Generic[T]):
     """What was read from one answer."""
 
-    labels: T
+    labels: T | None
+    """None if the answer holds nothing that can be used."""
     complaints: tuple[str, ...] = ()
     """What is wrong with it, in words for the judge; empty if nothing is."""
 
@@ -41,45 +43,71 @@ Reader = Callable[[dict[str, object], Usage], Reading[T]]
 async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage) -> T:
     """Return the labels of the first answer without fault, or of the one with the fewest after all repairs.
 
+    Unusable answers of earlier tries to label the same interaction count: an interaction that no judge can label does
+    not wait for ever.
+
     Raises:
         NoLabels: the judge refused, or no answer held any labels.
         JudgeError: the judge could not be asked.
     """
-    best: tuple[int, Reading[T], Answer, Usage] | None = None
+    looked = _Looked(reader)
+    best: tuple[int, T, Answer, Usage] | None = None
     corrections: list[Message] = []
-    for asked in range(client.settings.repairs + 1):
+    for asked in range(usage.unusable[prompt.data], client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
-        answer = await client.ask(prompt, usage, corrections)
+        answer = await client.ask(prompt, usage, corrections, usable=looked.usable)
         if answer.refusal is not None or answer.finish == "content_filter":
             raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {(answer.refusal or answer.finish)[:200]}")
-        mended = Usage()
-        reading, complaints = _read(answer, reader, mended)
-        if reading is not None and (best is None or len(complaints) < best[0]):
-            best = len(complaints), reading, answer, mended
-        if not complaints:
+        reading, mended = looked.at(answer)
+        if reading.labels is None:
+            usage.unusable[prompt.data] += 1
+        elif best is None or len(reading.complaints) < best[0]:
+            best = len(reading.complaints), reading.labels, answer, mended
+        if not reading.complaints:
             break
-        corrections = _corrections(answer, complaints, prompt.language)
+        corrections = _corrections(answer, reading.complaints, prompt.language)
     if best is None:
         raise NoLabels(
             AbsentReason.JUDGE_UNUSABLE,
-            f"the judge gave no usable answer in {client.settings.repairs + 1}: {complaints[0]}",
+            f"the judge gave no usable answer in {client.settings.repairs + 1}: {reading.complaints[0]}",
         )
-    _, reading, answer, mended = best
+    _, labels, answer, mended = best
     usage.counters.update(mended.counters)
     await client.keep(prompt, answer)
-    return reading.labels
+    return labels
 
 
-def _read(answer: Answer, reader: Reader[T], mended: Usage) -> tuple[Reading[T] | None, tuple[str, ...]]:
-    parsed = parse(answer.text)
-    if parsed is None:
-        return None, ("it is not a JSON object",)
-    reading = reader(parsed.fields, mended)
-    if parsed.complete and answer.finish != "length":
-        return reading, reading.complaints
-    mended.counters["judge_truncated"] += 1
-    return reading, ("it was cut off before its end: keep explanations to a few words", *reading.complaints)
+class _Looked(Generic[T]):
+    """Reads each answer once: the client asks whether it is usable, and the labels are made of the same reading."""
+
+    def __init__(self, reader: Reader[T]) -> None:
+        self._reader = reader
+        self._last: tuple[Answer, Reading[T], Usage] | None = None
+
+    def usable(self, answer: Answer) -> bool:
+        """Return whether an answer holds any labels; a refusal is an answer too."""
+        if answer.refusal is not None or answer.finish == "content_filter":
+            return True
+        return self.at(answer)[0].labels is not None
+
+    def at(self, answer: Answer) -> tuple[Reading[T], Usage]:
+        """Return what an answer says, and what was mended in it."""
+        if self._last is None or self._last[0] is not answer:
+            mended = Usage()
+            self._last = answer, self._read(answer, mended), mended
+        return self._last[1], self._last[2]
+
+    def _read(self, answer: Answer, mended: Usage) -> Reading[T]:
+        parsed = parse(answer.text)
+        if parsed is None:
+            return Reading(None, ("it is not a JSON object",))
+        reading = self._reader(parsed.fields, mended)
+        if parsed.complete and answer.finish != "length":
+            return reading
+        mended.counters["judge_truncated"] += 1
+        cut = "it was cut off before its end: keep explanations to a few words"
+        return Reading(reading.labels, (cut, *reading.complaints))
 
 
 def _corrections(answer: Answer, complaints: tuple[str, ...], language: Language) -> list[Message]:

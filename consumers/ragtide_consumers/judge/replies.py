@@ -35,6 +35,17 @@ def read_reply(reply: object, price: Price | None) -> Answer:
     )
 
 
+def is_completion(reply: object) -> bool:
+    """Return whether a reply is a chat completion at all, and not a gateway's error or page with status 200.
+
+    >>> is_completion({"choices": [{"message": {"content": "hello"}}]}), is_completion({"error": "no quota"})
+    (True, False)
+    """
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return isinstance(first, dict) and isinstance(first.get("message"), dict)
+
+
 def _part(value: object, name: str) -> Mapping[str, object]:
     part = value.get(name) if isinstance(value, Mapping) else None
     return part if isinstance(part, Mapping) else {}

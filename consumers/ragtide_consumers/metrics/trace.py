@@ -55,7 +55,35 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     """
     if profile not in PROFILES:
         raise ValueError(f"profile {profile!r} is unknown: use one of {', '.join(PROFILES)}")
-    return PROFILES[profile](labels)
+    missing = _needing_what_is_missing(labels)
+    if not missing:
+        return PROFILES[profile](labels)
+    known = labels.model_copy(update={"relevant": labels.relevant or (), "utilized": labels.utilized or ()})
+    return _withheld(PROFILES[profile](known), missing)
+
+
+def _needing_what_is_missing(labels: SentenceLabels) -> frozenset[str]:
+    """Return the scores that need a list of keys that the labeler did not give: such a list is not an empty one."""
+    missing = {"context_relevance", "completeness"} if labels.relevant is None else set()
+    return frozenset(missing | ({"context_utilization", "completeness"} if labels.utilized is None else set()))
+
+
+def _withheld(found: MetricScores, missing: frozenset[str]) -> MetricScores:
+    """Return scores with the missing ones absent, and with what is made of them made again."""
+    values: dict[str, _Value] = {
+        **found.scores,
+        **{name: AbsentReason(reason) for name, reason in found.absent.items()},
+        **dict.fromkeys(missing, AbsentReason.INCOMPLETE_LABELS),
+    }
+    again = _scores(
+        relevance=values["context_relevance"],
+        utilization=values["context_utilization"],
+        completeness=values["completeness"],
+        adherence=values["adherence"],
+        supported_fraction=values["supported_fraction"],
+        dropped_keys=found.dropped_keys,
+    )
+    return replace(again, counts=found.counts)
 
 
 def expected_trace_metrics(
@@ -96,13 +124,13 @@ def all_absent(reason: AbsentReason) -> MetricScores:
 
 def _ragbench(labels: SentenceLabels) -> MetricScores:
     known = None if labels.document_keys is None else frozenset(normalize_keys(labels.document_keys))
-    relevant, utilized = _known(labels.relevant, known), _known(labels.utilized, known)
+    relevant, utilized = _known(labels.relevant or (), known), _known(labels.utilized or (), known)
     support = {normalize_key(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
     dropped = sum(
         len(normalize_keys(keys)) - len(kept)
         for keys, kept in (
-            (labels.relevant, relevant),
-            (labels.utilized, utilized),
+            (labels.relevant or (), relevant),
+            (labels.utilized or (), utilized),
             *((keys, support[normalize_key(key)]) for key, keys in labels.support.items()),
         )
     )
@@ -170,14 +198,14 @@ def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> 
 
 
 def _ragbench_raw(labels: SentenceLabels) -> MetricScores:
-    total, relevant, utilized = labels.n_document_sentences, set(labels.relevant), set(labels.utilized)
+    total, relevant, utilized = labels.n_document_sentences, set(labels.relevant or ()), set(labels.utilized or ())
     unsupported = labels.unsupported
     if unsupported is None:
         unsupported = tuple(key for key, keys in labels.support.items() if not keys)
     sentences = set(labels.support) | set(labels.fully_supported) | set(unsupported)
     return _scores(
-        relevance=len(labels.relevant) / total if total else AbsentReason.NO_DOCUMENT_SENTENCES,
-        utilization=len(labels.utilized) / total if total else AbsentReason.NO_DOCUMENT_SENTENCES,
+        relevance=len(labels.relevant or ()) / total if total else AbsentReason.NO_DOCUMENT_SENTENCES,
+        utilization=len(labels.utilized or ()) / total if total else AbsentReason.NO_DOCUMENT_SENTENCES,
         completeness=len(relevant & utilized) / len(labels.relevant) if labels.relevant else 1.0,
         adherence=float(not unsupported),
         supported_fraction=(
@@ -187,13 +215,14 @@ def _ragbench_raw(labels: SentenceLabels) -> MetricScores:
 
 
 def _capstone(labels: SentenceLabels) -> MetricScores:
-    relevant, utilized = set(labels.relevant), set(labels.utilized)
+    all_relevant, all_utilized = labels.relevant or (), labels.utilized or ()
+    relevant, utilized = set(all_relevant), set(all_utilized)
     sentences = dict.fromkeys([*labels.support, *labels.fully_supported])
     fully = [labels.fully_supported.get(sentence) is True for sentence in sentences]
     nothing_missed = 0.0 if utilized else 1.0
     return _scores(
-        relevance=min(1.0, len(labels.relevant) / CAPSTONE_FULL_RELEVANCE),
-        utilization=min(1.0, len(labels.utilized) / len(labels.relevant)) if labels.relevant else 0.0,
+        relevance=min(1.0, len(all_relevant) / CAPSTONE_FULL_RELEVANCE),
+        utilization=min(1.0, len(all_utilized) / len(all_relevant)) if all_relevant else 0.0,
         completeness=len(relevant & utilized) / len(relevant) if relevant else nothing_missed,
         adherence=float(all(fully)),
         supported_fraction=fmean(fully) if fully else AbsentReason.NO_RESPONSE_SENTENCES,

@@ -71,6 +71,37 @@ async def test_an_unusable_answer_is_not_kept(server: JudgeServer) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize(
+    "value",
+    [b"garbage", b"5", b'["a"]', b"[1,2]", b'["a", null]', b"null", b"{}", b"[" * 100_000, b"", b"\xff", b'"ab"'],
+)
+async def test_an_entry_of_another_form_in_the_cache_is_a_miss(
+    server: JudgeServer, async_redis: Any, value: bytes
+) -> None:
+    async with judge(server, async_redis, cache_ttl_s=60) as labeler:
+        first = await labeler.label(TOWER)
+        (key,) = await async_redis.keys("ragtide:judge-cache:*")
+        await async_redis.set(key, value)
+        assert (await labeler.label(TOWER)).scores == first.scores
+        assert (await labeler.label(TOWER)).counters == {"cache_hits": 1}
+    assert len(server.requests) == 2
+
+
+async def test_a_key_of_another_type_in_the_cache_is_a_miss_for_that_answer_alone(
+    server: JudgeServer, async_redis: Any
+) -> None:
+    other = another(1)
+    async with judge(server, async_redis, cache_ttl_s=60) as labeler:
+        await labeler.label(TOWER)
+        (key,) = await async_redis.keys("ragtide:judge-cache:*")
+        await labeler.label(other)
+        await async_redis.delete(key)
+        await async_redis.rpush(key, "x")
+        missed, found = await asyncio.gather(labeler.label(TOWER), labeler.label(other))
+    assert missed.counters == {"judge_calls": 1}
+    assert found.counters == {"cache_hits": 1}
+
+
 async def test_without_redis_the_judge_goes_on_and_pays(server: JudgeServer, async_redis: Any) -> None:
     async with judge(server, async_redis, cache_ttl_s=60) as labeler:
         await async_redis.connection_pool.disconnect()

@@ -1,0 +1,41 @@
+"""The HTTP client of the judge: replies of a bounded size, and no redirects.
+
+A redirect would carry the whole prompt to another host, and a reply of a few kilobytes may unpack to gigabytes.
+"""
+
+from typing import Any, Final
+
+import httpx2
+import openai
+
+LARGEST_REPLY: Final = 8 * 1024 * 1024
+"""Bytes of a reply after decompression, errors included."""
+
+
+class ReplyTooLarge(ValueError):  # noqa: N818  # reads as the state it names
+    """A reply went on after the most bytes that are read."""
+
+
+def bounded_client() -> Any:
+    """Return the client that asks a judge; a reply over the limit ends with `ReplyTooLarge`."""
+    # The transport by aiohttp makes twice the calls a second of the default one on one core.
+    return openai.DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_read_bounded]})
+
+
+async def _read_bounded(response: httpx2.Response) -> None:
+    """Read a reply while counting, and leave in its place what was read, unpacked."""
+    # Another response over the same stream does the decompression, piece by piece.
+    unpacking = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
+    body = bytearray()
+    try:
+        async for piece in unpacking.aiter_bytes():
+            body += piece
+            if len(body) > LARGEST_REPLY:
+                raise ReplyTooLarge(
+                    f"the reply is larger than {LARGEST_REPLY // 2**20} MB after decompression: "
+                    "look whether the address is that of a chat completions endpoint"
+                )
+    finally:
+        await unpacking.aclose()
+    response.stream = httpx2.ByteStream(bytes(body))
+    response.headers.pop("content-encoding", None)

@@ -1,0 +1,32 @@
+"""How a labeler says that it cannot label now: its interactions wait, and none of them is lost."""
+
+from math import isfinite
+from typing import Final
+
+from ragtide_runtime.errors import RagtideError
+
+USUAL_WAIT_S: Final = 30.0
+"""Seconds to wait for a labeler that does not say how long."""
+
+LONGEST_WAIT_S: Final = 300.0
+"""Seconds after which a labeler is asked again at most, whatever it says."""
+
+
+class LabelerUnavailable(RagtideError):  # noqa: N818  # reads as the state it names
+    """A labeler cannot label now, through no fault of the interaction.
+
+    A worker keeps the interaction and asks again after `resume_in_s`; the try is not counted as a delivery. In a
+    cascade the judge's metrics are absent, or the worker waits, as `cascade.when_unavailable` says.
+
+    Args:
+        resume_in_s: seconds after which it makes sense to ask again; anything but a finite positive number means 30.
+        because: the reason, for the log and for /readyz.
+
+    >>> LabelerUnavailable(5, "the model is being loaded").resume_in_s
+    5.0
+    """
+
+    def __init__(self, resume_in_s: float = USUAL_WAIT_S, because: str = "") -> None:
+        super().__init__(because or "the labeler is unavailable: it gave no reason")
+        usable = isinstance(resume_in_s, int | float) and isfinite(resume_in_s) and resume_in_s > 0
+        self.resume_in_s = float(resume_in_s) if usable else USUAL_WAIT_S

@@ -1,0 +1,91 @@
+"""What the client reads of an endpoint: replies of a bounded size after decompression, and no redirects."""
+
+import gzip
+import json
+import tracemalloc
+import zlib
+from typing import Any
+
+import pytest
+from tests.consumers.judge.asking import SECRET, TOWER, judge
+from tests.judge_server import JudgeServer, Raw, Status, completion, rules_model
+from tests.judge_server import Says as Saying
+
+from ragtide_consumers.judge.errors import JudgeMisconfigured, JudgeUnavailable
+
+MB = 2**20
+
+
+def bomb(packing: str, megabytes: int) -> Raw:
+    packed = b" " * (megabytes * MB)
+    for one in packing.split(", "):
+        packed = gzip.compress(packed, 1) if one == "gzip" else zlib.compress(packed, 1)
+    return Raw(packed, headers={"content-encoding": packing})
+
+
+@pytest.fixture(scope="module", params=["gzip", "deflate", "gzip, gzip"])
+def packed(request: pytest.FixtureRequest) -> Raw:
+    return bomb(request.param, 150)
+
+
+async def test_a_reply_that_unpacks_to_much_more_takes_no_memory(server: JudgeServer, packed: Raw) -> None:
+    server.always = packed
+    async with judge(server, attempts=2) as labeler:
+        tracemalloc.start()
+        try:
+            with pytest.raises(JudgeUnavailable, match="larger than 8 MB after decompression"):
+                await labeler.label(TOWER)
+            assert tracemalloc.get_traced_memory()[1] < 64 * MB
+        finally:
+            tracemalloc.stop()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("code", [200, 401, 429, 500])
+async def test_a_reply_without_an_end_is_not_read_to_it(server: JudgeServer, code: int) -> None:
+    server.always = Raw(b" " * MB, code=code, times=300)
+    async with judge(server, attempts=1) as labeler:
+        with pytest.raises(JudgeUnavailable, match="larger than 8 MB"):
+            await labeler.label(TOWER)
+    assert server.raw_sent < 100 * MB
+
+
+@pytest.mark.parametrize("packing", [None, "gzip", "deflate"])
+async def test_a_reply_that_is_large_and_within_the_limit_is_read(server: JudgeServer, packing: str | None) -> None:
+    async with judge(server) as labeler:
+        await labeler.label(TOWER)
+        said = Saying(rules_model(server.requests[0]))
+        reply: dict[str, Any] = completion(server.requests[0], str(said.text), said)
+        body = json.dumps({**reply, "padding": "x" * (6 * MB)}).encode()
+        headers = {} if packing is None else {"content-encoding": packing}
+        packed = {"gzip": gzip.compress, "deflate": zlib.compress, None: lambda data: data}[packing](body)
+        server.script.append(Raw(packed, headers=headers))
+        labeling = await labeler.label(TOWER)
+    assert labeling.scores["trace.supported_fraction"] == 0.5
+    assert labeling.counters == {"judge_calls": 1}
+
+
+async def test_bytes_that_are_not_packed_as_they_say_are_a_failure(server: JudgeServer) -> None:
+    server.script.append(Raw(b"{}", headers={"content-encoding": "gzip"}))
+    async with judge(server) as labeler:
+        assert (await labeler.label(TOWER)).counters == {"judge_calls": 2, "judge_retries": 1}
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed_and_says_where_it_leads(server: JudgeServer, code: int) -> None:
+    with JudgeServer() as elsewhere:
+        server.always = Status(code, headers={"location": f"{elsewhere.url}/chat/completions"})
+        async with judge(server, breaker_pause_s=60) as labeler:
+            with pytest.raises(JudgeMisconfigured, match=f"redirects to {elsewhere.url}/chat/completions"):
+                await labeler.label(TOWER)
+    assert elsewhere.requests == []
+    assert len(server.requests) == 1
+
+
+async def test_the_address_of_a_redirect_is_shown_without_the_key_and_without_controls(server: JudgeServer) -> None:
+    server.always = Status(307, headers={"location": f"http://elsewhere/?key={SECRET}\x1b[2J"})
+    async with judge(server) as labeler:
+        with pytest.raises(JudgeMisconfigured) as caught:
+            await labeler.label(TOWER)
+    assert SECRET not in str(caught.value)
+    assert str(caught.value).isprintable()
