@@ -1,11 +1,11 @@
 """The producer: puts interactions on the streams, from synchronous or asynchronous code."""
 
 import asyncio
+import atexit
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby, islice
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
@@ -18,16 +18,19 @@ from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
 from ragtide_runtime.settings import Settings, load_settings
 from ragtide_runtime.tracing import trace_publishing
-from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction, Streams
+from ragtide_schemas import Feedback, RagInteraction
 
 from .background import Background
 from .counts import ProducerCounts
-from .course import BATCH, Course
+from .course import Course
 from .publication import PUBLISH_SCRIPT, Addressing, Publication
+from .routes import FeedbackRoute, InteractionRoute, batches
 
 
 class InteractionProducer:
-    """Publishes interactions: `submit` never waits, `publish` and `publish_many` block, `apublish` is awaited.
+    """Publishes interactions and feedback.
+
+    `submit` and `submit_feedback` never wait, `publish` and the like block, `apublish` and the like are awaited.
 
     Use it as a context manager (`with` or `async with`), or close it. One producer serves many calls; an
     asynchronous one belongs to one event loop. Publishing is idempotent: an interaction id that was seen within the
@@ -41,7 +44,7 @@ class InteractionProducer:
         dedupe_window_s: seconds for which an id counts as seen; by default `RAGTIDE_DEDUPE_WINDOW_S`.
         policy: what is done when a stream is full: `block`, `drop_new` or `sample`; by default
             `RAGTIDE_PRODUCER_POLICY`.
-        strict: whether `submit` raises what it otherwise only counts.
+        strict: whether `submit` and `submit_feedback` raise what they otherwise only count.
         settings: all settings at once, instead of those above but `strict`.
 
     Raises:
@@ -72,29 +75,59 @@ class InteractionProducer:
             **{name: value for name, value in given.items() if value is not None}
         )
         self._addressing = Addressing.of(self._settings)
-        self._background = Background(self._settings, self._addressing, strict=strict)
+        self._background = Background(
+            self._settings, InteractionRoute(self._addressing), strict=strict, at_exit=self._finish
+        )
+        self._feedback = Background(
+            self._settings, FeedbackRoute(self._addressing.layout), strict=strict, at_exit=self._finish
+        )
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
         self._async_client: AsyncRedis | None = None
         self._opening = asyncio.Lock()
 
-    def submit(self, interaction: RagInteraction) -> bool:
+    def submit(self, interaction: RagInteraction | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
         """Take an interaction to be published in the background, and return at once whether it was taken.
 
-        For the application's own threads and event loops: nothing is waited for. If Redis cannot be reached, what was
-        submitted is held, up to `producer.queue` interactions; more are dropped and counted. Do not change an
-        interaction's metadata after submitting it.
+        For the application's own threads and event loops: nothing is waited for and nothing is raised. If Redis cannot
+        be reached, submitted interactions are held, up to `producer.queue`; more are dropped and counted. An invalid
+        one is dropped, counted as `invalid`, and logged if it is the first of its kind.
+
+        Args:
+            interaction: a `RagInteraction`, or a mapping of its fields. Do not change its metadata afterwards.
+            fields: its fields by keyword.
 
         Raises:
-            InvalidEntryError: the producer is strict, and the interaction is too large.
+            InvalidEntryError: the producer is strict, and the interaction is invalid or too large.
             QueueFullError: the producer is strict, and the interaction was not taken.
         """
-        return self._background.submit(interaction)
+        return self._background.submit(interaction, fields)
+
+    def submit_feedback(self, feedback: Feedback | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
+        """Take gold scores of an interaction to be published in the background, and return whether they were taken.
+
+        It promises what `submit` promises, with a queue of its own of the same size, so that neither can crowd out the
+        other. Sending again is always safe: of each interaction's metric the first gold score counts.
+
+        Args:
+            feedback: a `Feedback`, or a mapping of its fields.
+            fields: its fields by keyword.
+
+        Raises:
+            InvalidEntryError: the producer is strict, and the feedback is invalid or too large.
+            QueueFullError: the producer is strict, and the feedback was not taken.
+        """
+        return self._feedback.submit(feedback, fields)
 
     @property
     def counts(self) -> ProducerCounts:
-        """What was submitted, and what became of it, at this moment."""
+        """How many interactions were submitted, and what became of them, at this moment."""
         return self._background.counts()
+
+    @property
+    def feedback_counts(self) -> ProducerCounts:
+        """The same of feedback."""
+        return self._feedback.counts()
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Wait until all that was submitted reached Redis or was dropped, and return whether it did in time.
@@ -102,7 +135,12 @@ class InteractionProducer:
         Args:
             timeout_s: seconds to wait; by default `producer.flush_s`.
         """
-        return self._background.flush(timeout_s)
+        deadline = time.monotonic() + (self._settings.producer.flush_s if timeout_s is None else timeout_s)
+        both = (self._background, self._feedback)
+        for one in both:
+            one.nudge()
+        flushed = [one.flush(max(deadline - time.monotonic(), 0.0)) for one in both]
+        return all(flushed)
 
     async def aflush(self, timeout_s: float | None = None) -> bool:
         """Do as `flush`, without blocking the event loop."""
@@ -170,13 +208,10 @@ class InteractionProducer:
         client = self._blocking_client()
         sent = 0
         try:
-            for batch in self._batches(feedback):
+            for stream, entries in batches(self._addressing.layout, feedback):
                 with client.pipeline(transaction=False) as pipe:
-                    for one in batch:
-                        pipe.xadd(
-                            self._addressing.layout.of(one.pipeline, one.interaction_id).feedback,
-                            {DATA_FIELD: one.encode()},
-                        )
+                    for entry in entries:
+                        pipe.xadd(stream, entry)
                     sent += len(pipe.execute())
         except RedisError as error:
             raise self._unavailable(error) from error
@@ -187,13 +222,10 @@ class InteractionProducer:
         client = await self._connected()
         sent = 0
         try:
-            for batch in self._batches(feedback):
+            for stream, entries in batches(self._addressing.layout, feedback):
                 async with client.pipeline(transaction=False) as pipe:
-                    for one in batch:
-                        pipe.xadd(
-                            self._addressing.layout.of(one.pipeline, one.interaction_id).feedback,
-                            {DATA_FIELD: one.encode()},
-                        )
+                    for entry in entries:
+                        pipe.xadd(stream, entry)
                     sent += len(await pipe.execute())
         except RedisError as error:
             raise self._unavailable(error) from error
@@ -202,17 +234,6 @@ class InteractionProducer:
     def _course(self, interactions: Iterable[RagInteraction]) -> Course:
         calls = (self._addressing.call(one, trace_publishing(one)) for one in interactions)
         return Course(calls, self._settings.producer.block_s)
-
-    def _batches(self, feedback: Iterable[Feedback]) -> Iterator[list[Feedback]]:
-        """Yield batches of one partition, and so of one hash slot."""
-        iterator = iter(feedback)
-        while taken := list(islice(iterator, BATCH)):
-            taken.sort(key=lambda one: self._streams(one).partition)
-            for _, batch in groupby(taken, key=lambda one: self._streams(one).partition):
-                yield list(batch)
-
-    def _streams(self, feedback: Feedback) -> Streams:
-        return self._addressing.layout.of(feedback.pipeline, feedback.interaction_id)
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
@@ -259,13 +280,21 @@ class InteractionProducer:
 
         What cannot be sent within `producer.flush_s` is given up and counted. The end of the process does the same.
         """
-        self._background.close()
+        self._finish()
         if self._client is not None:
             self._client.close()
             self._client = None
         if self._handle is not None:
             self._handle.close()
             self._handle = None
+
+    def _finish(self) -> None:
+        """Send what was submitted, for `producer.flush_s` in all, and end the threads."""
+        deadline = time.monotonic() + self._settings.producer.flush_s
+        self._feedback.nudge()
+        for one in (self._background, self._feedback):
+            one.close(max(deadline - time.monotonic(), 0.0))
+        atexit.unregister(self._finish)
 
     async def aclose(self) -> None:
         """Do as `close`, for every connection and without blocking the event loop."""

@@ -1,4 +1,4 @@
-"""How many interactions were submitted, and what became of them."""
+"""How many interactions, or feedback items, were submitted, and what became of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from ragtide_schemas import Dropped
 
 @dataclass(frozen=True, slots=True)
 class ProducerCounts:
-    """Counts of what one producer was given by `submit`, at one moment.
+    """Counts of what one producer was given by `submit`, or by `submit_feedback`, at one moment.
 
     `submitted` is always the sum of `published`, `duplicates`, the counts in `dropped`, and `queued`.
     """
 
     submitted: int
-    """Calls of `submit`."""
+    """Calls."""
     published: int
-    """Interactions added to their stream."""
+    """Items added to their stream."""
     duplicates: int
-    """Interactions whose id was there already."""
+    """Items that were there already."""
     dropped: Mapping[Dropped, int]
-    """Interactions that are lost to the evaluation, by why."""
+    """Items that are lost to the evaluation, by why."""
     queued: int
-    """Interactions held in the process: waiting, or sent without a reply yet."""
+    """Items held in the process: waiting, or sent without a reply yet."""
     resent: int
-    """Published interactions that Redis lost and got again; they count once in `published`."""
+    """Published items that Redis lost and got again; they count once in `published`."""

@@ -1,4 +1,4 @@
-"""The interactions a process holds until Redis has them: a bounded queue that keeps count of everything. No I/O."""
+"""What a process holds until Redis has it: a bounded queue that keeps count of everything. No I/O."""
 
 import threading
 from collections import Counter, deque
@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from ragtide_schemas import Dropped, RagInteraction
+from ragtide_schemas import Dropped, Feedback, RagInteraction
 
 from .counts import ProducerCounts
 
+Item = RagInteraction | Feedback
+"""What an application submits."""
+
 
 class Sent(Enum):
-    """What Redis said of an interaction that is in its stream."""
+    """What Redis said of an item that is in its stream."""
 
     PUBLISHED = "published"
     DUPLICATE = "duplicate"
@@ -21,9 +24,9 @@ class Sent(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """One submitted interaction; two are never the same, whatever is in them."""
+    """One submitted item; two are never the same, whatever is in them."""
 
-    interaction: RagInteraction
+    item: Item
     partition: int
     size_bytes: int
     traceparent: str = ""
@@ -70,6 +73,13 @@ class Outbox:
                 self._waiting.append(held)
             self._changed.notify_all()
         return not full
+
+    def refuse(self, partition: int) -> None:
+        """Count an item that is invalid, and so never held."""
+        with self._changed:
+            self._submitted += 1
+            self._drop(partition, Dropped.INVALID)
+            self._changed.notify_all()
 
     def take(self, most: int, timeout_s: float | None, ended: threading.Event) -> list[Held]:
         """Return the oldest ones to send; an empty list after the timeout, or when there is something else to do.

@@ -2,7 +2,7 @@
 
 Each turn:
 
-1. Take up to a batch of interactions from the outbox and encode them; what cannot be encoded is dropped as `invalid`.
+1. Take up to a batch of items from the outbox and encode them; an item that cannot be encoded is dropped as `invalid`.
 2. For each partition: send until Redis took or refused all of it, waiting longer and longer while it cannot be reached
    or has no room. The same round trip shows whether Redis lost what it had confirmed; that is then sent first.
 3. Report drops that Redis does not know of.
@@ -28,12 +28,14 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, run_together_blocking
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import Dropped, InvalidEntryError, Streams
+from ragtide_schemas import Dropped, Streams
 
 from .course import BATCH
+from .invalid import Mistakes
 from .lane import Lane
 from .outbox import Held, Outbox
-from .publication import PUBLISH_SCRIPT, Addressing, Call, Reply
+from .publication import Call, Reply
+from .routes import Route
 
 log: Final = logging.getLogger("ragtide.producer")
 
@@ -67,17 +69,25 @@ class Delivery:
 
     Args:
         settings: which Redis, and how.
-        addressing: where interactions go.
+        route: how they are sent, and where.
         outbox: where they come from.
+        mistakes: logs what cannot be sent.
         before_exit: called when Redis is known, so that what is to happen at exit comes before an embedded one stops.
     """
 
     def __init__(
-        self, settings: Settings, addressing: Addressing, outbox: Outbox, *, before_exit: Callable[[], None]
+        self,
+        settings: Settings,
+        route: Route,
+        outbox: Outbox,
+        *,
+        mistakes: Mistakes,
+        before_exit: Callable[[], None],
     ) -> None:
         self._settings = settings
-        self._addressing = addressing
+        self._route = route
         self._outbox = outbox
+        self._mistakes = mistakes
         self._before_exit = before_exit
         self._ended = threading.Event()
         self._nudged = threading.Event()
@@ -110,7 +120,7 @@ class Delivery:
             try:
                 self._turn()
             except Exception:  # noqa: BLE001  # a mistake of ours must neither reach the application nor stop the rest
-                self._warn("failed", "sending interactions failed; it is tried again", exc_info=True)
+                self._warn("failed", "sending %s failed; it is tried again", self._route.kind, exc_info=True)
                 self._pause(LONGEST_PAUSE_S, times=1)
         try:
             self._last_report()
@@ -141,17 +151,16 @@ class Delivery:
         for held in taken:
             try:
                 with NOT_FORKING:
-                    call = self._addressing.call(held.interaction, held.traceparent)
+                    call = self._route.call(held)
             except Exception as error:  # noqa: BLE001  # whatever the application submitted
                 self._outbox.settle([(held, Dropped.INVALID)])
-                detail = error.detail if isinstance(error, InvalidEntryError) else repr(error)
-                self._warn("invalid", "an interaction cannot be published and is dropped: %s", detail)
+                self._mistakes.say(error)
             else:
                 self._lane(call.partition).add([(held, call)])
 
     def _lane(self, partition: int) -> Lane:
         if partition not in self._lanes:
-            safe_s = SAFE_SHARE * self._settings.dedupe_window_s
+            safe_s = SAFE_SHARE * self._route.remembered_s
             self._lanes[partition] = Lane(
                 keep_s=min(self._settings.producer.resend_s, safe_s),
                 safe_s=safe_s,
@@ -175,9 +184,9 @@ class Delivery:
         self._outbox.settle_again(resent=settled.resent, dropped=settled.dropped_again)
         self._outbox.settle(settled.outcomes)
         if settled.lost:
-            log.warning("Redis lost interactions that it had confirmed; %d are sent again", settled.lost)
+            log.warning("Redis lost %s that it had confirmed; %d are sent again", self._route.kind, settled.lost)
         if settled.full:
-            stream = Streams(self._addressing.layout.prefix, partition).interactions
+            stream = Streams(self._route.layout.prefix, partition).interactions
             self._warn(
                 "full", "the stream %s is full; interactions wait, and are dropped when the queue is full", stream
             )
@@ -190,7 +199,7 @@ class Delivery:
     def _send(self, batch: list[Call], mark: str | None) -> tuple[bool, list[Reply]]:
         """Return whether the mark was there (True without one), and the replies to a batch of one partition."""
         client = self._connected()
-        script = client.register_script(PUBLISH_SCRIPT)
+        script = client.register_script(self._route.script)
         if isinstance(client, RedisCluster):  # whose pipelines hold no scripts
             mark_is_there = mark is None or bool(client.exists(mark))
             return mark_is_there, run_together_blocking(
@@ -210,8 +219,8 @@ class Delivery:
         try:
             client = self._connected()
             for partition, why in drops:
-                key = Streams(self._addressing.layout.prefix, partition).dropped
-                client.hincrby(key, why, drops[partition, why])
+                key = Streams(self._route.layout.prefix, partition).dropped
+                client.hincrby(key, self._route.counted_as(why), drops[partition, why])
                 self._outbox.reported({(partition, why): drops[partition, why]})
         except (RedisError, RagtideError, OSError) as error:
             self._trouble(error)
@@ -254,9 +263,10 @@ class Delivery:
         url = redact(self._handle.url) if self._handle else "Redis"
         self._warn(
             "unreachable",
-            "%s cannot be used (%s); interactions are held, and dropped when the queue is full",
+            "%s cannot be used (%s); %s are held, and dropped when the queue is full",
             url,
             error,
+            self._route.kind,
         )
         self._pause(LONGEST_PAUSE_S, times=self._failures)
 

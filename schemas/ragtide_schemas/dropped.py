@@ -18,5 +18,7 @@ class Dropped(StrEnum):
     """It was no interaction, or larger than one entry may be."""
     CAPPED = "capped"
     """It was in the stream and the hard cap trimmed it before it was labeled."""
+    FEEDBACK = "feedback"
+    """No interaction but feedback, which a producer could not send."""
     ALERTS = "alerts"
     """No interaction but an alert, which the hard cap trimmed before it was recorded."""

@@ -149,6 +149,10 @@ class Streams:
         """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
         return self._key(f"owner:{interaction_digest(pipeline, interaction_id)}")
 
+    def feedback_mark(self, digest: str) -> str:
+        """String: the entry of a submitted feedback, kept for some minutes to see whether Redis lost it."""
+        return self._key(f"feedback-mark:{digest}")
+
     def quarantine(self, entry_id: str) -> str:
         """Counter: how often an entry that was delivered too often was tried alone."""
         return self._key(f"quarantine:{entry_id}")

@@ -156,7 +156,7 @@ def test_an_outage_is_logged_once_however_long_it_is(
     monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.001)
     tries: list[str] = []
 
-    def refuses(url: str, _: Path) -> None:
+    def refuses(url: str, _: Path, **__: object) -> None:
         tries.append(url)
         raise ConnectionRefusedError("not there")
 
@@ -270,19 +270,68 @@ def test_what_is_no_interaction_is_counted_and_stops_nothing(
     redis: Any, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with InteractionProducer(redis_url) as producer:
-        for bad in (None, "text", interaction(1, documents=["x" * 900_000] * 6)):
-            assert producer.submit(bad)  # type: ignore[arg-type]
+        for bad in ("text", 3):
+            assert not producer.submit(bad)  # type: ignore[arg-type]
+        assert producer.submit(interaction(1, documents=["x" * 900_000] * 6))  # seen when it is encoded
         assert producer.submit(interaction(2))
         assert producer.flush(20)
         assert producer.counts.dropped == {Dropped.INVALID: 3}
     assert (ids(redis), dropped(redis)) == (["i-2"], {"invalid": 3})
-    assert len(caplog.records) == 1
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "got a str: give a RagInteraction, a dict or keyword fields" in first
+    assert "interaction i-1 has" in second
+    assert "send fewer or shorter documents" in second
+
+
+def test_an_interaction_is_taken_as_a_dict_or_as_keyword_fields(redis: Any, redis_url: str) -> None:
+    fields = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": ""}
+    with InteractionProducer(redis_url) as producer:
+        assert producer.submit({**fields, "interaction_id": "i-0"})
+        assert producer.submit(**fields, interaction_id="i-1")
+        assert producer.submit(fields, interaction_id="i-2", documents=[])
+        assert producer.flush(20)
+    assert ids(redis) == ["i-0", "i-1", "i-2"]
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        (None, {}, "pipeline is missing: add it; question is missing: add it"),
+        ({"pipeline": "shop"}, {"question": "q", "documents": ["d"]}, "response is missing: add it"),
+        (None, {"pipeline": "s", "question": "", "documents": [], "response": ""}, "question must not be empty"),
+        (None, {"pipeline": "s", "question": "q", "documents": [], "respnse": "r"}, "respnse is not a field of this"),
+        ({1: 2}, {}, "pipeline is missing"),
+        (interaction(1), {"pipeline": "other"}, "give one or the other"),
+        (None, {"pipeline": "\ud83d", "question": "q", "documents": [], "response": "r"}, "pipeline"),
+    ],
+)
+def test_submit_never_raises_and_counts_what_is_invalid(
+    mistake: tuple[Any, dict[str, Any], str], redis: Any, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given, fields, said = mistake
+    with InteractionProducer(redis_url) as producer:
+        assert [producer.submit(given, **fields) for _ in range(100)] == [False] * 100
+        assert producer.flush(20)
+        counts = producer.counts
+    assert (counts.submitted, counts.dropped) == (100, {Dropped.INVALID: 100})
+    assert adds_up(counts)
+    assert dropped(redis) == {"invalid": 100}
+    (record,) = caplog.records
+    assert said in record.getMessage()
+
+
+def test_many_kinds_of_mistakes_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with InteractionProducer(settings=settings(NOWHERE, flush_s=0.0)) as producer:
+        for n in range(1000):
+            assert not producer.submit({f"field_{n}": 1})
+        assert producer.counts.dropped == {Dropped.INVALID: 1000}
+    assert sum("invalid and dropped" in record.getMessage() for record in caplog.records) == 20
 
 
 def test_counts_that_redis_refuses_hold_up_no_interaction(redis: Any, redis_url: str) -> None:
     redis.set(STREAMS.dropped, "not a hash")
     with InteractionProducer(settings=settings(redis_url, flush_s=0.0)) as producer:
-        producer.submit(None)  # type: ignore[arg-type]
+        producer.submit()
         wait_until(lambda: producer.counts.dropped)
         for n in range(3):
             producer.submit(interaction(n))
