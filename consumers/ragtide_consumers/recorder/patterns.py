@@ -1,21 +1,40 @@
 """What looks like an e-mail address, a telephone number or a payment card in a text. Pure.
 
 Found by form alone: names, addresses and what is spelled out stay. docs/recording.md says what is found and what not.
+
+Texts come from anywhere, so every pattern takes time in proportion to the text: each character is looked at a bounded
+number of times. `tests/consumers/recorder/test_patterns.py` gives each pattern a megabyte of its worst case.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-_EMAIL: Final = re.compile(
-    r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}(?:@|\s?(?:\(at\)|\[at\])\s?)(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)+[^\W\d_]{2,24}"
-    r"(?![\w-])"
-)
+_AT: Final = re.compile(r"@|\s?(?:\(at\)|\[at\])\s?")
+_HOST: Final = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)+[^\W\d_]{2,24}(?![\w-])")
+
+_LOCAL_SIGNS: Final = frozenset(".!#$%&'*+/=?^_`{|}~-")
+"""What may stand before the `@` besides letters and digits."""
+
+_LOCAL_CHARS: Final = 64
+"""Most characters before the `@` (RFC 5321, 4.5.3.1.1)."""
 
 _DIGITS: Final = re.compile(r"(?<![\w.,-])\d(?:[ -]?\d){12,}(?![\w-]|[.,]\d)")
 """Thirteen digits or more in groups, not part of a longer word or number."""
 
-_CARD_LENGTHS: Final = range(13, 20)
+_GROUP: Final = re.compile(r"\d+")
+
+_CARD_FORMS: Final = tuple(
+    re.compile(rf"{form}(?!\d)")
+    for form in (
+        r"\d{13,19}",
+        r"\d{4}[ -]\d{6}[ -]\d{4,5}",
+        # By fours; the longer one first.
+        r"(?:\d{4}[ -]){4}\d{1,3}",
+        r"(?:\d{4}[ -]){3}\d{1,4}",
+    )
+)
+"""How the 13 to 19 digits of a card are grouped: not at all, as 4-6-4 and 4-6-5, or by fours with a rest."""
 
 _PHONE: Final = re.compile(
     r"(?<![\w.,:/+-])(?:"
@@ -49,7 +68,23 @@ def luhn(digits: str) -> bool:
 def _email(text: str) -> tuple[str, int]:
     if "@" not in text and "at)" not in text and "at]" not in text:  # most texts
         return text, 0
-    return _EMAIL.subn("[email]", text)
+    kept: list[str] = []
+    done = 0
+    for at in _AT.finditer(text):
+        first = _local_from(text, done, at.start())
+        host = _HOST.match(text, at.end()) if first < at.start() else None
+        if host is not None:
+            kept += [text[done:first], "[email]"]
+            done = host.end()
+    return "".join([*kept, text[done:]]), len(kept) // 2
+
+
+def _local_from(text: str, first: int, end: int) -> int:
+    """Return where the name before an `@` begins: looked for backwards, so that no character is looked at twice."""
+    start, first = end, max(first, end - _LOCAL_CHARS)
+    while start > first and (text[start - 1].isalnum() or text[start - 1] in _LOCAL_SIGNS):
+        start -= 1
+    return start
 
 
 def _card(text: str) -> tuple[str, int]:
@@ -59,34 +94,28 @@ def _card(text: str) -> tuple[str, int]:
 
     def replace(found: re.Match[str]) -> str:
         nonlocal count
-        groups = list(re.finditer(r"\d+", found[0]))
-        kept, at, first = [], 0, 0
-        while first < len(groups):
-            last = _card_from(groups, first)
-            if last is None:
-                first += 1
-                continue
-            kept += [found[0][at : groups[first].start()], "[card]"]
-            at, first, count = groups[last].end(), last + 1, count + 1
-        return "".join([*kept, found[0][at:]])
+        digits, at = found[0], 0
+        kept: list[str] = []
+        for group in _GROUP.finditer(digits):
+            start = group.start()
+            end = _card_end(digits, start) if start >= at else None
+            if end is not None:
+                kept += [digits[at:start], "[card]"]
+                at, count = end, count + 1
+        return "".join([*kept, digits[at:]])
 
     return _DIGITS.sub(replace, text), count
 
 
-def _card_from(groups: list[re.Match[str]], first: int) -> int | None:
-    """Return the last group of the longest card number that begins with a group; other numbers may stand beside it."""
-    digits, found = "", None
-    for last in range(first, len(groups)):
-        digits += groups[last][0]
-        shape = tuple(len(group[0]) for group in groups[first : last + 1])
-        if len(digits) in _CARD_LENGTHS and _as_on_cards(shape) and digits[0] in "23456" and luhn(digits):
-            found = last
-    return found
-
-
-def _as_on_cards(shape: tuple[int, ...]) -> bool:
-    """Return whether digits are grouped as on cards: not at all, by fours, or as 4-6-5 and 4-6-4."""
-    return len(shape) == 1 or shape in {(4, 6, 5), (4, 6, 4)} or (set(shape[:-1]) == {4} and shape[-1] <= 4)
+def _card_end(text: str, start: int) -> int | None:
+    """Return the end of the longest card number that begins with a group; other numbers may stand beside it."""
+    if text[start] not in "23456":
+        return None
+    for form in _CARD_FORMS:
+        found = form.match(text, start)
+        if found is not None and luhn(found[0].replace(" ", "").replace("-", "")):
+            return found.end()
+    return None
 
 
 def _phone(text: str) -> tuple[str, int]:

@@ -1,9 +1,11 @@
 """Cutting text into sentences. The number of sentences defines relevance and utilization, so the splitter has an id."""
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate
+from typing import Final, cast
 
 import sentencex
 
@@ -19,6 +21,17 @@ GIVEN: Final = "given"
 """Splitter id of an interaction that brought its own sentences."""
 
 _LINES = re.compile(r"[\r\n]+")
+
+_QUOTES: Final = "'`\"“«‘„「《"
+
+_QUOTES_BY_LENGTH: Final = 100_000_000
+"""Opening quotes of a line times its characters, above which the line is segmented window by window.
+
+The library looks for the end of a quote up to the end of the line, so a line of open quotes takes quadratic time.
+"""
+
+_WINDOW: Final = 4000
+"""Characters of a window, and of the shortest line that may need windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,24 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     ['Dr. Smith came.', 'He saw 3.5 cats!', 'Then he left.']
     """
     lines = _LINES.split(text) if "\n" in text or "\r" in text else (text,)
-    return [
-        sentence for line in lines if line for piece in sentencex.segment(language, line) if (sentence := piece.strip())
-    ]
+    return [sentence for line in lines if line for piece in _segments(language, line) if (sentence := piece.strip())]
+
+
+def _segments(language: str, line: str) -> Iterable[str]:
+    """Return the pieces of a line, which together are the line, in time proportional to its length."""
+    if len(line) <= _WINDOW or sum(map(line.count, _QUOTES)) * len(line) <= _QUOTES_BY_LENGTH:
+        return cast("Iterable[str]", sentencex.segment(language, line))
+    return _windows(language, line)
+
+
+def _windows(language: str, line: str) -> Iterator[str]:
+    """Yield the pieces of a line; what ends in the last quarter of a window is looked at again with the next window."""
+    start = 0
+    while len(line) - start > _WINDOW:
+        pieces: list[str] = list(sentencex.segment(language, line[start : start + _WINDOW]))
+        ends = list(accumulate(map(len, pieces)))
+        # A sentence longer than that is cut, so that each character is looked at a bounded number of times.
+        whole = bisect_right(ends, _WINDOW * 3 // 4) or 1
+        yield from pieces[:whole]
+        start += ends[whole - 1]
+    yield from sentencex.segment(language, line[start:])
