@@ -141,6 +141,12 @@ RECORDED_UNREADABLE: Final = Metric(
     "Of these, entries kept as they were: nobody can read them.",
     ("kind",),
 )
+RECORDED_WITHHELD: Final = Metric(
+    "ragtide_recorded_without_texts_total",
+    "counter",
+    "Of these, entries whose redaction took too long or died, so that their texts are not recorded.",
+    ("kind",),
+)
 RECORDED_BYTES: Final = Metric("ragtide_recorded_bytes_total", "counter", "Bytes of these files.", ("kind",))
 REDACTIONS: Final = Metric(
     "ragtide_redactions_total",
@@ -160,6 +166,7 @@ RECORDER_MANIFEST: Final = Metric(
 RECORDER_METRICS: Final = (
     RECORDED,
     RECORDED_UNREADABLE,
+    RECORDED_WITHHELD,
     RECORDED_BYTES,
     REDACTIONS,
     RECORDER_OWNED,

@@ -75,6 +75,7 @@ class RecorderInstruments:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.recorded = counter(catalogue.RECORDED, registry)
         self.unreadable = counter(catalogue.RECORDED_UNREADABLE, registry)
+        self.withheld = counter(catalogue.RECORDED_WITHHELD, registry)
         self.bytes = counter(catalogue.RECORDED_BYTES, registry)
         self.redactions = counter(catalogue.REDACTIONS, registry)
         self.owned = gauge(catalogue.RECORDER_OWNED, registry)

@@ -34,3 +34,5 @@ class RecorderSettings(BaseModel):
     """What is taken out of texts before anything is written: `email`, `phone`, `card`."""
     redact_function: str | None = None
     """A function of your own from text to text, as `module:attribute`; it runs after `redact`."""
+    redact_limit_s: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds redaction of one entry may take; an entry over it is recorded without its texts, and counted."""

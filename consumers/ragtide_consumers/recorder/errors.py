@@ -4,7 +4,10 @@ RagtideError
 ├── RecorderFencedError   another recorder writes the partition down
 ├── StreamLostError       Redis lost entries that were read
 ├── NotRecordableError    the place of the recording belongs to another deployment
-└── RedactionError        a text could not be redacted, so that nothing was written
+├── RedactionError        a text could not be redacted, so that nothing was written
+├── NotRedactedError      redaction of one entry took too long, so that its texts are not recorded
+└── StepAbortedError      the step that is being written is given up; its entries stay in Redis
+    └── RedactionAbortedError   redaction was stopped because the recorder stops
 """
 
 from ragtide_runtime.errors import RagtideError
@@ -24,3 +27,15 @@ class NotRecordableError(RagtideError):
 
 class RedactionError(RagtideError):
     """A text could not be redacted; it is neither written nor lost, and the recorder stops."""
+
+
+class NotRedactedError(RagtideError):
+    """Redaction of one entry took too long or died; the entry is recorded without its texts."""
+
+
+class StepAbortedError(RagtideError):
+    """The step that is being written is given up; its entries stay in Redis."""
+
+
+class RedactionAbortedError(StepAbortedError):
+    """Redaction was stopped, because the recorder was told to stop and has waited for long enough."""

@@ -42,6 +42,7 @@ class TenureObserver:
             self._instruments.recorded.labels(kind.value).inc(count)
             self._instruments.bytes.labels(kind.value).inc(written.bytes[kind])
             self._instruments.unreadable.labels(kind.value).inc(written.unreadable[kind])
+            self._instruments.withheld.labels(kind.value).inc(written.withheld[kind])
         for what, count in redaction.counts.items():
             self._instruments.redactions.labels(what).inc(count)
         redaction.counts.clear()

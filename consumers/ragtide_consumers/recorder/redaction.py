@@ -1,4 +1,7 @@
-"""Taking out of entries what must not be stored: built-in patterns, then a function of the user's own."""
+"""Taking out of entries what must not be stored: built-in patterns, then a function of the user's own.
+
+A recorder lets a child process do it (`redaction_process.py`), which is killed when an entry takes too long.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +14,12 @@ from ragtide_runtime.recorder_settings import RecorderSettings
 from ragtide_runtime.recordings import Kind
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from ..plugins import attribute_at
 from .errors import RedactionError
 from .patterns import PATTERNS
+from .redaction_process import RedactionProcess
 
 Function = Callable[[str], str]
 
@@ -29,6 +34,19 @@ _TEXTS: Mapping[Kind, frozenset[str]] = {
 """Fields of each kind that hold free text; all others are ids, names and numbers, and stay."""
 
 
+def function_at(path: str) -> Function:
+    """Return the user's function at `module:attribute`.
+
+    Raises:
+        ConfigurationError: it cannot be loaded or called.
+    """
+    function = attribute_at("recorder.redact_function", path)
+    if not callable(function):
+        raise ConfigurationError(f"recorder.redact_function: {path} is no function: name one from text to text")
+    found: Function = function
+    return found
+
+
 class Redaction:
     """Redacts the free texts of models, and whatever unreadable entries hold.
 
@@ -36,14 +54,20 @@ class Redaction:
         patterns: names of built-in patterns.
         function: of the user's own, from text to text; it runs last.
         function_name: to tell of it.
+        process: redacts models and unreadable entries instead of this process, within a time limit.
     """
 
     def __init__(
-        self, patterns: Sequence[str] = (), function: Function | None = None, function_name: str | None = None
+        self,
+        patterns: Sequence[str] = (),
+        function: Function | None = None,
+        function_name: str | None = None,
+        process: RedactionProcess | None = None,
     ) -> None:
         self._patterns = [(name, find) for name, find in PATTERNS.items() if name in patterns]
         self._function = function
         self._function_name = function_name or "redact_function"
+        self._process = process
         self.counts: Counter[str] = Counter()
         """Places taken out so far, by pattern; texts changed, for the function."""
 
@@ -55,16 +79,25 @@ class Redaction:
             ConfigurationError: the function cannot be loaded or called.
         """
         path = settings.redact_function
-        if path is None:
-            return cls(settings.redact)
-        function = attribute_at("recorder.redact_function", path)
-        if not callable(function):
-            raise ConfigurationError(f"recorder.redact_function: {path} is no function: name one from text to text")
-        return cls(settings.redact, function, path)
+        function = None if path is None else function_at(path)
+        if path is None and not settings.redact:
+            return cls()
+        process = RedactionProcess(settings.redact, path, limit_s=settings.redact_limit_s)
+        return cls(settings.redact, function, path, process)
 
     def fresh(self) -> "Redaction":
-        """Return the same redaction with counts of its own."""
-        return Redaction([name for name, _ in self._patterns], self._function, self._function_name)
+        """Return the same redaction, in the same process, with counts of its own."""
+        return Redaction([name for name, _ in self._patterns], self._function, self._function_name, self._process)
+
+    def abort(self) -> None:
+        """Stop what is being redacted at once, in every thread; nothing is redacted afterwards."""
+        if self._process is not None:
+            self._process.abort()
+
+    def close(self) -> None:
+        """End the process that redacts, if there is one."""
+        if self._process is not None:
+            self._process.close()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,40 +135,71 @@ class Redaction:
 
         Raises:
             RedactionError: the user's function failed, or made of it what is no longer valid.
+            NotRedactedError: it took too long, or the process that redacts died of it.
+            RedactionAbortedError: the recorder stops.
         """
         if not self.names or not _TEXTS[kind]:
             return model
         dumped = model.model_dump(include=set(_TEXTS[kind]))
-        redacted = {name: self._field(name, value) for name, value in dumped.items()}
-        if redacted == dumped:
+        redacted = self._asked({"fields": dumped})
+        if redacted is None:
             return model
         try:
             return type(model).from_fields({**model.model_dump(), **redacted})
         except InvalidEntryError as error:
-            where = ", ".join(name for name in redacted if redacted[name] != dumped[name])
+            where = ", ".join(redacted)
             del error  # its message may hold a part of the text
             raise RedactionError(
                 f"entry {entry_id} is not valid once {where} is redacted, such as an empty text: nothing was written; "
                 "put something in place of what is taken out"
             ) from None
 
+    def without_texts(self, kind: Kind, model: VersionedModel) -> dict[str, Any]:
+        """Return the fields of a model that hold no free text."""
+        return model.model_dump(mode="json", exclude=set(_TEXTS[kind]), exclude_none=True)
+
     def unreadable(self, payload: bytes) -> bytes | None:
         """Return an entry that could not be read with all its texts redacted; None if that cannot be done.
 
-        What is not JSON may hold anything in any form, so none of it is stored.
+        What is not JSON may hold anything in any form, so none of it is stored; nor of what is too large for an entry.
+
+        Raises:
+            RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
         """
         if not self.names:
             return payload
         try:
-            return to_json(self._all(read_json_object(payload, None)))
-        except InvalidEntryError:
-            return None
+            text = payload.decode() if len(payload) <= ENTRY_MAX_BYTES else None
+        except UnicodeDecodeError:
+            text = None
+        redacted = None if text is None else self._asked({"payload": text})
+        return None if redacted is None else to_json(redacted)
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the fields of a model that redaction changes, or an unreadable entry redacted; None without any."""
+        if "payload" in request:
+            try:
+                found: dict[str, Any] = self._all(read_json_object(request["payload"].encode()))
+            except InvalidEntryError:
+                return None
+            return found
+        fields: Mapping[str, Any] = request["fields"]
+        redacted = {name: self._field(name, value) for name, value in fields.items()}
+        return {name: value for name, value in redacted.items() if value != fields[name]} or None
+
+    def _asked(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        if self._process is None:
+            return self.answer(request)
+        reply = self._process.ask(request)
+        self.counts.update(reply["counts"])
+        value: dict[str, Any] | None = reply["value"]
+        return value
 
     def _field(self, name: str, value: Any) -> Any:
         if name != "documents":
             return self._all(value)
         # The id is an id, and the names of the fields are no texts.
-        return tuple(
+        return type(value)(
             {field: inner if field == "id" else self._all(inner) for field, inner in document.items()}
             for document in value
         )

@@ -21,7 +21,7 @@ from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Streams
 
-from .errors import RecorderFencedError, StreamLostError
+from .errors import RecorderFencedError, StepAbortedError, StreamLostError
 from .fence import hold
 from .observer import Observer, TenureObserver
 from .redaction import Redaction
@@ -113,6 +113,7 @@ class Recorder:
         finally:
             stop.set()
             await asyncio.wait(partitions)
+            await asyncio.to_thread(self._redaction.close)
         for partition in partitions:
             partition.result()
 
@@ -166,6 +167,8 @@ class Recorder:
                 lease_s=self._settings.lease_s,
                 observer=observer,
             ).run(stop)
+        except StepAbortedError as error:
+            log.warning("stopped before everything was written", partition=streams.partition, detail=str(error))
         except (RecorderFencedError, StreamLostError) as error:
             log.warning("partition lost", partition=streams.partition, detail=str(error))
         except RedisError as error:

@@ -116,6 +116,8 @@ class Tenure:
         self._writer = Writer(store, streams.partition, form=settings.format, redaction=redaction, letters=letters)
         self._recorded = Recorded(streams.partition)
         self._next = Collected()
+        self._stop = asyncio.Event()
+        self._stop_by: float | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Record until told to stop; then everything the streams hold is written, as far as `STOP_S` allows.
@@ -125,12 +127,13 @@ class Tenure:
             StreamLostError: Redis lost what was read; begin again.
             NotRecordableError: the recording is of another deployment.
             RedactionError: a text could not be redacted.
+            StepAbortedError: writing took longer than `STOP_S` after being told to stop.
             UnreadableRecordingError: the manifests cannot be read.
             redis.RedisError, OSError: Redis or the store failed; begin again.
         """
+        self._stop = stop
         await self._begin()
         next_renewal = monotonic() + self._lease_s / 3
-        stop_by: float | None = None
         while True:
             wait_s = min(BLOCK_S, next_renewal - monotonic())
             if self._next.count:
@@ -138,8 +141,6 @@ class Tenure:
             behind = await self._take(max(wait_s, 0.0))
             self._observer.turned(self._next.count)
             stopping = stop.is_set()
-            if stopping and stop_by is None:
-                stop_by = monotonic() + STOP_S
             if self._due() or (stopping and self._next.count and not behind):
                 await self._write()
                 next_renewal = monotonic() + self._lease_s / 3
@@ -147,8 +148,14 @@ class Tenure:
                 await self._check()
                 await self._retire()
                 next_renewal = monotonic() + self._lease_s / 3
-            if stop_by is not None and ((not behind and not self._next.count) or monotonic() >= stop_by):
+            if stopping and ((not behind and not self._next.count) or self._is_late()):
                 return
+
+    def _is_late(self) -> bool:
+        """Return whether more than `STOP_S` have passed since it was seen that the recorder is to stop."""
+        if self._stop.is_set() and self._stop_by is None:
+            self._stop_by = monotonic() + STOP_S
+        return self._stop_by is not None and monotonic() >= self._stop_by
 
     async def _begin(self) -> None:
         self._recorded = await self._aside(lambda: read_chain(self._store, self._streams.partition))
@@ -300,13 +307,23 @@ class Tenure:
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
     async def _aside(self, work: Callable[[], T], collected: Collected | None = None) -> T:
-        """Return what blocking work returns, done in a thread while the lease is prolonged."""
+        """Return what blocking work returns, done in a thread while the lease is prolonged.
+
+        Redaction is stopped where a stop has waited for `STOP_S`.
+        """
         task = asyncio.ensure_future(asyncio.to_thread(work))
+        next_check = monotonic() + self._lease_s / 3
         try:
-            while not (await asyncio.wait([task], timeout=self._lease_s / 3))[0]:
-                await self._check(collected)
+            while not (await asyncio.wait([task], timeout=min(self._lease_s / 3, BLOCK_S)))[0]:
+                if self._is_late():
+                    self._redaction.abort()
+                if monotonic() >= next_check:
+                    await self._check(collected)
+                    self._observer.turned((collected or self._next).count)
+                    next_check = monotonic() + self._lease_s / 3
         except BaseException:
-            # What the thread does it does to its end; its result no longer counts.
+            # The thread cannot be cancelled: wait for it and ignore its result.
+            self._writer.abort()
             await _settled(task)
             raise
         return task.result()

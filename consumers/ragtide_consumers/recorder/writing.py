@@ -2,10 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import structlog
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.payloads import payload_of, raw_of
@@ -15,7 +18,13 @@ from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.stream_reads import Entry
 from ragtide_schemas import MOVED_FIELD, DeadLetter, InvalidEntryError
 
+from .errors import NotRedactedError, StepAbortedError
 from .redaction import Redaction
+
+log = structlog.get_logger("ragtide.recorder")
+
+NOT_REDACTED: Final = "not_redacted"
+"""Reason of a recorded entry whose texts are withheld, because redaction took too long or died of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,8 @@ class Written:
     entries: Counter[Kind] = field(default_factory=Counter)
     unreadable: Counter[Kind] = field(default_factory=Counter)
     bytes: Counter[Kind] = field(default_factory=Counter)
+    withheld: Counter[Kind] = field(default_factory=Counter)
+    """Entries whose texts could not be redacted and are not recorded; they are among the unreadable."""
 
 
 class _Place(NamedTuple):
@@ -56,6 +67,12 @@ class Writer:
         self._redaction = redaction
         self._letters = letters
         self._encode = _encoder(form)
+        self._aborted = False
+        self._told = False
+
+    def abort(self) -> None:
+        """Give up the step that is being written, before its next entry; it may be called from another thread."""
+        self._aborted = True
 
     def write(self, step: int, found: Mapping[Kind, Sequence[Entry]]) -> Written:
         """Write entries, and return the files. They count once a manifest names them.
@@ -68,16 +85,24 @@ class Writer:
 
         Raises:
             RedactionError: a text could not be redacted; nothing was written.
+            StepAbortedError: the step was given up; nothing was written.
             OSError: the store failed; what was written is a left-over.
         """
         places: defaultdict[_Place, list[Any]] = defaultdict(list)
+        withheld: Counter[Kind] = Counter()
         for kind, entries in found.items():
             for entry in entries:
                 if MOVED_FIELD in entry.fields:  # it was recorded where it comes from
                     continue
-                place, row = self._row(kind, entry)
+                if self._aborted:
+                    raise StepAbortedError("the step was given up: its entries stay in Redis for the next recorder")
+                try:
+                    place, row = self._row(kind, entry)
+                except NotRedactedError as error:
+                    place, row = self._withheld(kind, entry, error)
+                    withheld[kind] += 1
                 places[place].append(row)
-        written = Written(tuple(self._file(step, place, rows) for place, rows in places.items()))
+        written = Written(tuple(self._file(step, place, rows) for place, rows in places.items()), withheld=withheld)
         for file in written.files:
             written.entries[file.kind] += file.count
             written.bytes[file.kind] += file.bytes
@@ -94,6 +119,28 @@ class Writer:
         pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
         return _Place(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
 
+    def _withheld(self, kind: Kind, entry: Entry, error: NotRedactedError) -> tuple[_Place, dict[str, Any]]:
+        """Return the row of an entry whose texts could not be redacted: everything but the texts.
+
+        It is no row of its own kind, because a replay would score whatever stood in place of the texts.
+        """
+        if not self._told:
+            log.error(
+                "an entry is recorded without its texts; further ones are only counted",
+                partition=self._partition,
+                stream=kind.value,
+                entry_id=entry.entry_id,
+                detail=str(error),
+            )
+            self._told = True
+        raw = raw_of(entry.fields)
+        row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": NOT_REDACTED}
+        row |= {"detail": str(error), "withheld_bytes": len(raw)}
+        with suppress(InvalidEntryError):
+            model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
+            row["fields"] = self._redaction.without_texts(kind, model)
+        return _Place(kind, day_of(entry.entry_id), None), row
+
     def _unreadable(self, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": error.reason.value}
         raw = raw_of(entry.fields)
@@ -108,11 +155,11 @@ class Writer:
     def _file(self, step: int, place: _Place, rows: Sequence[Any]) -> RecordedFile:
         unreadable = place.pipeline is None
         if unreadable:
-            suffix, data = json_lines.SUFFIX, json_lines.encode_lines(rows)
+            suffix, (data, unpacked) = json_lines.SUFFIX, _packed(json_lines.lines_of(rows))
             first_id, last_id = rows[0]["entry_id"], rows[-1]["entry_id"]
             first_at = last_at = None
         else:
-            suffix, data = self._encode(place.kind, rows)
+            suffix, (data, unpacked) = self._encode(place.kind, rows)
             first_id, last_id = rows[0].entry_id, rows[-1].entry_id
             first_at, last_at = span(getattr(row.model, place.kind.time_field) for row in rows)
         name = data_name(
@@ -140,6 +187,7 @@ class Writer:
             first_at=first_at,
             last_at=last_at,
             bytes=len(data),
+            unpacked_bytes=unpacked,
             sha256=sha256(data).hexdigest(),
         )
 
@@ -155,7 +203,7 @@ def prepare(form: str) -> None:
 
 def _encoder(form: str) -> Any:
     if form == "jsonl":
-        return lambda _, rows: (json_lines.SUFFIX, json_lines.encode_entries(rows))
+        return lambda _, rows: (json_lines.SUFFIX, _packed(json_lines.lines_of(json_lines.rows_of(rows))))
     try:
         from ragtide_runtime.recordings import parquet  # noqa: PLC0415 - an extra; JSON Lines do without
     except ModuleNotFoundError as error:
@@ -164,4 +212,8 @@ def _encoder(form: str) -> Any:
         raise ConfigurationError(
             "recorder.format is parquet, which needs pyarrow: pip install 'ragtide[recorder]', or set jsonl"
         ) from None
-    return lambda kind, rows: (parquet.SUFFIX, parquet.encode_table(parquet.table_of(kind, rows)))
+    return lambda kind, rows: (parquet.SUFFIX, (parquet.encode_table(parquet.table_of(kind, rows)), None))
+
+
+def _packed(lines: bytes) -> tuple[bytes, int]:
+    return json_lines.pack(lines), len(lines)

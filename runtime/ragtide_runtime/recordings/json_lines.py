@@ -1,14 +1,19 @@
 """Compressed JSON Lines: one entry a line, its id and partition before the model's own fields."""
 
 import gzip
+import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
 from ragtide_schemas import MetricEvent
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .entry import RecordedEntry
+from .errors import UnreadableRecordingError
 from .kinds import Kind
 
 SUFFIX: Final = ".jsonl.gz"
@@ -17,19 +22,75 @@ SOURCE_ENTRY: Final = "interaction_entry_id"
 """What a metric event's own `entry_id`, the entry of its interaction, is called beside the id of the event's entry."""
 
 
+ENTRY_LINE_BYTES: Final = 2 * ENTRY_MAX_BYTES
+"""Most bytes of an entry's line: a model as JSON again, defaults included, is hardly longer than it was."""
+
+UNSTATED_BYTES: Final = 1 << 30
+"""Most bytes that a file of an earlier release, whose manifest does not state them, is unpacked to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a file may hold at most, according to its manifest: a small compressed file can be a huge unpacked one."""
+
+    lines: int
+    bytes: int = UNSTATED_BYTES
+    line_bytes: int = UNSTATED_BYTES
+
+
+def lines_of(rows: Iterable[dict[str, Any]]) -> bytes:
+    """Return objects as lines."""
+    return b"".join(to_json(row) + b"\n" for row in rows)
+
+
+def pack(lines: bytes) -> bytes:
+    """Return lines compressed; equal lines give equal bytes."""
+    return gzip.compress(lines, compresslevel=6, mtime=0)
+
+
 def encode_lines(rows: Iterable[dict[str, Any]]) -> bytes:
     """Return objects as compressed lines; equal rows give equal bytes."""
-    return gzip.compress(b"".join(to_json(row) + b"\n" for row in rows), compresslevel=6, mtime=0)
+    return pack(lines_of(rows))
 
 
-def decode_lines(data: bytes) -> list[dict[str, Any]]:
-    """Return the objects in compressed lines."""
-    return [from_json(line) for line in gzip.decompress(data).splitlines()]
+def decode_lines(data: bytes, sizes: Sizes) -> list[dict[str, Any]]:
+    """Return the objects in compressed lines.
+
+    Raises:
+        UnreadableRecordingError: the data are no such lines, or more than the sizes allow; no more than that is
+            unpacked.
+    """
+    rows: list[dict[str, Any]] = []
+    unpacked = 0
+    try:
+        with gzip.open(BytesIO(data)) as file:
+            while line := file.readline(min(sizes.line_bytes, sizes.bytes - unpacked) + 1):
+                unpacked += len(line)
+                if len(line) > sizes.line_bytes or unpacked > sizes.bytes or len(rows) == sizes.lines:
+                    raise UnreadableRecordingError("it unpacks to more than its manifest says")
+                rows.append(_object(line))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise UnreadableRecordingError(f"it is not compressed JSON Lines ({error})") from None
+    if len(rows) != sizes.lines:
+        raise UnreadableRecordingError(f"it holds {len(rows)} lines, its manifest says {sizes.lines}")
+    return rows
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    found = from_json(line)
+    if not isinstance(found, dict):
+        raise ValueError("a line is not a JSON object")  # noqa: TRY004 - told like any other broken line
+    return found
 
 
 def encode_entries(entries: Sequence[RecordedEntry]) -> bytes:
     """Return entries as compressed lines, fields without a value left out."""
-    return encode_lines(_row(entry) for entry in entries)
+    return encode_lines(rows_of(entries))
+
+
+def rows_of(entries: Iterable[RecordedEntry]) -> Iterable[dict[str, Any]]:
+    """Return entries as objects."""
+    return map(_row, entries)
 
 
 def _row(entry: RecordedEntry) -> dict[str, Any]:
@@ -39,15 +100,18 @@ def _row(entry: RecordedEntry) -> dict[str, Any]:
     return {"entry_id": entry.entry_id, "partition": entry.partition, **fields}
 
 
-def decode_entries(kind: Kind, data: bytes) -> list[RecordedEntry]:
+def decode_entries(kind: Kind, data: bytes, sizes: Sizes) -> list[RecordedEntry]:
     """Return the entries that `encode_entries` wrote.
 
     Raises:
         InvalidEntryError: a line is not what this release knows.
+        UnreadableRecordingError: as for `decode_lines`.
     """
     entries = []
-    for fields in decode_lines(data):
-        entry_id, partition = fields.pop("entry_id"), fields.pop("partition")
+    for fields in decode_lines(data, sizes):
+        entry_id, partition = fields.pop("entry_id", None), fields.pop("partition", None)
+        if not isinstance(entry_id, str) or not isinstance(partition, int):
+            raise UnreadableRecordingError("a line has no entry_id or no partition")
         if SOURCE_ENTRY in fields:
             fields["entry_id"] = fields.pop(SOURCE_ENTRY)
         entries.append(RecordedEntry(partition, entry_id, kind.model.from_fields(fields)))

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from ragtide_runtime.stream_reads import START, order
-from ragtide_schemas import from_milliseconds
+from ragtide_schemas import describe, from_milliseconds
 
 from .errors import UnreadableRecordingError
 from .kinds import Kind
@@ -35,6 +35,12 @@ FAR: Final = date(9999, 12, 31)
 _NAME: Final = re.compile(rf"^{FOLDER}/p(\d+)-(\d+)(\.complete)?\.json$")
 _DATA_NAME: Final = re.compile(r"^p(\d+)-(\d+)-")
 
+SUFFIXES: Final = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
+"""How the name of a data file ends, by its format."""
+
+EntryId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}-[0-9]{1,20}$")]
+Natural = Annotated[int, Field(ge=0)]
+
 
 class _Stored(BaseModel):
     # What a newer release adds without changing the meaning of the rest is passed over.
@@ -46,11 +52,11 @@ class RecordedFile(_Stored):
 
     kind: Kind
     path: str
-    """Relative to the recording."""
-    format: str
+    """Relative to the recording: the place and name that follow from the other fields, and the recorder's letters."""
+    format: Literal["parquet", "jsonl"]
     """`parquet` or `jsonl` (gzip)."""
-    partition: int
-    step: int
+    partition: Natural
+    step: Natural
     """Number of the manifest that added it: all entries of a step come before those of the next."""
     day: date
     """UTC day on which the entries were added to the stream."""
@@ -58,16 +64,38 @@ class RecordedFile(_Stored):
     """None for unreadable entries."""
     unreadable: bool = False
     """Whether it holds entries nobody could read, as they were, with the reason."""
-    first_id: str
-    last_id: str
-    count: int
+    first_id: EntryId
+    last_id: EntryId
+    count: Natural
     first_at: datetime | None = None
     """Earliest time that the models themselves state (`occurred_at`, `given_at`, `fired_at`)."""
     last_at: datetime | None = None
-    bytes: int
+    bytes: Natural
+    unpacked_bytes: Natural | None = None
+    """Bytes of the lines of a `jsonl` file before they were compressed; None in recordings of earlier releases."""
     sha256: str
-    void_after: str | None = None
+    void_after: EntryId | None = None
     """Redis lost the entries after this one: they are passed over. None where nothing was lost."""
+
+    @model_validator(mode="after")
+    def _is_where_a_recorder_puts_it(self) -> Self:
+        """Refuse any other place: retention removes the files that a manifest names, and readers read them."""
+        if self.unreadable != (self.pipeline is None):
+            raise ValueError("unreadable and pipeline do not agree: unreadable entries have no pipeline")
+        begin = data_path(self.kind, self.day, self.pipeline, self._name_begins())
+        rest = self.path.removeprefix(begin)
+        if rest == self.path or re.fullmatch(rf"[A-Za-z0-9]{{1,16}}{re.escape(SUFFIXES[self.format])}", rest) is None:
+            raise ValueError(
+                f"path {self.path[:200]!r} is not where a recorder puts this file ({begin}...): only files inside the "
+                "recording, under the names that recorders give, are read or removed"
+            )
+        for entry_id in (self.first_id, self.last_id):
+            if day_of(entry_id) != self.day:
+                raise ValueError(f"day {self.day} is not the day of entry {entry_id}, {day_of(entry_id)}")
+        return self
+
+    def _name_begins(self) -> str:
+        return f"p{self.partition}-{self.step}-{self.first_id}-{self.last_id}-"
 
     @property
     def void(self) -> bool:
@@ -84,16 +112,16 @@ class Manifest(_Stored):
     """One step of the recorder in one partition."""
 
     manifest_version: int = MANIFEST_VERSION
-    partition: int
-    number: int
+    partition: Natural
+    number: Natural
     complete: bool = False
     """Whether `files` is all there is, and not only what this step added."""
     prefix: str
     """Of the keys of the deployment it was recorded from."""
-    positions: dict[Kind, str] = {}
+    positions: dict[Kind, EntryId] = {}
     """Last entry of each stream that is recorded, or was found unreadable."""
     files: tuple[RecordedFile, ...] = ()
-    void: dict[Kind, str] = {}
+    void: dict[Kind, EntryId] = {}
     """Streams that Redis lost the end of: what earlier manifests named after this entry is void."""
     anew: tuple[Kind, ...] = ()
     """Streams that began anew, because Redis was emptied or replaced: nothing earlier is void."""
@@ -108,6 +136,16 @@ class Manifest(_Stored):
     schema_version: int
     redaction: tuple[str, ...] = ()
     """What was taken out of texts before they were written: `email`, `phone`, `card`, a function's name."""
+
+    @model_validator(mode="after")
+    def _names_files_of_its_own(self) -> Self:
+        for file in self.files:
+            if file.partition != self.partition or file.step > self.number:
+                raise ValueError(
+                    f"manifest {self.number} of partition {self.partition} names {file.path}, which is of another "
+                    "partition or of a later step"
+                )
+        return self
 
     def encode(self) -> bytes:
         """Return the JSON of it."""
@@ -150,13 +188,18 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
         raise UnreadableRecordingError(
-            f"{path} is no manifest ({error.error_count()} errors, first: {error.errors()[0]['msg']}): restore it from "
-            "a copy, or upgrade ragtide"
+            f"{path} is no manifest that a recorder wrote ({describe(error)}): restore it from a copy, or upgrade "
+            "ragtide"
         ) from None
     if manifest.manifest_version > MANIFEST_VERSION:
         raise UnreadableRecordingError(
             f"{path} has manifest_version {manifest.manifest_version}, this release reads up to {MANIFEST_VERSION}: "
             "upgrade ragtide"
+        )
+    if path != manifest_path(manifest.partition, manifest.number) or manifest.complete != is_complete(manifest.number):
+        raise UnreadableRecordingError(
+            f"{path} holds manifest {manifest.number} of partition {manifest.partition}, which has another name: "
+            "restore it from a copy"
         )
     return manifest
 

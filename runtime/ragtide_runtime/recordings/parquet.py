@@ -12,6 +12,8 @@ from pyarrow import parquet
 
 from .columns import COLUMNS, SCORES, Codec, array_of, field_of, too_large
 from .entry import RecordedEntry
+from .errors import UnreadableRecordingError
+from .json_lines import ENTRY_LINE_BYTES
 from .kinds import Kind
 
 SUFFIX: Final = ".parquet"
@@ -30,9 +32,37 @@ def encode_table(table: Any) -> bytes:
     return buffer.getvalue()
 
 
-def decode_table(data: bytes) -> Any:
-    """Return the table in a Parquet file."""
-    return parquet.ParquetFile(BytesIO(data)).read()
+def decode_table(data: bytes, rows: int) -> Any:
+    """Return the table in a Parquet file.
+
+    Args:
+        data: of the file.
+        rows: the number of rows that its manifest states.
+
+    Raises:
+        UnreadableRecordingError: as for `check`, which is called first.
+    """
+    return check(data, rows).read()
+
+
+def check(data: bytes, rows: int) -> Any:
+    """Return a Parquet file that has so many rows, before anything of it is unpacked.
+
+    Raises:
+        UnreadableRecordingError: the data are no Parquet file, or have another number of rows, or more bytes than so
+            many entries can have.
+    """
+    try:
+        file = parquet.ParquetFile(BytesIO(data))
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableRecordingError(f"it is not a Parquet file ({error})") from None
+    metadata = file.metadata
+    unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    if metadata.num_rows != rows or unpacked > rows * ENTRY_LINE_BYTES + len(data):
+        raise UnreadableRecordingError(
+            f"it unpacks to {metadata.num_rows} rows and {unpacked} bytes, its manifest says {rows} rows"
+        )
+    return file
 
 
 def table_of(kind: Kind, entries: Sequence[RecordedEntry]) -> Any:

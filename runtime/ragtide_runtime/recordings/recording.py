@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -95,10 +96,7 @@ class Recording:
         for files in _steps(self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)):
             tables = []
             for file in files:
-                if file.format == "jsonl":
-                    table = formats.table_of(kind, json_lines.decode_entries(kind, self._data(file)))
-                else:
-                    table = formats.decode_table(self._data(file))
+                table = formats.table_of(kind, self._lines(file)) if file.format == "jsonl" else self._table(file)
                 tables.append(formats.between(table, wanted.since_ms, wanted.until_ms, _void(file)))
             yield formats.merged(kind, tables)
 
@@ -124,11 +122,7 @@ class Recording:
 
     def _entries(self, file: RecordedFile, wanted: "_Wanted") -> list[RecordedEntry]:
         found: Iterator[RecordedEntry] | list[RecordedEntry]
-        if file.format == "jsonl":
-            found = json_lines.decode_entries(file.kind, self._data(file))
-        else:
-            formats = _parquet()
-            found = formats.entries_of(file.kind, formats.decode_table(self._data(file)))
+        found = self._lines(file) if file.format == "jsonl" else _parquet().entries_of(file.kind, self._table(file))
         void = _void(file)
         return [entry for entry in found if wanted.has(entry.order[0]) and (void is None or entry.order <= void)]
 
@@ -154,26 +148,41 @@ class Recording:
         for one in self.partitions.values():
             for file in one.files:
                 if file.kind == kind and file.unreadable and not file.void:
-                    yield from json_lines.decode_lines(self._data(file))
+                    with _named(file):
+                        rows = json_lines.decode_lines(self._data(file), _sizes(file))
+                    yield from rows
 
     def pipelines(self) -> list[str]:
         """Return the pipelines that have entries of any kind."""
         return sorted({file.pipeline for kind in Kind for file in self.files(kind) if file.pipeline is not None})
 
     def verify(self) -> list[str]:
-        """Return a sentence for each file that is missing or is not what its manifest says; none is well."""
+        """Return a sentence for each file that is missing or is not what its manifest says; none is well.
+
+        Rows of Parquet files are counted only where pyarrow is installed.
+        """
         problems = []
         for one in self.partitions.values():
             for file in one.files:
                 try:
-                    self._data(file)
+                    with _named(file):
+                        _check(file, self._data(file))
                 except UnreadableRecordingError as error:
                     problems.append(str(error))
         return problems
 
+    def _lines(self, file: RecordedFile) -> list[RecordedEntry]:
+        with _named(file):
+            return json_lines.decode_entries(file.kind, self._data(file), _sizes(file))
+
+    def _table(self, file: RecordedFile) -> Any:
+        with _named(file):
+            return _parquet().decode_table(self._data(file), file.count)
+
     def _data(self, file: RecordedFile) -> bytes:
         try:
-            data = self._store.read(file.path)
+            # A byte more than it should have, to see whether it has more.
+            data = self._store.read(file.path, file.bytes + 1)
         except FileNotFoundError:
             raise UnreadableRecordingError(
                 f"{file.path} is missing: restore it from a copy, or open the recording again if retention is at work"
@@ -212,6 +221,31 @@ class _Wanted:
         return (self.since_ms is None or last_ms >= self.since_ms) and (
             self.until_ms is None or first_ms < self.until_ms
         )
+
+
+@contextmanager
+def _named(file: RecordedFile) -> Iterator[None]:
+    """Say of which file an error about its contents is."""
+    try:
+        yield
+    except UnreadableRecordingError as error:
+        if str(error).startswith(file.path):
+            raise
+        raise UnreadableRecordingError(f"{file.path}: {error}; restore it and its manifest from a copy") from None
+
+
+def _check(file: RecordedFile, data: bytes) -> None:
+    if file.format == "jsonl":
+        json_lines.decode_lines(data, _sizes(file))
+        return
+    with suppress(ConfigurationError):
+        _parquet().check(data, file.count)
+
+
+def _sizes(file: RecordedFile) -> json_lines.Sizes:
+    stated = json_lines.UNSTATED_BYTES if file.unpacked_bytes is None else file.unpacked_bytes
+    line_bytes = stated if file.unreadable else json_lines.ENTRY_LINE_BYTES
+    return json_lines.Sizes(lines=file.count, bytes=stated, line_bytes=line_bytes)
 
 
 def _void(file: RecordedFile) -> tuple[int, int] | None:

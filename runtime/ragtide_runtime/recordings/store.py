@@ -23,11 +23,12 @@ class Store(Protocol):
     def list(self, folder: str) -> list[str]:
         """Return the paths of all files below a folder, in any order; none if there is no such folder."""
 
-    def read(self, path: str) -> bytes:
-        """Return what a file holds.
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        """Return the bytes of a file, at most `limit` of them.
 
         Raises:
             FileNotFoundError: there is none.
+            PermissionError: the path leads out of the folder.
         """
 
     def write(self, path: str, data: bytes) -> None:
@@ -41,14 +42,14 @@ class Store(Protocol):
 
 
 class LocalStore:
-    """A folder of this machine, made when the first file is written."""
+    """A folder of this machine, made when the first file is written; a path that leads out of it is refused."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def list(self, folder: str) -> list[str]:
         """Return the paths of all files below a folder, those that are still being written too."""
-        start = self._root / folder
+        start = self._at(folder)
         if not start.is_dir():
             return []
         return [
@@ -57,20 +58,21 @@ class LocalStore:
             for name in names
         ]
 
-    def read(self, path: str) -> bytes:
-        """Return what a file holds."""
-        return (self._root / path).read_bytes()
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        """Return the bytes of a file, at most `limit` of them."""
+        with self._at(path).open("rb") as file:
+            return file.read(limit)
 
     def write(self, path: str, data: bytes) -> None:
         """Write under another name, make the disk keep it, and give it its name."""
-        target = self._root / path
+        target = self._at(path)
         temporary = self._temporary(target, data)
         temporary.replace(target)
         _keep(target.parent)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write under another name, make the disk keep it, and link it: of two that try, one succeeds."""
-        target = self._root / path
+        target = self._at(path)
         temporary = self._temporary(target, data)
         try:
             target.hardlink_to(temporary)
@@ -87,13 +89,20 @@ class LocalStore:
 
     def remove(self, path: str) -> None:
         """Remove a file, and the folders that are empty then."""
-        target = self._root / path
+        target = self._at(path)
         target.unlink(missing_ok=True)
         with suppress(OSError):  # not empty, or gone already
             for parent in target.parents:
                 if parent == self._root:
                     break
                 parent.rmdir()
+
+    def _at(self, path: str) -> Path:
+        """Return the file at a path below the root; links are followed to see where it is."""
+        target = self._root / _inside(path)
+        if not target.resolve().is_relative_to(self._root.resolve()):
+            raise PermissionError(f"{path} leads out of the recording {self._root}: remove the link")
+        return target
 
     def _temporary(self, target: Path, data: bytes) -> Path:
         temporary = target.parent / f".{target.name}.{uuid4().hex[:8]}{TEMPORARY}"
@@ -107,6 +116,17 @@ class LocalStore:
             except FileNotFoundError:  # somebody removed the empty folder in between
                 continue
             return temporary
+
+
+def _inside(path: str) -> str:
+    """Return a path that names a place below its root.
+
+    Raises:
+        PermissionError: it is absolute, or has `..` or a backslash in it.
+    """
+    if path.startswith("/") or "\\" in path or "\0" in path or not {"..", "."}.isdisjoint(path.split("/")):
+        raise PermissionError(f"{path!r} is not a path inside the recording: restore the manifest that names it")
+    return path
 
 
 def _keep(folder: Path) -> None:
@@ -148,21 +168,21 @@ class FsspecStore:
         marker = f"{self._root.strip('/')}/"
         return [path.lstrip("/").removeprefix(marker) for path in found]
 
-    def read(self, path: str) -> bytes:
-        """Return what a file holds."""
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        """Return the bytes of a file, at most `limit` of them."""
         with _os_errors():
-            data: bytes = self._fs.cat_file(f"{self._root}/{path}")
+            data: bytes = self._fs.cat_file(self._at(path), end=limit)
             return data
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file in one request."""
         with _os_errors():
             self._make_folder(path)
-            self._fs.pipe_file(f"{self._root}/{path}", data)
+            self._fs.pipe_file(self._at(path), data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a file unless there is one: the store decides where it can, else who looks first."""
-        target = f"{self._root}/{path}"
+        target = self._at(path)
         with _os_errors():
             self._fs.invalidate_cache()
             if self._fs.exists(target):
@@ -179,7 +199,10 @@ class FsspecStore:
     def remove(self, path: str) -> None:
         """Remove a file."""
         with _os_errors(), suppress(FileNotFoundError):
-            self._fs.rm_file(f"{self._root}/{path}")
+            self._fs.rm_file(self._at(path))
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{_inside(path)}"
 
     def _make_folder(self, path: str) -> None:
         self._fs.makedirs(f"{self._root}/{path.rpartition('/')[0]}", exist_ok=True)

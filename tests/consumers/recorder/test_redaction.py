@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
 from tests.consumers.recorder.running import (
     STREAMS,
     add,
@@ -17,10 +19,15 @@ from tests.consumers.recorder.running import (
 )
 
 from ragtide import ConfigurationError
+from ragtide_consumers.recorder import tenure
 from ragtide_consumers.recorder.errors import RedactionError
+from ragtide_consumers.recorder.observer import Observer
 from ragtide_consumers.recorder.patterns import PATTERNS
 from ragtide_consumers.recorder.redaction import Redaction
+from ragtide_consumers.recorder.service import Recorder
+from ragtide_runtime.instruments import RecorderInstruments
 from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings.store import open_store
 from ragtide_schemas import RagInteraction, RetrievedDocument
 
 
@@ -165,3 +172,119 @@ async def test_a_function_that_fails_stops_the_recorder_and_nothing_is_lost_or_w
 def test_a_function_that_is_none_is_a_clear_error(path: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"recorder\.redact_function: "):
         Redaction.of(settings_of(tmp_path, redact_function=path).recorder)
+
+
+OWN = """
+import os
+import time
+
+
+def hangs(text):
+    while "3" in text:
+        pass
+    return text
+
+
+def dies(text):
+    if "3" in text:
+        os._exit(7)
+    return text.replace("question", "[q]")
+
+
+def waits(text):
+    time.sleep(600)
+
+
+def prints(text):
+    print("a line on standard output")
+    return text
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name of a module with functions that misbehave."""
+    (tmp_path / "own_functions.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "own_functions"
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"), [("hangs", "redaction took longer than"), ("dies", "the redaction process died (exit code 7)")]
+)
+async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_and_stops_nothing(
+    name: str, detail: str, own: str, async_redis: Any, tmp_path: Path
+) -> None:
+    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    settings = settings_of(tmp_path / "r", redact_function=f"{own}:{name}", redact_limit_s=2, roll_s=0.3)
+    registry = CollectorRegistry()
+    stop = asyncio.Event()
+    with structlog.testing.capture_logs() as logs:
+        recorder = Recorder(
+            async_redis,
+            settings,
+            open_store(str(tmp_path / "r")),
+            Redaction.of(settings.recorder),
+            Observer(RecorderInstruments(registry)),
+        )
+        task = asyncio.create_task(recorder.run(stop))
+        await until(lambda: caught_up(async_redis), timeout_s=60)
+        stop.set()
+        await task
+    found = recorded(tmp_path / "r")
+    assert [entry.entry_id for entry in found] == [entry.entry_id for entry in expected if "3" not in str(entry.model)]
+    (row,) = Recording.open(str(tmp_path / "r")).unreadable("interactions")
+    assert (row["entry_id"], row["reason"]) == (expected[3].entry_id, "not_redacted")
+    assert row["detail"].startswith(detail)
+    assert row["fields"]["interaction_id"] == "i-3"
+    assert b"question 3" not in everything_in(tmp_path / "r")
+    count = registry.get_sample_value("ragtide_recorded_without_texts_total", {"kind": "interactions"})
+    assert count == 1
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == [
+        "an entry is recorded without its texts; further ones are only counted"
+    ]
+
+
+async def test_a_stop_is_obeyed_while_a_text_is_redacted_and_the_entries_stay_for_the_next_recorder(
+    own: str, async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "STOP_S", 0.2)
+    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(3)))
+    settings = settings_of(tmp_path / "r", redact_function=f"{own}:waits", redact_limit_s=3600)
+    async with recording(async_redis, settings):
+        await until(lambda: async_redis.exists(STREAMS.recorder_lease))
+        await asyncio.sleep(0)
+    assert recorded(tmp_path / "r") == []
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+    assert recorded(tmp_path / "r") == expected
+
+
+async def test_a_text_that_is_redacted_for_long_keeps_the_lease(own: str, async_redis: Any, tmp_path: Path) -> None:
+    await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    settings = settings_of(tmp_path / "r", redact_function=f"{own}:hangs", redact_limit_s=3)
+    assert settings.lease_s < settings.recorder.redact_limit_s
+    tokens = set()
+    async with recording(async_redis, settings):
+        while not await caught_up(async_redis):
+            tokens.add(await async_redis.get(STREAMS.recorder_lease))
+            await asyncio.sleep(0.05)
+    assert len(tokens - {None}) == 1
+
+
+def test_a_process_that_cannot_start_writes_nothing_without_redaction(own: str, tmp_path: Path) -> None:
+    redaction = Redaction.of(settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
+    (tmp_path / "own_functions.py").write_text("raise SystemExit(5)")
+    with pytest.raises(RedactionError, match=r"did not start \(exit code 5\)"):
+        redaction.model(Kind.INTERACTIONS, "1-0", interaction(0))
+    redaction.close()
+
+
+def test_a_function_that_prints_does_not_print_on_standard_output(
+    own: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    redaction = Redaction.of(settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
+    assert redaction.model(Kind.INTERACTIONS, "1-0", interaction(0)) == interaction(0)
+    redaction.close()
+    printed = capfd.readouterr()
+    assert (printed.out, "a line on standard output" in printed.err) == ("", True)

@@ -27,7 +27,7 @@ def same(found: list[RecordedEntry], entries: list[RecordedEntry]) -> None:
 @given(data=st.data())
 def test_any_model_survives_parquet(kind: Kind, data: Any) -> None:
     entries = numbered(data.draw(st.lists(MODELS[kind], min_size=1, max_size=4)))
-    table = parquet.decode_table(parquet.encode_table(parquet.table_of(kind, entries)))
+    table = parquet.decode_table(parquet.encode_table(parquet.table_of(kind, entries)), len(entries))
     same(list(parquet.entries_of(kind, table)), entries)
 
 
@@ -36,7 +36,7 @@ def test_any_model_survives_parquet(kind: Kind, data: Any) -> None:
 @given(data=st.data())
 def test_any_model_survives_json_lines(kind: Kind, data: Any) -> None:
     entries = numbered(data.draw(st.lists(MODELS[kind], min_size=1, max_size=4)))
-    same(json_lines.decode_entries(kind, json_lines.encode_entries(entries)), entries)
+    same(json_lines.decode_entries(kind, json_lines.encode_entries(entries), json_lines.Sizes(len(entries))), entries)
 
 
 @settings(max_examples=40, deadline=None)
@@ -65,7 +65,7 @@ def test_a_score_is_a_column_of_its_bits() -> None:
     }
     events = [MetricEvent(**fields, scores={"trace.adherence": value}) for value in (0.1 + 0.2, -0.0, tiny)]
     events.append(MetricEvent(**fields, scores={}))
-    table = parquet.decode_table(parquet.encode_table(parquet.table_of(Kind.METRICS, numbered(events))))
+    table = parquet.decode_table(parquet.encode_table(parquet.table_of(Kind.METRICS, numbered(events))), len(events))
     column = table["scores.trace.adherence"]
     assert str(column.type) == "double"
     assert column.null_count == 1

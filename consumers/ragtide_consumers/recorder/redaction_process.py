@@ -1,0 +1,206 @@
+"""Redaction in a process of its own, because only a process can be stopped.
+
+A regular expression holds Python's global lock, and a thread cannot be ended: a text on which a pattern, or a function
+of the user's own, hangs would hang the recorder with its lease and its answer to SIGTERM. So the recorder sends each
+entry's texts to a child process, waits for a limited time, and kills a child that does not answer.
+
+The child never outlives the recorder: it ends when its socket is closed, and SIGALRM ends it if it still works on a
+text long after the limit. It ignores Ctrl-C and SIGTERM, on which the recorder still writes the entries it has read.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from .errors import NotRedactedError, RedactionAbortedError, RedactionError
+
+START_S: Final = 120.0
+"""Seconds a child may take to start: it imports ragtide and the module of the user's function."""
+
+READY: Final = b"ready"
+
+DYING_S: Final = 5.0
+"""Seconds a child that has closed its socket is given to end, so that it is known how."""
+
+TRIES: Final = 2
+"""Children that may die of an entry before the entry counts as not redacted."""
+
+_CHILD: Final = """
+import json, sys
+options = json.loads(sys.argv[1])
+sys.path[:] = options.pop("path")
+from ragtide_consumers.recorder.redaction_process import serve
+serve(**options)
+"""
+
+
+class RedactionProcess:
+    """A child process that redacts the texts of one entry after the other; threads that share it wait for each other.
+
+    Args:
+        patterns: names of built-in patterns.
+        function: the user's own function as `module:attribute`; None without one.
+        limit_s: seconds one entry may take.
+    """
+
+    def __init__(self, patterns: tuple[str, ...], function: str | None, *, limit_s: float) -> None:
+        self._patterns = patterns
+        self._function = function
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._child: _Child | None = None
+        self._aborted = False
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the child's reply to a request: `value` and `counts`.
+
+        Raises:
+            NotRedactedError: the child needed longer than the limit, or died of the entry.
+            RedactionAbortedError: the recorder stops.
+            RedactionError: the user's function failed, or no child can be started.
+        """
+        with self._lock:
+            for tries_left in reversed(range(TRIES)):
+                try:
+                    reply = self._ask(to_json(request))
+                except (OSError, EOFError):
+                    died = self._end_child(DYING_S)
+                    if not tries_left:
+                        raise NotRedactedError(f"the redaction process died ({died})") from None
+                    continue
+                if "error" in reply:
+                    raise RedactionError(reply["error"])
+                return reply
+        raise AssertionError("not reached")
+
+    def abort(self) -> None:
+        """Kill the child, whatever it does; every request from now on raises RedactionAbortedError."""
+        self._aborted = True
+        child = self._child
+        if child is not None:
+            child.kill()
+
+    def close(self) -> None:
+        """Kill the child once nothing is asked of it any more."""
+        self.abort()
+        with self._lock:
+            child, self._child = self._child, None
+            if child is not None:
+                child.end()
+
+    def _ask(self, request: bytes) -> dict[str, Any]:
+        self._go_on()
+        child = self._child or self._started()
+        child.send(request)
+        if not child.answers(self._limit_s):
+            self._end_child()
+            raise NotRedactedError(f"redaction took longer than recorder.redact_limit_s ({self._limit_s:g} s)")
+        reply: dict[str, Any] = from_json(child.receive())
+        return reply
+
+    def _started(self) -> "_Child":
+        """Return a new child. A child that does not start is no fault of the entry: nothing is written without it."""
+        try:
+            self._child = child = _Child(self._patterns, self._function, self._limit_s)
+            self._go_on()
+            if child.answers(START_S) and child.receive() == READY:
+                return child
+        except (OSError, EOFError):
+            pass
+        ended = self._end_child(DYING_S)
+        raise RedactionError(
+            f"the process that redacts did not start ({ended}): nothing was written; look at its output above"
+        )
+
+    def _go_on(self) -> None:
+        if self._aborted:
+            self._end_child()
+            raise RedactionAbortedError("redaction was stopped: the entries stay in Redis for the next recorder")
+
+    def _end_child(self, patience_s: float = 0.0) -> str:
+        child, self._child = self._child, None
+        ended = "not started" if child is None else child.end(patience_s)
+        if self._aborted:
+            raise RedactionAbortedError("redaction was stopped: the entries stay in Redis for the next recorder")
+        return ended
+
+
+class _Child:
+    """A running child and the socket to it."""
+
+    def __init__(self, patterns: tuple[str, ...], function: str | None, limit_s: float) -> None:
+        ours, theirs = socket.socketpair()
+        options = {"path": sys.path, "socket_number": theirs.fileno(), "patterns": patterns}
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own code, with the settings of this process
+                [
+                    sys.executable,
+                    "-c",
+                    _CHILD,
+                    to_json({**options, "function": function, "limit_s": limit_s}).decode(),
+                ],
+                stdin=subprocess.DEVNULL,
+                # A user's function may print; standard output belongs to the role.
+                stdout=2,
+                pass_fds=(theirs.fileno(),),
+            )
+        self._connection = Connection(ours.detach())
+
+    def send(self, request: bytes) -> None:
+        self._connection.send_bytes(request)
+
+    def answers(self, timeout_s: float) -> bool:
+        return self._connection.poll(timeout_s)
+
+    def receive(self) -> bytes:
+        return self._connection.recv_bytes()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self, patience_s: float = 0.0) -> str:
+        """Kill the process if it has not ended by itself within the patience, and return how it ended."""
+        self._connection.close()
+        try:
+            ended = self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            ended = None
+            self._process.kill()
+            self._process.wait()
+        return "killed by the recorder" if ended is None else f"signal {-ended}" if ended < 0 else f"exit code {ended}"
+
+
+def serve(*, socket_number: int, patterns: list[str], function: str | None, limit_s: float) -> None:
+    """Redact in the child process until the recorder closes the socket."""
+    from .redaction import Redaction, function_at  # noqa: PLC0415 - which starts this process itself
+
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    redaction = Redaction(patterns, None if function is None else function_at(function), function)
+    connection = Connection(socket_number)
+    os.set_inheritable(socket_number, False)
+    connection.send_bytes(READY)
+    while True:
+        try:
+            request: dict[str, Any] = from_json(connection.recv_bytes())
+        except EOFError:
+            return
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 2 * limit_s + 1)
+        try:
+            reply: dict[str, Any] = {"value": redaction.answer(request)}
+        except RedactionError as error:
+            reply = {"error": str(error)}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            connection.send_bytes(to_json({**reply, "counts": redaction.counts}))
+        except OSError:
+            return
+        redaction.counts.clear()
