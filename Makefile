@@ -45,7 +45,7 @@ layers: .venv/.dev ## who may import whom
 wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
-schemas: .venv/.dev ## write docs/schemas and docs/metric-registry.md anew from the models and the registry
+schemas: .venv/.dev ## write docs/schemas and docs/metric-registry.md anew from the models and the definitions
 	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
 	$(BIN)/python -m ragtide_schemas.metrics_page docs/metric-registry.md
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ragtide_schemas import METRICS, Alert, AlertRule, MetricEvent, Movement, from_milliseconds
+from ragtide_schemas import Alert, AlertRule, MetricDefinition, MetricEvent, Movement, definition_of, from_milliseconds
 
 from .keys import EstimateKey
 from .quantity import Quantity
@@ -59,6 +59,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         segment=key.segment,
         run=key.run,
         metric=rule.metric,
+        metric_version=None if key.measure is None else key.measure.version,
         profile=key.profile,
         labeler=key.labeler,
         labeler_version=key.labeler_version,
@@ -78,7 +79,9 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         run_length=decision.run_length if fired is None else fired.run_length,
         n=1,
         worst_interaction_ids=tuple(decision.worst) if fired is None else (),
-        message=_firing(decision, source) if fired is None else _resolved(decision, source),
+        message=_resolved(decision, source)
+        if fired is not None
+        else _firing(decision, source, definition_of(rule.metric, event.declared)),
     )
 
 
@@ -93,7 +96,7 @@ def _what(decision: Decision) -> str:
     return {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE"}[decision.quantity.name]
 
 
-def _firing(decision: Decision, source: Source) -> str:
+def _firing(decision: Decision, source: Source, definition: MetricDefinition | None) -> str:
     limit = {
         "target": "the target is",
         "given": "the baseline is",
@@ -101,7 +104,6 @@ def _firing(decision: Decision, source: Source) -> str:
         "window": f"the baseline, from {decision.learned_n} interactions of the {decision.rule.baseline_window} before "
         "on the lenient side, is",
     }[source]
-    definition = METRICS.get(decision.rule.metric)
     observed, baseline = (decision.quantity.unscaled(value) for value in (decision.mean, decision.reference))
     promise = (
         f"Found by {decision.rule.detector}, which states no false-alarm rate."
@@ -113,7 +115,7 @@ def _firing(decision: Decision, source: Source) -> str:
         f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_what(decision)} "
         f"{observed:.3f} over the last {decision.n} interactions, since about "
         f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC; {limit} {baseline:.3f}. {promise}"
-        + (f" Meaning: {definition.meaning}" if definition else "")
+        + (f" Meaning: {definition.meaning}" if definition is not None and definition.meaning else "")
     )
 
 

@@ -1,6 +1,7 @@
 """Metric events of a recording's table as columns, without an object for each. Needs pyarrow.
 
-A row with `judged`, or whose whole event is in `exact`, is taken as an event.
+A row with `judged`, or whose whole event is in `exact`, is taken as an event. So is a row with scores of a metric that
+most rows declare in another way.
 """
 
 from typing import Any, Final, cast
@@ -9,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic_core import from_json
 
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
-from ragtide_schemas import MetricEvent
+from ragtide_schemas import MetricDeclaration, MetricEvent
 
 from .columns import Codes, EventColumns, combined
+from .observations import Declarations
 from .statistics.batches import Floats
 
 _NAMES: Final = pa.map_(pa.string(), pa.string())
@@ -52,12 +55,19 @@ def columns_of(table: Any) -> EventColumns:
     alone = np.zeros(size, dtype=bool)
     for name in ("judged", EXACT):
         alone |= _numbers(pc.is_valid(_column(table, name, pa.string())))
+    scores = _scores(table, "scores")
+    declarations, declared = _declared(table, scores, alone)
     return EventColumns(
         origins=_Origins(table),
         sources=combined((pipeline, run))[0],
-        alike=(*instrument, _sets(_column(table, "absent", _NAMES), values=False), _some(table, "prompts")),
+        alike=(
+            *instrument,
+            _sets(_column(table, "absent", _NAMES), values=False),
+            _some(table, "prompts"),
+            declarations,
+        ),
         segments=_sets(_column(table, "segments", _NAMES), values=True),
-        scores=_scores(table, "scores"),
+        scores=scores,
         gold_scores=_scores(table, "gold_scores"),
         occurred_us=_microseconds(table, "occurred_at"),
         labeled_us=_microseconds(table, "labeled_at"),
@@ -65,7 +75,26 @@ def columns_of(table: Any) -> EventColumns:
         cost_usd=_numbers(pc.fill_null(_column(table, "cost_usd", pa.float64()), 0.0)),
         population_size=_numbers(pc.fill_null(_column(table, "population_size", pa.int64()), 0)),
         alone=alone,
+        declared=declared,
+        declarations=declarations,
     )
+
+
+def _declared(table: Any, scores: dict[str, Floats], alone: NDArray[np.bool_]) -> tuple[Codes, Declarations]:
+    """Return equal numbers for equal declarations, and the most frequent declarations; the rest is `alone`."""
+    texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
+    codes = _codes(texts)
+    if not codes.any():
+        return codes, None
+    most = int(np.bincount(codes[codes > 0]).argmax())
+    declared = {
+        name: MetricDeclaration.model_validate(fields)
+        for name, fields in from_json(texts.dictionary[most - 1].as_py()).items()
+    }
+    alone |= (codes > 0) & (codes != most)
+    for name in declared.keys() & scores.keys():
+        alone |= (codes == 0) & ~np.isnan(scores[name])
+    return codes, declared
 
 
 def _column(table: Any, name: str, kind: Any) -> Any:

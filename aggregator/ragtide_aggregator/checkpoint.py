@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
+import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.stream_reads import START
@@ -14,6 +15,9 @@ from .commit import CHECKPOINT_VERSION
 from .errors import CheckpointError
 from .feedback import PendingFeedback
 from .state import AggregatorState, StateOptions
+from .upgrade import VERSION_BEFORE, upgraded
+
+log = structlog.get_logger("ragtide.aggregator")
 
 FIELDS_AT_ONCE: Final = 5000
 """About how many fields of a checkpoint one command reads: more would keep Redis busy for too long."""
@@ -57,11 +61,21 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
 
 def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
     version = fields.get("version", CHECKPOINT_VERSION)
+    dropped: list[str] = []
     try:
+        if version == VERSION_BEFORE:
+            fields, dropped = upgraded(fields)
+            version = CHECKPOINT_VERSION
+            if dropped:
+                log.warning(
+                    "numbers of metrics of your own are dropped: the older version did not store their range",
+                    checkpoint=streams.checkpoint,
+                    fields=len(dropped),
+                )
         if version != CHECKPOINT_VERSION:
             raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
         return Checkpoint(
-            state=AggregatorState.from_fields(options, fields),
+            state=AggregatorState.from_fields(options, fields, gone=dropped),
             position=fields.get("position", START.encode()).decode(),
             feedback_position=fields.get("feedback", START.encode()).decode(),
             steps=int(fields.get("steps", b"0")),

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_schemas import InvalidEntryError, value_range
+from ragtide_schemas import InvalidEntryError
 
 from .gathering import Origins, Times
 from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
-from .observations import at_most, layout, squared_error
+from .observations import Declarations, at_most, layout, squared_error
 from .statistics.batches import Floats, Rows
 
 Codes = NDArray[np.int64]
@@ -39,7 +39,10 @@ class EventColumns:
         latency_s: seconds that labeling took.
         cost_usd: what it cost.
         population_size: number of interactions of the run, 0 where it is not known.
-        alone: which events have more than columns can say, such as a judge's scores.
+        alone: which events have more than columns can say, such as a judge's scores, or scores of a metric that they
+            declare in another way than `declared`.
+        declared: declarations of metrics that are not ragtide's own.
+        declarations: which events declare the same, 0 for those that declare nothing.
     """
 
     origins: Origins
@@ -54,6 +57,8 @@ class EventColumns:
     cost_usd: Floats
     population_size: NDArray[np.int64]
     alone: NDArray[np.bool_]
+    declared: Declarations
+    declarations: Codes
 
     def __len__(self) -> int:
         return self.occurred_us.size
@@ -89,17 +94,17 @@ def table(columns: EventColumns) -> Table:
     named: dict[str, Floats] = {}
     wrong = np.zeros(len(columns), dtype=bool)
     flags = []
-    known = layout(columns.scores)
+    known = layout(columns.scores, columns.declared)
     scaled = []
-    for metric, _, _ in known.ranges:
-        there, values, bad = _scaled(metric, columns.scores[metric])
+    for metric, lower, upper in known.ranges:
+        there, values, bad = _scaled(columns.scores[metric], lower, upper)
         wrong |= bad
         flags.append(there)
         scaled.append(values)
         named[metric] = values
         gold = columns.gold_scores.get(metric)
         if gold is not None:
-            graded, true, bad = _scaled(metric, gold)
+            graded, true, bad = _scaled(gold, lower, upper)
             # A true score without a score says nothing.
             wrong |= bad & there
             flags.append(graded & there)
@@ -115,9 +120,8 @@ def table(columns: EventColumns) -> Table:
     )
 
 
-def _scaled(metric: str, scores: Floats) -> tuple[NDArray[np.bool_], Floats, NDArray[np.bool_]]:
+def _scaled(scores: Floats, lower: float, upper: float) -> tuple[NDArray[np.bool_], Floats, NDArray[np.bool_]]:
     """Return which events have a score, the scaled scores, and which are outside their range."""
-    lower, upper = value_range(metric)
     there = ~np.isnan(scores)
     return there, np.minimum((scores - lower) / (upper - lower), 1.0), there & ~((lower <= scores) & (scores <= upper))
 

@@ -25,7 +25,7 @@ from ragtide_schemas import Alert, DeadLetter, Streams
 
 from .errors import LeaseLostError, StreamWentBackError
 
-CHECKPOINT_VERSION: Final = b"2"
+CHECKPOINT_VERSION: Final = b"3"
 """Version of what the checkpoint's fields hold."""
 
 COMMIT_SCRIPT: Final = (

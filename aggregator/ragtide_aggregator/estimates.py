@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import METRICS, Estimate, Kind, MetricDefinition, from_milliseconds, value_range
+from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
 
 from .keys import GOLD, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey, share_name
@@ -58,7 +58,8 @@ def estimates(
     return sorted(
         result,
         key=lambda e: (
-            e.pipeline, e.run or "", e.segment or "", e.labeler, e.profile, e.metric, e.window != "all", e.window,
+            e.pipeline, e.run or "", e.segment or "", e.labeler, e.profile, e.metric,
+            e.metric_version or "", e.window != "all", e.window,
             e.estimator,
         ),
     )  # fmt: skip
@@ -149,7 +150,7 @@ def _of_view(view: View, rows: list[int], shown: Shown) -> list[Estimate]:
 
 def _shares(state: AggregatorState, row: int) -> list[tuple[float, int]]:
     key = state.keys[row]
-    definition = METRICS.get(key.metric)
+    definition = state.definition(key)
     edges = definition.edges if definition is not None else ()
     found = [(edge, state.index(key._replace(metric=share_name(key.metric, edge)))) for edge in edges]
     return [(edge, share) for edge, share in found if share is not None]
@@ -162,10 +163,10 @@ def _gold(state: AggregatorState, row: int) -> int | None:
 
 def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimate:
     view = window.reading.view
-    metric = view.state.keys[row].metric
-    lowest, highest = value_range(metric)
+    key = view.state.keys[row]
+    lowest, highest = key.value_range
     width = highest - lowest
-    definition = METRICS.get(metric)
+    definition = view.state.definition(key)
 
     def placed(value: float) -> float:
         return lowest + width * value
@@ -176,8 +177,12 @@ def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimat
     return _estimate(
         window,
         row,
-        metric,
+        key.metric,
         Scaled(value, placed(scaled.lower), placed(scaled.upper)),
+        lowest=lowest,
+        highest=highest,
+        direction=None if definition is None else definition.direction,
+        kind=None if definition is None else definition.kind,
         standard_deviation=None if spread is None else width * spread,
         minimum=placed(found.minimum) if found.n else None,
         maximum=placed(found.maximum) if found.n else None,
@@ -229,38 +234,58 @@ def _usage(window: _Window, row: int) -> Estimate:
 
 
 def _rmse(window: _Window, row: int, gold: int | None) -> Estimate:
-    metric = window.reading.view.state.keys[row].metric.removeprefix(SQUARED_ERROR)
-    lowest, highest = value_range(metric)
+    key = window.reading.view.state.keys[row]
+    width = key.value_range[1] - key.value_range[0]
 
     def placed(mean_square: float) -> float:
-        return (highest - lowest) * sqrt(mean_square)
+        return width * sqrt(mean_square)
 
     found, scaled = window.reading.of(row), window.scaled_of(row)
     truth = None if gold is None else window.reading.of(gold)
     return _estimate(
         window,
         row,
-        RMSE + metric,
+        RMSE + key.metric.removeprefix(SQUARED_ERROR),
         Scaled(
             None if scaled.estimate is None else placed(scaled.estimate), placed(scaled.lower), placed(scaled.upper)
         ),
+        **_range_of_error(width),
         recent=placed(found.recent) if found.n else None,
         baseline=None if truth is None or not truth.n else placed(truth.m2 / truth.n),
         **window.trend_of(row, placed),
     )
 
 
+def _range_of_error(width: float) -> dict[str, Any]:
+    """Return the range of an RMSE whose metric's range has a width."""
+    return {"lowest": 0.0, "highest": width, "direction": Direction.LOWER, "kind": Kind.ALGEBRAIC}
+
+
 def _families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
-    """Return, for every scope and family that has one of these errors, the rows of all its errors."""
-    touched = {(state.keys[row]._replace(metric=""), _family(state.keys[row].metric)): None for row in errors}
+    """Return, for every scope and family that has one of these errors, the rows of all its errors.
+
+    Of a metric that has been measured in several ways, such as by two versions, the way that was used last counts.
+    """
+    touched = {(_scope(state.keys[row]), _family(state.keys[row].metric)): None for row in errors}
     if not touched:
         return []
-    members: dict[tuple[EstimateKey, str], list[int]] = defaultdict(list)
+    members: dict[tuple[EstimateKey, str], dict[str, int]] = defaultdict(dict)
     for index, key in enumerate(state.keys):
         if key.metric.startswith(SQUARED_ERROR):
-            members[key._replace(metric=""), _family(key.metric)].append(index)
+            family = members[_scope(key), _family(key.metric)]
+            other = family.setdefault(key.metric, index)
+            if other != index and _age(state, index) > _age(state, other):
+                family[key.metric] = index
     # In one order, wherever the rows were read from: a sum of floats depends on it.
-    return [sorted(members[scope], key=lambda row: state.keys[row].metric) for scope in touched]
+    return [[row for _, row in sorted(members[scope].items())] for scope in touched]
+
+
+def _scope(key: EstimateKey) -> EstimateKey:
+    return key._replace(metric="", measure=None)
+
+
+def _age(state: AggregatorState, row: int) -> tuple[int, str]:
+    return int(state.rows.updated_ms[row]), state.keys[row].encode()
 
 
 def _family(squared_error_metric: str) -> str:
@@ -288,10 +313,14 @@ def _aggregated(window: _Window, rows: list[int]) -> list[Estimate]:
             "trend": other_way.get(trend.name or "", trend.name),
         }
     family = _family(view.state.keys[fewest].metric)
+    # A number over a family is that of no one version.
     return [
-        _estimate(window, fewest, RMSE + family, now, **error),
-        _estimate(window, fewest, CONSISTENCY + family, consistency, **mirrored),
-    ]
+        _estimate(window, fewest, RMSE + family, now, metric_version=None, **_range_of_error(1.0), **error),
+        _estimate(
+            window, fewest, CONSISTENCY + family, consistency, metric_version=None,
+            lowest=0.0, highest=1.0, direction=Direction.HIGHER, kind=Kind.ALGEBRAIC, **mirrored,
+        ),
+    ]  # fmt: skip
 
 
 def _pooled(view: View, rows: list[int], shown: Shown) -> Scaled:
@@ -313,7 +342,8 @@ def _of_pairs(state: AggregatorState, row: int, shown: Shown) -> list[Estimate]:
     result = []
     for place in places:
         key = state.pairs.keys[place].true
-        lowest, highest = value_range(key.metric)
+        lowest, highest = key.value_range
+        definition = state.definition(key)
         for name, everything in (("weighted", None), ("prediction_powered", window.reading.moments)):
             found = state.pairs.read(place, everything, confidence=shown.confidence)
             ends = [lowest + (highest - lowest) * float(end[0]) for end in (found.estimate, found.lower, found.upper)]
@@ -323,6 +353,10 @@ def _of_pairs(state: AggregatorState, row: int, shown: Shown) -> list[Estimate]:
                     row,
                     key.metric,
                     Scaled(*ends),
+                    lowest=lowest,
+                    highest=highest,
+                    direction=None if definition is None else definition.direction,
+                    kind=None if definition is None else definition.kind,
                     n=int(found.n[0]),
                     n_absent=0,
                     coverage=None,
@@ -346,6 +380,7 @@ def _estimate(window: _Window, row: int, metric: str, values: Scaled | None, **f
         "segment": key.segment,
         "run": key.run,
         "metric": metric,
+        "metric_version": None if key.measure is None else key.measure.version,
         "profile": key.profile,
         "labeler": key.labeler,
         "labeler_version": key.labeler_version,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragtide_schemas import Alert, MetricEvent, value_range
+from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
+from .declarations import Declarations
 from .gathering import Gathered, Plan
 from .keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey
 from .observations import EventPart, Kind, Pair, estimate_key, pair_key, scopes_of
@@ -27,6 +28,7 @@ class Kept:
 
     Attributes:
         options: what is kept.
+        declarations: of metrics that are not ragtide's own.
         rows: the keys, and what is counted of each.
         moments: of every row.
         watching: the alert rules on every row.
@@ -40,6 +42,7 @@ class Kept:
     def __init__(self, options: StateOptions) -> None:
         self.options = options
         budget = None if options.budget is None else Budget(options.budget.false_alarms, options.budget.period_ms)
+        self.declarations = Declarations()
         self.rows = KeyRows()
         # Values are checked when they are observed; what labeling took has no highest value.
         self.moments = MomentTable(bounded=False)
@@ -61,9 +64,10 @@ class Kept:
         absent = tuple(event.absent) if kind is not Kind.GRADED else ()
         usage = bool(event.prompts) or event.judged is not None
         pairs = tuple(pair[:4] for pair in found.pairs)
+        declared = event.declared and tuple((name, one.measure) for name, one in event.declared.items())
         seen = (
             kind, event.pipeline, event.run, scopes, event.profile, event.labeler, event.labeler_version,
-            found.names, absent, pairs, usage,
+            found.names, absent, pairs, usage, declared,
         )  # fmt: skip
         plan = self._plans.get(seen)
         if plan is None:
@@ -156,9 +160,10 @@ class Kept:
         """Return what the recent scores of a scope suggest; the mean since the first would lag behind the alert."""
         recent = {}
         for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
-            row = self.rows.find(key._replace(metric=metric))
+            own = key._replace(metric=metric, measure=None)
+            row = self.rows.find(own)
             if row is not None and self.moments.n(row):
-                lowest, highest = value_range(metric)
+                lowest, highest = own.value_range
                 recent[metric] = Score(lowest + (highest - lowest) * self.moments.recent(row))
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 

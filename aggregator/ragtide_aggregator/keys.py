@@ -1,9 +1,9 @@
 """What one estimate is about: scope, metric, and who measured it how."""
 
 import json
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import MetricEvent
+from ragtide_schemas import Measure, MetricEvent, range_of
 
 SQUARED_ERROR: Final = "squared_error."
 """Family of the squared differences from the gold score, in units of the metric's range."""
@@ -39,10 +39,23 @@ def share_name(metric: str, edge: float) -> str:
     return f"{SHARE}{metric}<={edge:g}"
 
 
+def scored_metric(name: str) -> str:
+    """Return the metric whose scores are counted under a name.
+
+    >>> scored_metric("share.trace.rmse_aggregation<=0.15"), scored_metric("squared_error.mine.words")
+    ('trace.rmse_aggregation', 'mine.words')
+    """
+    for family in HIDDEN:
+        if name.startswith(family):
+            return name.removeprefix(family).partition("<=")[0]
+    return name
+
+
 class EstimateKey(NamedTuple):
     """Scope (pipeline, run, segment value), metric, and the instrument (profile, labeler and its version).
 
-    Scores of different profiles or labelers are never mixed: they are different measurements under one name.
+    Scores of different profiles or labelers are never mixed: they are different measurements under one name. The same
+    holds for a declared metric's version, range, direction and kind.
     """
 
     pipeline: str
@@ -52,15 +65,34 @@ class EstimateKey(NamedTuple):
     profile: str
     labeler: str
     labeler_version: str
+    measure: Measure | None = None
+    """What the numbers of a declared metric depend on; None for ragtide's own."""
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Lowest and highest possible value of the metric whose scores these are."""
+        return range_of(scored_metric(self.metric), self.measure)
+
+    def parts(self) -> list[Any]:
+        """Return the key as a list, for a field of the checkpoint; without a measure where it has none."""
+        return list(self if self.measure is not None else self[:-1])
+
+    @classmethod
+    def read(cls, parts: list[Any]) -> "EstimateKey":
+        """Return the key that `parts` returned."""
+        *names, measure = parts if len(parts) == len(cls._fields) else [*parts, None]
+        pipeline, run, segment, metric, profile, labeler, labeler_version = names
+        found = None if measure is None else Measure.read(measure)
+        return cls(pipeline, run, segment, metric, profile, labeler, labeler_version, found)
 
     def encode(self) -> str:
         """Return the key as text, for a field of the checkpoint."""
-        return json.dumps(self, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(self.parts(), ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> "EstimateKey":
         """Return the key that `encode` wrote."""
-        return cls(*json.loads(text))
+        return cls.read(json.loads(text))
 
 
 class PairKey(NamedTuple):
@@ -78,13 +110,13 @@ class PairKey(NamedTuple):
 
     def encode(self) -> str:
         """Return the key as text, for a field of the checkpoint."""
-        return json.dumps(self, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps([self.cheap.parts(), *self[1:]], ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> "PairKey":
         """Return the key that `encode` wrote."""
         cheap, *rest = json.loads(text)
-        return cls(EstimateKey(*cheap), *rest)
+        return cls(EstimateKey.read(cheap), *rest)
 
 
 def segment_values(event: MetricEvent) -> list[str]:

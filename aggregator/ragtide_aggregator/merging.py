@@ -21,6 +21,7 @@ def merged(states: Iterable[AggregatorState], options: StateOptions) -> Aggregat
 
 
 def _add(whole: AggregatorState, part: AggregatorState) -> None:
+    whole.declarations.merge(part.declarations)
     for place, key in enumerate(part.keys):
         row = whole.row_of(key)
         whole.rows.merge(row, part.rows, place)

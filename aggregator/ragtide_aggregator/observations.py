@@ -6,9 +6,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from ragtide_schemas import METRICS, InvalidEntryError, MetricEvent, Reason, value_range
+from ragtide_schemas import InvalidEntryError, MetricDeclaration, MetricEvent, Reason, definition_of
 
-from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, segment_values, share_name
+from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, scored_metric, segment_values, share_name
 from .statistics.batches import Floats
 
 
@@ -24,16 +24,21 @@ class Layout:
     """Names of the observations that come from scores alone."""
 
 
+Declarations = Mapping[str, MetricDeclaration] | None
+"""Declarations of metrics that are not ragtide's own, by name."""
+
+
 @lru_cache(maxsize=10_000)
-def _known_layout(metrics: tuple[str, ...], registered: int) -> Layout:
-    del registered  # a metric may be registered after its first event
+def _known_layout(metrics: tuple[str, ...], declared: tuple[tuple[str, MetricDeclaration], ...]) -> Layout:
+    declarations = dict(declared)
     ranges = []
     edges = []
     ordered = sorted(metrics)
     for place, metric in enumerate(ordered):
-        lower, upper = value_range(metric)
+        definition = definition_of(metric, declarations)
+        # A score that nothing declares is between 0 and 1.
+        lower, upper = (definition.lower, definition.upper) if definition is not None else (0.0, 1.0)
         ranges.append((metric, lower, upper))
-        definition = METRICS.get(metric)
         edges += [
             (share_name(metric, edge), place, (edge - lower) / (upper - lower))
             for edge in (definition.edges if definition else ())
@@ -41,9 +46,9 @@ def _known_layout(metrics: tuple[str, ...], registered: int) -> Layout:
     return Layout(tuple(ranges), tuple(edges), (*ordered, *(name for name, _, _ in edges)))
 
 
-def layout(metrics: Iterable[str]) -> Layout:
-    """Return what events with scores of these metrics have in common."""
-    return _known_layout(tuple(metrics), len(METRICS))
+def layout(metrics: Iterable[str], declared: Declarations) -> Layout:
+    """Return what events with scores of these metrics, declared like this, have in common."""
+    return _known_layout(tuple(metrics), tuple(declared.items()) if declared else ())
 
 
 def at_most(edge: float) -> float:
@@ -92,7 +97,11 @@ def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
 
 def estimate_key(event: MetricEvent, segment: str | None, metric: str) -> EstimateKey:
     """Return the key of a metric of an event in a scope."""
-    return EstimateKey(event.pipeline, event.run, segment, metric, event.profile, event.labeler, event.labeler_version)
+    declared = event.declared.get(scored_metric(metric)) if event.declared else None
+    return EstimateKey(
+        event.pipeline, event.run, segment, metric, event.profile, event.labeler, event.labeler_version,
+        None if declared is None else declared.measure,
+    )  # fmt: skip
 
 
 def pair_key(event: MetricEvent, segment: str | None, pair: Pair) -> PairKey:
@@ -123,7 +132,7 @@ def observations(event: MetricEvent) -> Observations:
 
 
 def _observations(event: MetricEvent) -> Observations:
-    known = layout(event.scores)
+    known = layout(event.scores, event.declared)
     values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
     values += [1.0 if values[place] <= at_most(edge) else 0.0 for _, place, edge in known.edges]
     names = known.names
@@ -133,7 +142,7 @@ def _observations(event: MetricEvent) -> Observations:
         names, values, pairs = (*names, *gold.names), values + gold.values, gold.pairs
     judged = event.judged
     if judged is not None:
-        scaled = _by_metric("judged.scores", judged.scores)
+        scaled = _by_metric("judged.scores", judged.scores, event.declared)
         pairs += [
             Pair(
                 metric, judged.labeler, judged.labeler_version, judged.profile, score,
@@ -174,8 +183,8 @@ def gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> O
 
 def _gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> Observations:
     known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores}
-    gold = _by_metric("gold_scores", known)
-    scores = _by_metric("scores", {metric: event.scores[metric] for metric in known})
+    gold = _by_metric("gold_scores", known, event.declared)
+    scores = _by_metric("scores", {metric: event.scores[metric] for metric in known}, event.declared)
     names: list[str] = []
     values: list[float] = []
     pairs: list[Pair] = []
@@ -195,14 +204,15 @@ def squared_error(score: Number, true: Number) -> Number:
     return (score - true) * (score - true)
 
 
-def _by_metric(field: str, scores: dict[str, float]) -> dict[str, float]:
-    return {where[0]: _scaled(field, scores[where[0]], *where) for where in layout(scores).ranges}
+def _by_metric(field: str, scores: dict[str, float], declared: Declarations) -> dict[str, float]:
+    return {where[0]: _scaled(field, scores[where[0]], *where) for where in layout(scores, declared).ranges}
 
 
 def _scaled(field: str, score: float, metric: str, lower: float, upper: float) -> float:
     if not lower <= score <= upper:
         raise InvalidEntryError(
             Reason.INVALID,
-            f"{field}.{metric} is {score:g}; its range is {lower:g} to {upper:g}: scale it into the range",
+            f"{field}.{metric} is {score:g}; its range is {lower:g} to {upper:g}: scale it into the range, or "
+            "declare the range of a metric of your own in `declared`",
         )
     return min((score - lower) / (upper - lower), 1.0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
-from ragtide_schemas import AlertRule, value_range
+from ragtide_schemas import AlertRule
 
 from .statistics.batches import Floats
 
@@ -53,8 +53,8 @@ class Quantity:
         return self.scaled(value) if self.name == "mean" else self.scaled(max(value, 0.0))
 
 
-def quantity_of(rule: AlertRule, *, center: float | None = None) -> Quantity:
-    """Return what a rule looks at; with a centre, the spread about it."""
-    lowest, highest = value_range(rule.metric)
+def quantity_of(rule: AlertRule, value_range: tuple[float, float], *, center: float | None = None) -> Quantity:
+    """Return what a rule looks at, of a metric with a range; with a centre, the spread about it."""
+    lowest, highest = value_range
     name: Name = "rmse" if rule.kind == "rmse" else "mean" if center is None else "spread"
     return Quantity(name, lowest, highest - lowest, center or 0.0)

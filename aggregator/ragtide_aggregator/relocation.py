@@ -9,7 +9,7 @@ from ragtide_schemas import Feedback, Layout
 
 Fields = dict[str, bytes]
 
-_BY_KEY: Final = ("estimate", "quantiles")
+_BY_KEY: Final = ("estimate", "quantiles", "declared")
 _AFTER_LENGTH: Final = {"pane": 2, "processed": 1}
 """How many numbers stand before the key."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ragtide_schemas import InvalidEntryError, to_milliseconds
+from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
 from .columns import EventColumns, Patterns, Refused, combined, inexact, milliseconds, table
 from .gathering import Gathered, Plan, Queue, Stamp, Times, merged
@@ -93,6 +93,13 @@ class Replay:
         self._values, self._absent, self._pairs = Patterns(values), Patterns(absent), Patterns(pairs)
         # Those that are taken by themselves are few: it does not matter how wide they are.
         self._ends = np.cumsum(np.append(self._values.widths, 1)[self._kinds])
+
+    def declaring(self) -> list[MetricEvent]:
+        """Return the last event of each set of declarations, in the order of the events."""
+        codes = self._columns.declarations[self._places][::-1]
+        found, first = np.unique(codes, return_index=True)
+        last = codes.size - 1 - first[found > 0]
+        return [self._columns.origins.event(int(self._places[number])) for number in np.sort(last)]
 
     def stop(self, start: int, most: int) -> int:
         """Return where a batch of about so many values ends that starts with an event; it has at least one event."""

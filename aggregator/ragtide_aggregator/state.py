@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ragtide_schemas import Alert, MetricEvent, to_milliseconds
+from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 
 from .checking import check
 from .columns import EventColumns, Refused
+from .declarations import Declarations
 from .gathering import Events, Queue, Stamp, Times
 from .kept import Kept
 from .keys import EstimateKey
@@ -90,6 +91,15 @@ class AggregatorState:
         """Return the row of a key, added if there is none."""
         return self._kept.row(key)
 
+    @property
+    def declarations(self) -> Declarations:
+        """Declarations of metrics that are not ragtide's own."""
+        return self._kept.declarations
+
+    def definition(self, key: EstimateKey) -> MetricDefinition | None:
+        """Return the definition of the metric whose scores a key counts; None where nothing defines it."""
+        return self._kept.declarations.definition(key)
+
     def newest_ms(self, key: EstimateKey) -> int:
         """Return the time of the newest interaction of a key's pipeline and run."""
         return self._kept.rows.newest_ms(key.pipeline, key.run) or 0
@@ -110,7 +120,10 @@ class AggregatorState:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
         # All parts are looked at before any is added.
-        for part, found, kind in parts_of(event):
+        parts = parts_of(event)
+        if event.declared:
+            self._kept.declarations.take(event)
+        for part, found, kind in parts:
             self._add(part, found, processed_ms, kind)
 
     def apply_columns(self, columns: EventColumns, processed_ms: Times | None = None) -> list[Refused]:
@@ -126,6 +139,8 @@ class AggregatorState:
         replay = Replay(columns, processed_ms, segments=self._kept.options.segments)
         replay.follow(self._kept.rows)
         replay.prepare(self._kept.plan)
+        for event in replay.declaring():
+            self._kept.declarations.take(event)
         start = 0
         while start < replay.times_ms.size:
             self._begin(int(replay.times_ms[start]))
@@ -201,8 +216,10 @@ class AggregatorState:
         return changes
 
     @classmethod
-    def from_fields(cls, options: StateOptions, fields: Mapping[str, bytes]) -> "AggregatorState":
-        """Return the state that the fields of a checkpoint hold.
+    def from_fields(
+        cls, options: StateOptions, fields: Mapping[str, bytes], *, gone: Sequence[str] = ()
+    ) -> "AggregatorState":
+        """Return the state that the fields of a checkpoint hold; `gone` names more fields that are to go.
 
         A watch whose rule was removed or changed is dropped; if its alert was firing, the alert resolves. Panes of
         another length than now are dropped as well.
@@ -211,5 +228,5 @@ class AggregatorState:
             ValueError: a field was written by another version.
         """
         state = cls(options)
-        state._gone = load(state._kept, fields)
+        state._gone = [*gone, *load(state._kept, fields)]
         return state

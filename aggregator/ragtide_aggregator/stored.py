@@ -11,6 +11,7 @@ from .watch import Watch
 
 _ROW, _WATCH, _PANE, _PROCESSED = "estimate:", "watch:", "pane:", "processed:"
 _PAIR, _QUANTILES, _CLOCK = "pair:", "quantiles:", "clock"
+_DECLARED = "declared:"
 
 
 def written(kept: Kept) -> tuple[dict[str, bytes], list[str]]:
@@ -24,6 +25,7 @@ def written(kept: Kept) -> tuple[dict[str, bytes], list[str]]:
         if row in kept.quantiles:
             fields[_QUANTILES + name] = kept.quantiles[row].to_bytes()
     fields |= {_PAIR + name: data for name, data in kept.pairs.take_changes().items()}
+    fields |= {_DECLARED + name: data for name, data in kept.declarations.take_changes()}
     gone: list[str] = []
     if kept.panes is not None:
         panes, dropped = kept.panes.take_changes(keys)
@@ -45,6 +47,8 @@ def load(kept: Kept, fields: Mapping[str, bytes]) -> list[str]:
     for name, data in fields.items():
         kind = name.partition(":")[0]
         by_kind[kind + ":"].append((name.removeprefix(kind + ":"), data))
+    for name, data in by_kind[_DECLARED]:
+        kept.declarations.load(name, data)
     for name, data in by_kind[_ROW]:
         row = kept.row(EstimateKey.decode(name))
         kept.rows.load(row, data)

@@ -61,9 +61,10 @@ class Watch:
         self.key = key
         self._detectors = detectors
         self._origin = origin
-        quantity = quantity_of(rule)
-        looks = [quantity] if rule.kind != "distribution" else [quantity, quantity_of(rule, center=0.0)]
-        self.legs = [Leg(detectors.add_row(), way, look) for look in looks for way in rule.movements]
+        quantity = quantity_of(rule, key.value_range)
+        looks = [quantity] if rule.kind != "distribution" else [quantity, self._spread(0.0)]
+        self._movements = rule.movements if key.measure is None else rule.movements_of(key.measure.direction)
+        self.legs = [Leg(detectors.add_row(), way, look) for look in looks for way in self._movements]
         self.peer = None if rule.detector == "e_detector" else Peer(rule.detector)
         self._window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         self._learner = self._fresh_learner()
@@ -79,6 +80,9 @@ class Watch:
     def _fresh_learner(self) -> Learner:
         return Learner(self.rule.learn_n, spread=self.rule.kind == "distribution")
 
+    def _spread(self, center: float) -> Quantity:
+        return quantity_of(self.rule, self.key.value_range, center=center)
+
     def _given(self, quantity: Quantity) -> Baseline | None:
         rule = self.rule
         reference = rule.baseline if rule.target is None else rule.target
@@ -87,14 +91,14 @@ class Watch:
         mean = quantity.scaled(reference)
         if rule.baseline_spread is None:
             return Baseline((mean, mean))
-        spread = quantity_of(rule, center=mean).scaled(rule.baseline_spread)
+        spread = self._spread(mean).scaled(rule.baseline_spread)
         return Baseline((mean, mean), mean, (spread, spread))
 
     @property
     def field(self) -> str:
         """Name of this watch in a checkpoint: rule, digest of its definition, key. A changed rule starts anew."""
         digest = blake2b(self.rule.encode(), digest_size=8).hexdigest()
-        return json.dumps([self.rule.name, digest, *self.key], ensure_ascii=False, separators=(",", ":"))
+        return json.dumps([self.rule.name, digest, *self.key.parts()], ensure_ascii=False, separators=(",", ":"))
 
     @property
     def learns(self) -> bool:
@@ -162,7 +166,7 @@ class Watch:
         """Return the legs as they are with a baseline."""
         if baseline.center is None:
             return self.legs
-        spread = quantity_of(self.rule, center=baseline.center)
+        spread = self._spread(baseline.center)
         return [
             Leg(leg.row, leg.movement, spread if leg.quantity.name == "spread" else leg.quantity) for leg in self.legs
         ]
@@ -300,7 +304,7 @@ class Watch:
             worst=[],
         )
         peer.restart()
-        if (movement in self.rule.movements) == firing:
+        if (movement in self._movements) == firing:
             return None
         return self._resolve(decision, event()) if firing else self._fire(decision, event())
 

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from .local.labeler import LocalLabeler
     from .metrics.custom import CustomMetric
     from .metrics.ragchecker import ragchecker_metrics
-    from .metrics.scores import AbsentReason, MetricScores
+    from .metrics.scores import Absent, AbsentReason, MetricScores
     from .metrics.trace import trace_metrics
     from .subscriber import AlertSubscriber
 
 __all__ = [
+    "Absent",
     "AbsentReason",
     "AlertSubscriber",
     "CustomMetric",
@@ -28,6 +29,7 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
+        "Absent": ".metrics.scores",
         "AbsentReason": ".metrics.scores",
         "AlertSubscriber": ".subscriber",
         "CustomMetric": ".metrics.custom",

@@ -55,6 +55,7 @@ def metric_event(
         cost_usd=labeling.cost_usd,
         latency_s=latency_s,
         counters=labeling.counters,
+        declared=labeling.declared or None,
     )
 
 

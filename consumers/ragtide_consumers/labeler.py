@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ragtide_schemas import ClaimLabels, RagInteraction, SentenceLabels, SentenceProbabilities
+from ragtide_schemas import ClaimLabels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
 
 Labels = SentenceLabels | SentenceProbabilities | ClaimLabels
 """What a labeler says about an interaction before any formula."""
@@ -54,6 +54,8 @@ class Labeling:
     """Who scored, where it was not the labeler that was asked; None if it was."""
     judged: Judged | None = None
     """What a judge said of the same interaction."""
+    declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
+    """Range and meaning of each metric, absent ones too, that is not one of ragtide's own."""
 
 
 class Labeler(Protocol):

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import register_metric
 
 from .labeler import Labeler
 from .metrics.custom import CustomMetric
@@ -21,7 +20,7 @@ METRICS: Final = "ragtide.metrics"
 
 
 def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
-    """Return the user's metrics, registered: those of installed packages, then those the settings name.
+    """Return the user's metrics: those of installed packages, then those the settings name.
 
     Raises:
         ConfigurationError: one cannot be loaded, is no metric, or has the name of another.
@@ -33,11 +32,11 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
         metric = _loaded(origin, load)
         if not isinstance(metric, CustomMetric):
             raise ConfigurationError(f"{origin} is {type(metric).__name__}: it must be a ragtide.CustomMetric")
-        try:
-            register_metric(metric.definition)
-        except ValueError as error:
-            raise ConfigurationError(f"{origin}: {error}") from None
-        found[metric.definition.name] = metric
+        other = found.setdefault(metric.definition.name, metric)
+        if other != metric:
+            raise ConfigurationError(
+                f"{origin}: there is another metric named {metric.definition.name}: rename this one"
+            )
     return list(found.values())
 
 

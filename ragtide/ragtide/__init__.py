@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         interval,
     )
     from ragtide_consumers import (
+        Absent,
+        AbsentReason,
         AlertSubscriber,
         CustomMetric,
         Labeler,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
         Feedback,
         InvalidEntryError,
         Kind,
+        MetricDeclaration,
         MetricDefinition,
         MetricEvent,
         RagInteraction,
@@ -76,6 +79,8 @@ _HOMES = {
         "interval",
     ),
     "ragtide_consumers": (
+        "Absent",
+        "AbsentReason",
         "AlertSubscriber",
         "CustomMetric",
         "Labeler",
@@ -109,6 +114,7 @@ _HOMES = {
         "InvalidEntryError",
         "Direction",
         "Kind",
+        "MetricDeclaration",
         "MetricDefinition",
         "MetricEvent",
         "RagInteraction",
@@ -119,6 +125,8 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Absent",
+    "AbsentReason",
     "Alert",
     "AlertRule",
     "AlertSubscriber",
@@ -143,6 +151,7 @@ __all__ = [
     "Labeler",
     "Labeling",
     "LocalLabeler",
+    "MetricDeclaration",
     "MetricDefinition",
     "MetricEvent",
     "MetricScores",

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
-from ragtide_consumers.plugins import custom_metrics
 from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.deployment import agree_on_layout
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.observed import Observed
@@ -20,6 +18,7 @@ from ragtide_runtime.settings import Settings
 from ragtide_schemas import run_of
 
 from .experiments.joining import taking_part, until_it_begins
+from .known_metrics import check_rules, known_metrics
 from .running import together
 from .trusted import check_labeler
 
@@ -107,12 +106,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
     from .kept import state_options  # noqa: PLC0415
 
     observed = observed or Observed()
-    custom_metrics(settings)  # whose ranges it must know
-    for rule in settings.alerts:
-        try:
-            rule.check_reachable()
-        except ValueError as error:
-            raise ConfigurationError(f"alert rule {rule.name}: {error}") from None
+    check_rules(settings.alerts, known_metrics(settings))
     redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     options = ServiceOptions(
         batch=settings.aggregator_batch,

@@ -1,17 +1,18 @@
-"""The contract: models on the wire, stream names, the metric registry. No I/O, nothing of ragtide imported."""
+"""The contract: models on the wire, stream names, definitions of metrics. No I/O, nothing of ragtide imported."""
 
 from .alert import Alert, AlertRule, Movement, alarm_line
 from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
 from .dead_letter import DeadLetter
+from .declared import Measure, MetricDeclaration, declaration_of, definition_of, range_of
 from .dropped import Dropped
 from .errors import InvalidEntryError, Reason
 from .estimate import Estimate
 from .feedback import Feedback
 from .interaction import RagInteraction, RetrievedDocument
 from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabilities
-from .metric_definitions import RAGTIDE_METRICS
+from .metric_definitions import METRICS, RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
-from .metrics import METRICS, Bands, Direction, Kind, MetricDefinition, register_metric, value_range
+from .metrics import Bands, Direction, Kind, MetricDefinition
 from .run import RunInfo, deployment_prefix, run_of, run_prefix
 from .streams import (
     DATA_FIELD,
@@ -48,6 +49,8 @@ __all__ = [
     "JudgedScores",
     "Kind",
     "Layout",
+    "Measure",
+    "MetricDeclaration",
     "MetricDefinition",
     "MetricEvent",
     "Movement",
@@ -61,14 +64,15 @@ __all__ = [
     "VersionedModel",
     "WireModel",
     "alarm_line",
+    "declaration_of",
+    "definition_of",
     "deployment_prefix",
     "describe",
     "from_milliseconds",
     "partition_of",
-    "register_metric",
+    "range_of",
     "run_of",
     "run_prefix",
     "to_milliseconds",
     "utc_now",
-    "value_range",
 ]

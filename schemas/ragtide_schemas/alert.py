@@ -5,7 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from .base import Name, UtcTime, VersionedModel, WireModel
-from .metrics import METRICS, Direction, MetricName, value_range
+from .metric_definitions import METRICS
+from .metrics import Direction, MetricDefinition, MetricName
 
 Movement = Literal["fall", "rise"]
 
@@ -75,15 +76,8 @@ class AlertRule(WireModel):
         if self.detector != "e_detector" and (self.kind != "drift" or self._referred()):
             raise ValueError(f"{self.detector} finds changes by itself: use it in a drift rule without a baseline")
         definition = METRICS.get(self.metric)
-        if (
-            self.kind in ("threshold", "drift")
-            and self.direction is None
-            and definition is not None
-            and definition.direction is Direction.NEITHER
-        ):
-            raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
         if definition is not None:
-            self.check_reachable()
+            self.check_definition(definition)
         return self
 
     def _check_reference(self) -> None:
@@ -107,38 +101,50 @@ class AlertRule(WireModel):
     def _referred(self) -> list[str]:
         return [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
 
-    def check_reachable(self) -> None:
-        """Check that the rule can fire; for a metric of the user's own once it is registered.
+    def check_definition(self, definition: MetricDefinition) -> None:
+        """Check that the rule suits its metric, and that it can fire.
+
+        Args:
+            definition: of its metric.
 
         Raises:
-            ValueError: no mean in the metric's range is beyond the alarm line.
+            ValueError: the rule states no direction for a metric without one, or no mean in the metric's range is
+                beyond the alarm line.
         """
-        lower, upper = (0.0, self._width()) if self.kind == "rmse" else value_range(self.metric)
+        stated = self.direction is not None or self.kind not in ("threshold", "drift")
+        if not stated and definition.direction is Direction.NEITHER:
+            raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
+        lower, upper = definition.lower, definition.upper
+        if self.kind == "rmse":
+            lower, upper = 0.0, upper - lower
         given = self.baseline if self.target is None else self.target
         if given is None:
             return
-        lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements]
+        lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
         if not any(lower < line < upper for line in lines):
             raise ValueError(
                 f"the rule could never fire: its alarm line {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
 
-    def _width(self) -> float:
-        lower, upper = value_range(self.metric)
-        return upper - lower
-
     @property
     def movements(self) -> tuple[Movement, ...]:
-        """Which movements are bad."""
+        """Which movements are bad, where the metric is one of ragtide's own or the rule states its direction."""
+        definition = METRICS.get(self.metric)
+        return self.movements_of(None if definition is None else definition.direction)
+
+    def movements_of(self, better: Direction | None) -> tuple[Movement, ...]:
+        """Return which movements are bad for a metric that gets better in a direction; None if that is unknown."""
         if self.kind == "rmse":
             return ("rise",)
         if self.kind == "distribution" or self.direction == "both":
             return ("fall", "rise")
         if self.direction is not None:
             return (self.direction,)
-        definition = METRICS.get(self.metric)
-        return ("rise",) if definition is not None and definition.direction is Direction.LOWER else ("fall",)
+        if better is Direction.NEITHER:
+            # Only for a declared metric: a rule on one of ragtide's own states its direction.
+            return ("fall", "rise") if self.kind == "drift" else ("fall",)
+        return ("rise",) if better is Direction.LOWER else ("fall",)
 
 
 _ESTIMATED = ("consistency_score", "labeling")
@@ -179,6 +185,8 @@ class Alert(VersionedModel):
     """The offline run; None for live traffic."""
     metric: MetricName
     """Qualified metric name."""
+    metric_version: Name | None = None
+    """Version of the metric's formula; None for ragtide's own metrics."""
     profile: Name | None = None
     """Variant of the formulas."""
     labeler: Name | None = None

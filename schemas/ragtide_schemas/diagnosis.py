@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .metrics import METRICS
+from .metric_definitions import METRICS
 
 Quality = Literal["poor", "good"]
 

@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .base import Name, UtcTime, VersionedModel, WireModel
-from .metrics import MetricName
+from .declared import range_of
+from .metrics import Direction, Kind, MetricName
+
+
+def shown_metric(metric: str, version: str | None) -> str:
+    """Return a metric's name for tables, with its version unless that is the first.
+
+    >>> shown_metric("trace.adherence", None), shown_metric("mine.words", "2")
+    ('trace.adherence', 'mine.words (version 2)')
+    """
+    return metric if version in (None, "1") else f"{metric} (version {version})"
 
 
 class Share(WireModel):
@@ -32,6 +42,16 @@ class Estimate(VersionedModel):
     """The offline run; None for live traffic."""
     metric: MetricName
     """Qualified metric name."""
+    metric_version: Name | None = None
+    """Version of the metric's formula; None for ragtide's own metrics."""
+    lowest: float | None = None
+    """Lowest possible value of the metric; None for a number without a range."""
+    highest: float | None = None
+    """Highest possible value of the metric."""
+    direction: Direction | None = None
+    """Which way the metric gets better; None where that is not known."""
+    kind: Kind | None = None
+    """`algebraic` for a mean or a proportion, `distributive` for a sum or a count; None where that is not known."""
     profile: Name
     """Variant of the formulas."""
     labeler: Name
@@ -103,3 +123,16 @@ class Estimate(VersionedModel):
     """Quality band of the estimate, for metrics that have bands."""
     updated_at: UtcTime | None = None
     """Time of the latest interaction counted."""
+
+    @property
+    def metric_name(self) -> str:
+        """The metric for tables: its name, with its version from the second on."""
+        return shown_metric(self.metric, self.metric_version)
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Lowest and highest possible value of the metric."""
+        if self.lowest is not None and self.highest is not None:
+            return self.lowest, self.highest
+        # An estimate of an older version does not say it.
+        return range_of(self.metric.removeprefix("rmse."), None)

@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from .limits import GOLD_SCORES_MAX
-from .metrics import METRICS, MetricName
+from .metric_definitions import METRICS
+from .metrics import MetricName
 
 GoldScores = Annotated[dict[MetricName, float], Field(max_length=GOLD_SCORES_MAX)]
 """True scores by qualified metric name."""

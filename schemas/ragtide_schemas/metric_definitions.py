@@ -1,11 +1,13 @@
-"""The metrics ragtide computes itself, as data; importing this module registers them.
+"""The metrics ragtide computes itself: an immutable table.
 
 Bands are rules of thumb for the tables; they decide nothing.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from .metrics import Bands, Direction, Kind, MetricDefinition, register_metric
+from .metrics import Bands, Direction, Kind, MetricDefinition
 
 _RAGBENCH: Final = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
 _RAGCHECKER: Final = "Ru et al., RAGChecker (arXiv:2408.08067), section 3"
@@ -261,5 +263,5 @@ OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
 RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, *OUTCOMES)
 """Every metric ragtide computes itself, in the order of tables."""
 
-for _definition in RAGTIDE_METRICS:
-    register_metric(_definition)
+METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})
+"""The same by qualified name. Metrics of the user's own are not in it: events declare them (`declared.py`)."""

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from .base import Name, Probability, UtcTime, VersionedModel, WireModel
+from .declared import Declared
 from .metrics import MetricName
 
 
@@ -80,6 +81,8 @@ class MetricEvent(VersionedModel):
     """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""
+    declared: Declared | None = None
+    """Range and meaning of each metric, in `scores`, `absent` or `judged`, that is not one of ragtide's own."""
 
     def judgement(self) -> Self | None:
         """Return the judge's scores as an event of their own, where their plain mean is fair; else None.

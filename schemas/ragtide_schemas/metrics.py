@@ -1,13 +1,11 @@
-"""The metric registry: what each metric means, as data. Documentation, tables and bands are made from it."""
+"""What a metric is, as data: name, range, direction, kind, bands and meaning. A definition is a value."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
-from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import StringConstraints
 
@@ -15,6 +13,12 @@ _NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
 
 MetricName = Annotated[str, StringConstraints(max_length=200, pattern=_NAME.pattern)]
 """A metric qualified by its family, such as `trace.adherence`."""
+
+BOUND_MOST: Final = 1e15
+"""Largest absolute value that an end of a range may have: squares and totals stay finite."""
+
+WIDTH_LEAST: Final = 1e-12
+"""Smallest width of a range: what is divided by it stays finite."""
 
 
 class Direction(StrEnum):
@@ -62,6 +66,18 @@ class MetricDefinition:
     edges: tuple[float, ...] = ()
     """Values at which its distribution is shown: the share of interactions at or below each, rising."""
 
+    def __post_init__(self) -> None:
+        """Check the definition.
+
+        Raises:
+            ValueError: its name has no family, its range is empty or too large, or its edges do not rise inside it.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"metric name {self.name!r} is not family.metric in lower case: rename it, such as mine.citations"
+            )
+        check_range(self.name, self.lower, self.upper, self.edges)
+
     @property
     def family(self) -> str:
         """The part of the name before the last dot."""
@@ -82,34 +98,18 @@ class MetricDefinition:
         return "poor"
 
 
-_registered: dict[str, MetricDefinition] = {}
-
-METRICS: Mapping[str, MetricDefinition] = MappingProxyType(_registered)
-"""Every metric that is known, by qualified name: ragtide's own, and those of the user's own that were registered."""
-
-
-def register_metric(definition: MetricDefinition) -> None:
-    """Make a metric known to this process; registering the same definition again changes nothing.
+def check_range(name: str, lower: float, upper: float, edges: tuple[float, ...] = ()) -> None:
+    """Check the range of a metric, and its edges.
 
     Raises:
-        ValueError: its name has no family, its range is empty or infinite, its edges do not rise inside it,
-            or another metric has its name.
+        ValueError: the range is empty, too narrow or too large, or the edges do not rise inside it.
     """
-    name = definition.name
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"metric name {name!r} is not family.metric in lower case: rename it, such as mine.citations")
-    if not (isfinite(definition.lower) and isfinite(definition.upper) and definition.lower < definition.upper):
+    if not (isfinite(lower) and isfinite(upper) and lower < upper):
+        raise ValueError(f"the range of {name} is {lower:g} to {upper:g}: give two finite numbers, the smaller first")
+    if max(abs(lower), abs(upper)) > BOUND_MOST or upper - lower < WIDTH_LEAST:
         raise ValueError(
-            f"the range of {name} is {definition.lower:g} to {definition.upper:g}: "
-            "give two finite numbers, the smaller first"
+            f"the range of {name} is {lower:g} to {upper:g}: its ends are {BOUND_MOST:g} at most, and "
+            f"{WIDTH_LEAST:g} apart at least; choose another unit"
         )
-    if not all(a < b for a, b in pairwise((definition.lower, *definition.edges, definition.upper))):
-        raise ValueError(f"the edges of {name} are {definition.edges}: give rising numbers inside its range")
-    if _registered.setdefault(name, definition) != definition:
-        raise ValueError(f"there is another metric named {name}: rename this one")
-
-
-def value_range(metric: str) -> tuple[float, float]:
-    """Return the range of a metric; 0 to 1 for one that is not registered."""
-    definition = METRICS.get(metric)
-    return (definition.lower, definition.upper) if definition else (0.0, 1.0)
+    if not all(a < b for a, b in pairwise((lower, *edges, upper))):
+        raise ValueError(f"the edges of {name} are {edges}: give rising numbers inside its range")

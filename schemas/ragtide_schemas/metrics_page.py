@@ -19,14 +19,14 @@ _FAMILIES = {
 }
 
 _INTRODUCTION = """\
-Made from the registry by `make schemas`; how they come about is in [metrics.md](metrics.md). A metric whose needs are
+Made from the definitions by `make schemas`; how they come about: [metrics.md](metrics.md). A metric whose needs are
 not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
 
 _BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITHER: "neither"}
 
 
 def metrics_page() -> str:
-    """Return the page, made from the registry, the published results and the patterns of diagnosis."""
+    """Return the page, made from the definitions, the published results and the patterns of diagnosis."""
     parts = ["# Every metric", _INTRODUCTION]
     for family, metrics in groupby(RAGTIDE_METRICS, key=lambda metric: metric.family):
         parts += [f"## {family}", _FAMILIES[family], _metric_table(metrics)]

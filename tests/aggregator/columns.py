@@ -25,6 +25,9 @@ def columns_of(events: Sequence[MetricEvent]) -> EventColumns:
         names = sorted({name for one in events for name in getattr(one, field)})
         return {name: np.array([getattr(one, field).get(name, np.nan) for one in events]) for name in names}
 
+    # Of several declarations one is that of the columns; events with another are taken alone.
+    declared = next((one.declared for one in events if one.declared), None)
+    other = [bool(one.judged) or (one.declared or None) != declared for one in events]
     return EventColumns(
         origins=Events(events),
         sources=coded((one.pipeline, one.run) for one in events),
@@ -34,6 +37,7 @@ def columns_of(events: Sequence[MetricEvent]) -> EventColumns:
                 lambda one: (one.labeler, one.labeler_version, one.profile),
                 lambda one: tuple(sorted(one.absent)),
                 lambda one: bool(one.prompts),
+                lambda one: repr(one.declared),
             )
         ),
         segments=coded(tuple(sorted(one.segments.items())) for one in events),
@@ -44,5 +48,7 @@ def columns_of(events: Sequence[MetricEvent]) -> EventColumns:
         latency_s=np.array([one.latency_s for one in events]),
         cost_usd=np.array([one.cost_usd for one in events]),
         population_size=np.array([one.population_size or 0 for one in events], dtype=np.int64),
-        alone=np.array([one.judged is not None for one in events], dtype=bool),
+        alone=np.array(other, dtype=bool),
+        declared=declared,
+        declarations=coded([None, *(repr(one.declared) if one.declared else None for one in events)])[1:],
     )

@@ -19,6 +19,7 @@ from ragtide_aggregator.statistics.intervals import interval
 from ragtide_runtime.stream_reads import read_after
 from ragtide_schemas import (
     DATA_FIELD,
+    METRICS,
     DeadLetter,
     Direction,
     Kind,
@@ -27,7 +28,6 @@ from ragtide_schemas import (
     RagInteraction,
     Reason,
     Streams,
-    register_metric,
     utc_now,
 )
 from ragtide_schemas.experiments import (
@@ -314,25 +314,25 @@ def test_no_interval_closes_before_all_items_are_seen() -> None:
         for value in (0.0, 1.0):
             for n in (1, 5, 19):
                 options = IntervalOptions(strategy=strategy)
-                (found,) = projected([[value] * n], METRIC, missing=[0], population=20, options=options)
+                (found,) = projected([[value] * n], METRICS[METRIC], missing=[0], population=20, options=options)
                 assert found.upper - found.lower > 0.01, (strategy, value, n)
-            (found,) = projected([[value] * 20], METRIC, missing=[0], population=20, options=options)
+            (found,) = projected([[value] * 20], METRICS[METRIC], missing=[0], population=20, options=options)
             assert found.lower == found.upper == value
 
 
 def test_a_mean_is_that_of_the_items_with_a_score_and_closes_when_all_are_known() -> None:
-    (found,) = projected([[0.5, 1.0]], METRIC, missing=[2], population=4, options=IntervalOptions())
+    (found,) = projected([[0.5, 1.0]], METRICS[METRIC], missing=[2], population=4, options=IntervalOptions())
     assert (found.n, found.estimate, found.lower, found.upper) == (2, 0.75, 0.75, 0.75)
-    (nothing,) = projected([[]], METRIC, missing=[4], population=4, options=IntervalOptions())
+    (nothing,) = projected([[]], METRICS[METRIC], missing=[4], population=4, options=IntervalOptions())
     assert (nothing.n, nothing.estimate, nothing.lower, nothing.upper) == (0, None, 0.0, 1.0)
 
 
 def test_totals_are_projected_onto_all_items() -> None:
-    register_metric(MetricDefinition("own.judging_hits", 0, 10, Direction.HIGHER, Kind.DISTRIBUTIVE, "Hits.", "test"))
+    hits = MetricDefinition("own.judging_hits", 0, 10, Direction.HIGHER, Kind.DISTRIBUTIVE, "Hits.", "test")
     values = [1.0, 4.0, 2.0, 3.0]
     for strategy in ("normal", "wilson", "hoeffding"):
         options = IntervalOptions(strategy=strategy)
-        (found,) = projected([values], "own.judging_hits", missing=[0], population=40, options=options)
+        (found,) = projected([values], hits, missing=[0], population=40, options=options)
         used = "normal" if strategy == "wilson" else strategy
         expected = interval(
             used, total=10.0, n=4, population=40, value_range=(0, 10), variance=float(np.var(values, ddof=1))
@@ -346,7 +346,11 @@ def test_use_of_how_many_items_there_are_is_a_choice() -> None:
     values = [[0.2, 0.9, 0.4, 0.6, 0.5, 0.3, 0.8, 0.7]]
     with_fpc, without = (
         projected(
-            values, METRIC, missing=[0], population=10, options=IntervalOptions(strategy="normal", use_fpc=choice)
+            values,
+            METRICS[METRIC],
+            missing=[0],
+            population=10,
+            options=IntervalOptions(strategy="normal", use_fpc=choice),
         )[0]
         for choice in (True, False)
     )

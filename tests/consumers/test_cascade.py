@@ -1,5 +1,8 @@
 """The cascade: who goes to the judge is a reproducible draw with a known probability."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -90,8 +93,15 @@ def test_weighting_by_the_inverse_probability_is_unbiased_although_low_scores_ar
     assert abs(sum(plain) / len(plain) - mean) > 0.1
 
 
-async def event_of(server: JudgeServer, one: RagInteraction, cascade: dict[str, Any], **judge: Any) -> MetricEvent:
-    options = settings(server, labeler="cascade", **judge).model_copy(update={"cascade": CascadeSettings(**cascade)})
+async def event_of(
+    server: JudgeServer,
+    one: RagInteraction,
+    cascade: dict[str, Any],
+    more: Mapping[str, Any] = MappingProxyType({}),
+    **judge: Any,
+) -> MetricEvent:
+    update = {"cascade": CascadeSettings(**cascade), **more}
+    options = settings(server, labeler="cascade", **judge).model_copy(update=update)
     async with labeler_of(options, None) as labeler:
         labeling = await labeler.label(one)
         event = metric_event(one, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
@@ -128,3 +138,49 @@ async def test_a_judge_that_is_down_is_skipped_and_counted_as_absent(server: Jud
     assert event.judged.scores == {}
     assert set(event.judged.absent.values()) == {"judge_unavailable"}
     assert len(event.judged.absent) == 7
+
+
+CUSTOM = """
+from ragtide import CustomMetric, Direction, Kind, MetricDefinition
+
+def supported(interaction, labels):
+    for one in labels:
+        verdicts = getattr(one, "fully_supported", None)
+        if verdicts is not None:
+            return float(sum(verdicts.values()))
+    return 50.0
+
+by_judge = CustomMetric(
+    MetricDefinition("mine.supported", 0.0, 100.0, Direction.HIGHER, Kind.DISTRIBUTIVE, "Supported.", "us"),
+    supported,
+    version="3",
+)
+"""
+
+
+@pytest.fixture
+def custom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (tmp_path / "cascade_metrics.py").write_text(CUSTOM)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return {"metrics": ("cascade_metrics:by_judge",)}
+
+
+async def test_custom_metrics_see_the_judges_labels_for_the_judged_part(
+    server: JudgeServer, custom: dict[str, Any]
+) -> None:
+    event = await event_of(server, TOWER, {"rate": 1.0}, custom)
+    assert event.judged is not None
+    assert event.scores["mine.supported"] == 50.0
+    assert event.judged.scores["mine.supported"] < 50.0
+    assert event.declared is not None
+    assert event.declared["mine.supported"].version == "3"
+
+
+async def test_custom_metrics_of_a_judge_that_was_skipped_are_absent_for_its_reason(
+    server: JudgeServer, custom: dict[str, Any]
+) -> None:
+    server.always = Status(500)
+    event = await event_of(server, TOWER, {"rate": 1.0}, custom, attempts=1)
+    assert event.judged is not None
+    assert event.judged.absent["mine.supported"] == "judge_unavailable"
+    assert event.scores["mine.supported"] == 50.0

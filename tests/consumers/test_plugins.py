@@ -12,10 +12,9 @@ from ragtide import ConfigurationError, CustomMetric, Direction, Kind, Labeling,
 from ragtide_consumers import plugins
 from ragtide_consumers.labelers import labeler_of
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import METRICS
 
 MODULE = """
-from ragtide import CustomMetric, Direction, Kind, Labeling, MetricDefinition
+from ragtide import Absent, AbsentReason, CustomMetric, Direction, Kind, Labeling, MetricDefinition
 
 def definition(name, upper=100.0):
     return MetricDefinition(name, 0.0, upper, Direction.NEITHER, Kind.DISTRIBUTIVE, "Words.", "us", "number of words")
@@ -24,8 +23,13 @@ words = CustomMetric(definition("mine.words"), lambda interaction, labels: len(i
 fails = CustomMetric(definition("mine.fails"), lambda interaction, labels: 1 / 0)
 too_much = CustomMetric(definition("mine.too_much"), lambda interaction, labels: 1e9)
 unknown = CustomMetric(definition("mine.unknown"), lambda interaction, labels: None)
+without = CustomMetric(definition("mine.without"), lambda interaction, labels: Absent("no_citations"))
+no_reference = CustomMetric(
+    definition("mine.no_reference"), lambda interaction, labels: AbsentReason.NO_REFERENCE_ANSWER
+)
+no_word = CustomMetric(definition("mine.no_word"), lambda interaction, labels: Absent("No, sir"))
 labeled = CustomMetric(definition("mine.labeled"), lambda interaction, labels: len(labels))
-clash = CustomMetric(definition("trace.adherence"), lambda interaction, labels: 0.0)
+words_again = CustomMetric(definition("mine.words"), lambda interaction, labels: 0.0)
 
 class Constant:
     name, version, profile = "constant", "1", "mine"
@@ -50,12 +54,18 @@ class Slow(Constant):
 instance = Constant(__import__("types").SimpleNamespace(prefix="x"))
 nothing = 5
 """
+CLASH = """
+from my_metrics import CustomMetric, definition
+
+clash = CustomMetric(definition("trace.adherence"), lambda interaction, labels: 0.0)
+"""
 ONE = RagInteraction(pipeline="p", question="When?", documents=["In 1889."], response="Built in 1889.")
 
 
 @pytest.fixture(autouse=True)
 def _a_module_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_metrics.py").write_text(MODULE)
+    (tmp_path / "my_clash.py").write_text(CLASH)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("my_metrics", None)
 
@@ -73,12 +83,12 @@ async def label(**settings: Any) -> tuple[Any, Labeling]:
         return labeler, await labeler.label(ONE)
 
 
-async def test_a_metric_named_in_the_settings_is_on_every_event_and_in_the_registry() -> None:
+async def test_a_metric_named_in_the_settings_is_on_every_event_with_its_declaration() -> None:
     labeler, labeling = await label(metrics=("my_metrics:words", "my_metrics:labeled"))
     assert labeling.scores["mine.words"] == 3.0
     assert labeling.scores["mine.labeled"] == 1.0
     assert labeling.scores["trace.adherence"] > 0
-    assert METRICS["mine.words"].kind is Kind.DISTRIBUTIVE
+    assert labeling.declared["mine.words"].measure == ("1", 0.0, 100.0, Direction.NEITHER, Kind.DISTRIBUTIVE)
     assert labeler.name == "local"
 
 
@@ -90,7 +100,14 @@ async def test_a_metric_of_an_installed_package_is_found(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("fails", "metric_failed"), ("too_much", "metric_failed"), ("unknown", "undefined")],
+    [
+        ("fails", "metric_failed"),
+        ("too_much", "metric_failed"),
+        ("unknown", "undefined"),
+        ("without", "no_citations"),
+        ("no_reference", "no_reference_answer"),
+        ("no_word", "metric_failed"),
+    ],
 )
 async def test_a_metric_that_has_no_value_is_absent_with_the_reason_and_stops_nothing(name: str, reason: str) -> None:
     _, labeling = await label(metrics=(f"my_metrics:{name}", "my_metrics:words"))
@@ -120,7 +137,8 @@ async def test_a_labeler_that_takes_for_ever_is_given_up() -> None:
         ({"metrics": ("no_such_module:x",)}, "ModuleNotFoundError"),
         ({"metrics": ("my_metrics",)}, "module:attribute"),
         ({"metrics": ("my_metrics:nothing",)}, "must be a ragtide.CustomMetric"),
-        ({"metrics": ("my_metrics:clash",)}, "another metric named trace.adherence"),
+        ({"metrics": ("my_metrics:words", "my_metrics:words_again")}, "another metric named mine.words"),
+        ({"metrics": ("my_clash:clash",)}, "trace.adherence is one of ragtide's own metrics"),
         ({"labeler": "my_metrics:nothing"}, "cannot be loaded"),
         ({"labeler": "nobody"}, "unknown"),
     ],

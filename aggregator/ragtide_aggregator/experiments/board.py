@@ -104,7 +104,7 @@ def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = Non
     shown = [one for one in progress.configs.values() if one.status != "deleted"]
     counted = {one.config.name: [cell for _, cell in book.counted(progress, one)] for one in shown}
     wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
-    estimates = _estimates(progress, counted, wanted)
+    estimates = _estimates(progress, book, counted, wanted)
     rows = [_row(progress, book, one, counted[one.config.name], estimates[one.config.name]) for one in shown]
     rows = _ordered(rows, plan.metric, higher_is_better=plan.higher_is_better)
     rows = _marked(rows, plan.metric, higher_is_better=plan.higher_is_better)
@@ -143,7 +143,7 @@ def _metrics(counted: Iterable[Sequence[Cell]], first: str) -> list[str]:
 
 
 def _estimates(
-    progress: Progress, counted: dict[str, list[Cell]], metrics: Sequence[str]
+    progress: Progress, book: Book, counted: dict[str, list[Cell]], metrics: Sequence[str]
 ) -> dict[str, dict[str, Projected]]:
     """Return the estimates of every config by metric."""
     plan = progress.plan
@@ -151,7 +151,10 @@ def _estimates(
     for metric in metrics:
         scores = [[x for x in (cell.score(metric) for cell in cells) if not np.isnan(x)] for cells in counted.values()]
         missing = [len(cells) - len(known) for cells, known in zip(counted.values(), scores, strict=True)]
-        found = projected(scores, metric, missing=missing, population=plan.population_size, options=plan.intervals)
+        found = projected(
+            scores, book.definition(plan, metric),
+            missing=missing, population=plan.population_size, options=plan.intervals,
+        )  # fmt: skip
         for name, one in zip(counted, found, strict=True):
             result[name][metric] = one
     return result

@@ -7,8 +7,17 @@ from math import nan
 from sys import intern
 from typing import Literal
 
-from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
-from ragtide_schemas.experiments import Execution, Progress, Standing
+from ragtide_schemas import (
+    DeadLetter,
+    InvalidEntryError,
+    Measure,
+    MetricDeclaration,
+    MetricDefinition,
+    MetricEvent,
+    RagInteraction,
+    definition_of,
+)
+from ragtide_schemas.experiments import Execution, Plan, Progress, Standing
 
 Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
 """Of an answer: not all is known yet, the call failed, nobody could label it, or it is scored."""
@@ -80,6 +89,19 @@ class Book:
     """Every cell of an experiment, by config and place of the item in the permutation."""
 
     cells: dict[str, dict[int, Cell]] = field(default_factory=lambda: defaultdict(dict))
+    declared: dict[str, MetricDeclaration] = field(default_factory=dict)
+    """Declarations of metrics that are not ragtide's own, from the events."""
+    measures: dict[str, Measure | None] = field(default_factory=dict)
+    """For each metric the measure of its first score: scores of another one are not comparable."""
+
+    def definition(self, plan: Plan, metric: str) -> MetricDefinition | None:
+        """Return the definition of a metric: the plan's, or as events declare it; None where nothing defines it."""
+        return definition_of(metric, {**self.declared, **plan.declared})
+
+    def value_range(self, plan: Plan, metric: str) -> tuple[float, float]:
+        """Return the range of a metric; 0 to 1 where nothing defines it."""
+        definition = self.definition(plan, metric)
+        return (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
 
     def cell(self, config: str, item: int) -> Cell:
         """Return a cell, which may know nothing yet."""
@@ -94,7 +116,23 @@ class Book:
         item = place_of(event.interaction_id)
         if item is not None:
             cell = self.cell(event.pipeline, item)
-            cell.event = cell.event or Scored.of(event)
+            cell.event = cell.event or Scored.of(self._comparable(event))
+
+    def _comparable(self, event: MetricEvent) -> MetricEvent:
+        """Return an event without the scores of metrics that an earlier event measured in another way."""
+        declared = event.declared or {}
+        others = set()
+        for metric in event.scores:
+            declaration = declared.get(metric)
+            measure = None if declaration is None else declaration.measure
+            if self.measures.setdefault(metric, measure) != measure:
+                others.add(metric)
+            elif declaration is not None:
+                self.declared[metric] = declaration
+        if not others:
+            return event
+        kept = {metric: score for metric, score in event.scores.items() if metric not in others}
+        return event.model_copy(update={"scores": kept})
 
     def add_letter(self, letter: DeadLetter) -> None:
         """Take note that nobody could use an entry, if it held an answer."""

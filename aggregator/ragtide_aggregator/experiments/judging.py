@@ -7,7 +7,6 @@ replaced by another that does just that.
 from math import nan
 from typing import Final
 
-from ragtide_schemas import value_range
 from ragtide_schemas.experiments import RACE, Completed, Entry, Evidence, Looked, Order, Progress
 
 from ..statistics.racing import Elimination, Race
@@ -47,7 +46,7 @@ class Judging:
             confidence=options.confidence,
             margin=options.margin,
             look_every=options.look_every,
-            value_range=value_range(plan.metric),
+            value_range=book.value_range(plan, plan.metric),
             higher_is_better=plan.higher_is_better,
         )
         if len(plan.configs) == 1:

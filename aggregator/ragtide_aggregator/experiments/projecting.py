@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtide_schemas import METRICS, Kind, value_range
+from ragtide_schemas import Kind, MetricDefinition
 from ragtide_schemas.experiments import IntervalOptions, Progress
 
 from ..statistics.comparing import Difference
@@ -24,23 +24,29 @@ class Projected:
     lower: float
     upper: float
     kind: Kind
+    value_range: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest possible estimate."""
 
 
 def projected(
-    scores: Sequence[Sequence[float]], metric: str, *, missing: Sequence[int], population: int, options: IntervalOptions
+    scores: Sequence[Sequence[float]],
+    definition: MetricDefinition | None,
+    *,
+    missing: Sequence[int],
+    population: int,
+    options: IntervalOptions,
 ) -> list[Projected]:
     """Return what the scores of each of several configs, in the order of the permutation, say of all items.
 
     Args:
         scores: those there are, config by config.
-        metric: their name.
+        definition: of their metric; None for one between 0 and 1.
         missing: for each, items that were run and have no score: they are not among those the mean is over.
         population: number of all items.
         options: how the intervals are made.
     """
-    definition = METRICS.get(metric)
     kind = Kind.ALGEBRAIC if definition is None else definition.kind
-    lowest, highest = value_range(metric)
+    lowest, highest = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
     sizes = [max(population - one, 1) for one in missing]
     table = _table(
         # A sum is no proportion.
@@ -54,12 +60,13 @@ def projected(
     for values, size, ends in zip(scores, sizes, table, strict=True):
         factor = size if kind is Kind.DISTRIBUTIVE else 1
         estimate, lower, upper = (factor * end for end in ends)
+        possible = factor * lowest, factor * highest
         if not values:
-            result.append(Projected(0, None, factor * lowest, factor * highest, kind))
+            result.append(Projected(0, None, *possible, kind, possible))
         elif len(values) == size:  # all were seen: nothing is left to be uncertain about
-            result.append(Projected(size, estimate, estimate, estimate, kind))
+            result.append(Projected(size, estimate, estimate, estimate, kind, possible))
         else:
-            result.append(Projected(len(values), estimate, lower, upper, kind))
+            result.append(Projected(len(values), estimate, lower, upper, kind, possible))
     return result
 
 
@@ -87,7 +94,7 @@ def paired(
         pairs = [(own[item].score(metric), theirs[item].score(metric)) for item in sorted(own.keys() & theirs.keys())]
         gaps.append([a - b for a, b in pairs if not (np.isnan(a) or np.isnan(b))])
         sizes.append(max(plan.population_size - (len(pairs) - len(gaps[-1])), 1))
-    lowest, highest = value_range(metric)
+    lowest, highest = book.value_range(plan, metric)
     width = highest - lowest
     table = _table(
         "betting",

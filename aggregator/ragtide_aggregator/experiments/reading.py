@@ -5,7 +5,6 @@ from collections.abc import Callable
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.stream_reads import START, Entry, read_after
 from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, MetricEvent, Streams
 from ragtide_schemas.experiments import Begun, Execution, Order, Progress, decode_entry
@@ -117,6 +116,5 @@ class ExperimentReader:
 
     def _begin(self, progress: Progress) -> None:
         self._progress = progress
-        know_metrics(progress.plan)
         if self._races:
             self.judging = Judging(progress, self.book)

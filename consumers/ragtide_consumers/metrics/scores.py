@@ -1,8 +1,10 @@
 """Scores of one interaction, and why one is missing."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 
 class AbsentReason(StrEnum):
@@ -41,6 +43,32 @@ class AbsentReason(StrEnum):
     """A single sentence or document is longer than the judge's model takes."""
     METRIC_FAILED = "metric_failed"
     """A metric of the user's own raised an error or left its range; the worker's log says which."""
+
+
+_REASON: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Returned by a metric of your own that has no value for an interaction: the reason, in a word or two.
+
+    >>> Absent("no_citations")
+    Absent(reason='no_citations')
+    """
+
+    reason: str
+    """Lower case with underscores; an `AbsentReason` where one fits."""
+
+    def __post_init__(self) -> None:
+        """Check the reason.
+
+        Raises: ValueError if it is no word.
+        """
+        if not _REASON.fullmatch(self.reason):
+            raise ValueError(
+                f"reason is {str(self.reason)[:80]!r}: give lower-case letters, digits and underscores, 64 at most, "
+                "such as no_citations"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.view import views
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import run_of, value_range
+from ragtide_schemas import run_of
 
 from .reading import read_states
 
@@ -20,6 +20,8 @@ class Compared:
     """One metric of two pipelines."""
 
     metric: str
+    metric_version: str | None
+    """Version of its formula; None for ragtide's own metrics."""
     labeler: str
     profile: str
     segment: str | None
@@ -56,6 +58,7 @@ async def read_comparison(
     return [
         Compared(
             metric=key.metric,
+            metric_version=None if key.measure is None else key.measure.version,
             labeler=key.labeler,
             profile=key.profile,
             segment=key.segment,
@@ -86,6 +89,6 @@ def _moments(
         if view.name == window:
             for row in members:
                 key = state.keys[row]
-                lowest, highest = value_range(key.metric)
+                lowest, highest = key.value_range
                 result[key._replace(pipeline="", run=None)] = view.moments([row]), lowest, highest - lowest
     return result

@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.experiments.board import Board, Row
-from ragtide_schemas import METRICS, Kind, value_range
 from ragtide_schemas.metric_definitions import OUTCOMES
 
 from .tables import NARROW, NARROW_BAR_WIDTH, interval_bar
@@ -68,9 +67,6 @@ def _head(board: Board) -> Text:
 def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]) -> None:
     style = STYLES.get(row.status, "")
     main = row.estimates[board.metric]
-    lowest, highest = value_range(board.metric)
-    if main.kind is Kind.DISTRIBUTIVE:
-        lowest, highest = lowest * board.population_size, highest * board.population_size
     narrow = width < NARROW
     bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
     gap = row.behind
@@ -84,7 +80,7 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
         _number(main.estimate),
         Text.assemble(
             f"{main.lower:.3f} ",
-            interval_bar(main.estimate, (main.lower, main.upper), (lowest, highest), bar_width, style or "cyan"),
+            interval_bar(main.estimate, (main.lower, main.upper), main.value_range, bar_width, style or "cyan"),
             f" {main.upper:.3f}",
         ),
         f"{main.n:,}",
@@ -115,5 +111,5 @@ def shown_metrics(board: Board, most: int = 3) -> list[str]:
     """
     outcomes = {metric.name for metric in OUTCOMES}
     found = dict.fromkeys(metric for row in board.rows for metric, one in row.estimates.items() if one.n)
-    shown = [metric for metric in found if metric != board.metric and metric in METRICS]
+    shown = [metric for metric in found if metric != board.metric]
     return sorted(shown, key=lambda metric: metric in outcomes)[:most]

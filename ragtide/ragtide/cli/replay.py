@@ -12,13 +12,13 @@ from redis.asyncio import Redis
 from rich.table import Table
 
 from ragtide.kept import state_options
+from ragtide.known_metrics import check_rules, known_metrics
 from ragtide.replays.back_test import OfRule, by_rule, recorded_alerts
 from ragtide.replays.plan import ReplayPlan, begin, rules_of, settings_of_replay
 from ragtide.replays.relabeling import Relabeling, RelabelOptions, RelabelProgress
 from ragtide.running import on_signal
 from ragtide_aggregator.estimates import chosen
 from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
-from ragtide_consumers.plugins import custom_metrics
 from ragtide_producers.replay.items import Items
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.logs import configure_logging
@@ -84,7 +84,6 @@ def replay(
     }
     if not relabel and (labeling or max_cost_usd is not None):
         raise ConfigurationError("--labeler, --profile, --judge-model and --max-cost-usd go with --relabel: add it")
-    custom_metrics(settings)  # whose ranges it must know
     plan = ReplayPlan(
         run=run or f"replay-{utc_now():%Y%m%d-%H%M%S}",
         recording=_open(recording, settings),
@@ -94,11 +93,7 @@ def replay(
         rules=settings.alerts if rules is None else rules_of(rules),
         labeling=labeling,
     )
-    for rule in plan.rules:
-        try:
-            rule.check_reachable()
-        except ValueError as error:
-            raise ConfigurationError(f"alert rule {rule.name}: {error}") from None
+    check_rules(plan.rules, known_metrics(settings))
     kind, fields = (Kind.INTERACTIONS, ("pipeline",)) if relabel else (Kind.METRICS, SCOPE_FIELDS)
     counted = count_selected(plan.recording, kind, part, fields)
     err.print(f"run {plan.run}: {counted.total:,} {'interactions' if relabel else 'metric events'}", highlight=False)

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.statistics.windows import ALL_TIME
-from ragtide_schemas import METRICS, Alert, Direction, Estimate, value_range
+from ragtide_schemas import METRICS, Alert, Direction, Estimate
+from ragtide_schemas.estimate import shown_metric
 
 from .reading_streams import StoredLetter
 
@@ -29,23 +30,21 @@ BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellen
 
 SPARKS = "▁▂▃▄▅▆▇█"
 
-Trends = Mapping[tuple[str, str | None, str | None, str], Sequence[float]]
-"""Recent means seen by a watcher, the oldest first, by pipeline, run, segment and metric."""
+TrendKey = tuple[str, str | None, str | None, str, str | None]
+"""Pipeline, run, segment, metric and its version."""
+
+Trends = Mapping[TrendKey, Sequence[float]]
+"""Recent means seen by a watcher, the oldest first."""
 
 
-def estimate_key(estimate: Estimate) -> tuple[str, str | None, str | None, str]:
+def estimate_key(estimate: Estimate) -> TrendKey:
     """Return what a trend is kept under."""
-    return estimate.pipeline, estimate.run, estimate.segment, estimate.metric
-
-
-def metric_range(metric: str) -> tuple[float, float]:
-    """Return the ends of the scale a metric is drawn on."""
-    return value_range(metric.removeprefix("rmse.")) if metric.startswith("rmse.") else value_range(metric)
+    return estimate.pipeline, estimate.run, estimate.segment, estimate.metric, estimate.metric_version
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float]:
     """Return the ends of an interval; those of the range where there is none."""
-    lowest, highest = metric_range(estimate.metric)
+    lowest, highest = estimate.value_range
     return (
         lowest if estimate.lower is None else estimate.lower,
         highest if estimate.upper is None else estimate.upper,
@@ -64,7 +63,7 @@ def short_name(metric: str) -> str:
 def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
     """Return the interval drawn on the metric's whole range, the estimate as a dot."""
     style = BAND_STYLES.get(estimate.band or "", "cyan")
-    return interval_bar(estimate.estimate, ends_of(estimate), metric_range(estimate.metric), width, style)
+    return interval_bar(estimate.estimate, ends_of(estimate), estimate.value_range, width, style)
 
 
 def interval_bar(
@@ -112,13 +111,13 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
         return Text("·", style="bright_black")
     lower, upper = ends_of(estimate)
     if estimate.recent > upper:
-        arrow, style = "▲", _better_style(estimate.metric, rising=True)
+        arrow, style = "▲", _better_style(estimate, rising=True)
     elif estimate.recent < lower:
-        arrow, style = "▼", _better_style(estimate.metric, rising=False)
+        arrow, style = "▼", _better_style(estimate, rising=False)
     else:
         arrow, style = "→", "bright_black"
     text = Text(f"{arrow} {estimate.recent:.2f} ", style=style)
-    text.append(spark(seen, *metric_range(estimate.metric)), style="blue")
+    text.append(spark(seen, *estimate.value_range), style="blue")
     return text
 
 
@@ -129,16 +128,17 @@ def _against_before(estimate: Estimate) -> Text:
     if estimate.trend == "steady":
         return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
     rising = estimate.trend == "rising"
-    style = _better_style(estimate.metric, rising=rising)
+    style = _better_style(estimate, rising=rising)
     return Text(f"{'▲' if rising else '▼'} was {estimate.previous:.2f}", style=style)
 
 
-def _better_style(metric: str, *, rising: bool) -> str:
-    definition = METRICS.get(metric)
-    if metric.startswith("rmse."):
-        direction = Direction.LOWER
-    else:
-        direction = definition.direction if definition else Direction.HIGHER
+def _better_style(estimate: Estimate, *, rising: bool) -> str:
+    direction = estimate.direction
+    if direction is None:
+        # An estimate of an older version does not say it.
+        definition = METRICS.get(estimate.metric)
+        errors = estimate.metric.startswith("rmse.")
+        direction = Direction.LOWER if errors else definition.direction if definition else Direction.HIGHER
     if direction is Direction.NEITHER:
         return "blue"
     return "green" if rising == (direction is Direction.HIGHER) else "red"
@@ -148,9 +148,16 @@ def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Return estimates by scope, in each the metrics in the registry's order and what is derived from them last."""
     registered = list(METRICS)
 
-    def key(estimate: Estimate) -> tuple[str, str, str, int, str]:
+    def key(estimate: Estimate) -> tuple[str, str, str, int, str, str]:
         place = registered.index(estimate.metric) if estimate.metric in METRICS else len(registered)
-        return estimate.pipeline, estimate.run or "", estimate.segment or "", place, estimate.metric
+        return (
+            estimate.pipeline,
+            estimate.run or "",
+            estimate.segment or "",
+            place,
+            estimate.metric,
+            estimate.metric_version or "",
+        )
 
     return sorted(estimates, key=key)
 
@@ -190,7 +197,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
             *named,
-            short_name(estimate.metric),
+            short_name(estimate.metric_name),
             "—" if estimate.estimate is None else f"{estimate.estimate:.3f}",
             drawn,
             f"{estimate.n:,}",
@@ -224,7 +231,8 @@ def comparison_table(found: Sequence["Compared"], first: str, second: str) -> Ta
     table.add_column("interval", no_wrap=True)
     table.add_column("", no_wrap=True)
     for one in found:
-        name = one.metric if one.segment is None else f"{one.metric} · {one.segment}"
+        name = shown_metric(one.metric, one.metric_version)
+        name = name if one.segment is None else f"{name} · {one.segment}"
         gap = one.difference
         table.add_row(
             Text(name),

@@ -17,7 +17,7 @@ from ragtide_schemas import Alert, Estimate
 
 from .reading import read_estimates
 from .reading_streams import read_alerts
-from .tables import alerts_view, estimate_key, estimates_table
+from .tables import TrendKey, alerts_view, estimate_key, estimates_table
 
 TREND_POINTS = 16
 """Recent means drawn for each row."""
@@ -33,9 +33,7 @@ class Screen:
         self._redis = redis
         self._settings = settings
         self._keep = keep
-        self._trends: dict[tuple[str, str | None, str | None, str], deque[float]] = defaultdict(
-            lambda: deque(maxlen=TREND_POINTS)
-        )
+        self._trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
         self.estimates: Sequence[Estimate] = ()
         self.alerts: Sequence[Alert] = ()
         self._counts = Text()

@@ -26,7 +26,6 @@ from ragtide_producers.experiments.targets import target_of
 from ragtide_producers.items import Item
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.deployment import agree_on_layout
-from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.runs import find_run, register_run, settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import START
@@ -59,7 +58,6 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
     known = await find_run(redis, settings, plan.run)
     if known is not None and known.kind != "experiment":
         raise ExperimentError(f"run {plan.run!r} is a {known.kind}: give the experiment another name")
-    know_metrics(plan)
     streams = streams_of(settings, plan.run)
     await agree_on_layout(redis, settings_of_run(settings, plan.run).layout)
     for stream in (streams.interactions, streams.metrics):

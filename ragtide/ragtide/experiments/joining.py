@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.metrics.own import own_metrics
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.own_metrics import know_metrics
 from ragtide_runtime.runs import find_run, settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_range
@@ -65,7 +64,6 @@ async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Seque
     plan = await read_plan(redis, Streams(settings.prefix, 0))
     if plan is None:
         return settings, ()
-    know_metrics(plan)
     http = {"http_port": settings.http_port}
     return settings_of_experiment(settings, plan).model_copy(update=http), own_metrics(plan)
 

@@ -12,7 +12,7 @@ from ragtide_aggregator.statistics.agreement import Agreement, FamilyAgreement, 
 from ragtide_aggregator.statistics.bootstrap import Floats
 from ragtide_producers import FileOptions, read_rows
 from ragtide_runtime.errors import RagtideError
-from ragtide_schemas import InvalidEntryError, value_range
+from ragtide_schemas import InvalidEntryError, MetricDeclaration, definition_of
 from ragtide_schemas.base import read_json_object
 
 Key = tuple[str, str]
@@ -33,11 +33,18 @@ class Predictions:
     scores: Mapping[Key, Mapping[str, float]]
     gold: Mapping[Key, Mapping[str, float]]
     """Gold scores in the same lines."""
+    declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
+    """Declarations of metrics that are not ragtide's own."""
 
     @property
     def name(self) -> str:
         """Who predicted, for tables."""
         return f"{self.labeler} {self.version} ({self.profile})"
+
+    def value_range(self, metric: str) -> tuple[float, float]:
+        """Return the range of a metric; 0 to 1 where nothing defines it."""
+        definition = definition_of(metric, self.declared)
+        return (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,7 @@ def read_predictions(path: Path) -> list[Predictions]:
     """
     scores: dict[tuple[str, str, str], dict[Key, Mapping[str, float]]] = {}
     gold: dict[tuple[str, str, str], dict[Key, Mapping[str, float]]] = {}
+    declared: dict[tuple[str, str, str], dict[str, MetricDeclaration]] = {}
     for number, line in _lines(path):
         who = tuple(str(line.get(name, "")) for name in ("labeler", "labeler_version", "profile"))
         key = _key(path, number, line)
@@ -81,11 +89,12 @@ def read_predictions(path: Path) -> list[Predictions]:
                 f"{path}:{number}: interaction_id {key[1]} of pipeline {key[0]} was there before: give each one id"
             )
         found[key] = _numbers(path, number, line, "scores")
+        _declare(path, number, line, declared.setdefault((who[0], who[1], who[2]), {}))
         if line.get("gold_scores"):
             gold.setdefault((who[0], who[1], who[2]), {})[key] = _numbers(path, number, line, "gold_scores")
     if not scores:
         raise UnusablePredictionsError(f"{path} holds no scores: give the output of ragtide score --json")
-    return [Predictions(*who, found, gold.get(who, {})) for who, found in scores.items()]
+    return [Predictions(*who, found, gold.get(who, {}), declared[who]) for who, found in scores.items()]
 
 
 def read_gold(path: Path) -> Reference:
@@ -148,7 +157,7 @@ def compare(
     pairs: dict[str, tuple[Floats, Floats]] = {}
     errors: dict[str, dict[str, Floats]] = {}
     for metric in wanted:
-        lowest, highest = value_range(metric)
+        lowest, highest = predictions.value_range(metric)
         predicted, true = _column(predictions.scores, keys, metric), _column(reference.scores, keys, metric)
         there = ~np.isnan(predicted) & ~np.isnan(true)
         counts[f"absent {metric}"] = int((~np.isnan(true) & ~there).sum())
@@ -173,6 +182,23 @@ def compare(
         for family, of in errors.items()
     }
     return Compared(predictions, reference.name, found, families, pairs, counts)
+
+
+def _declare(path: Path, number: int, line: dict[str, Any], known: dict[str, MetricDeclaration]) -> None:
+    """Take on the declarations of a line.
+
+    Raises:
+        UnusablePredictionsError: one is malformed, or another line measures the metric in another way.
+    """
+    for metric, fields in (line.get("declared") or {}).items():
+        try:
+            declaration = MetricDeclaration.from_fields(fields)
+        except InvalidEntryError as error:
+            raise UnusablePredictionsError(f"{path}:{number}: declared.{metric}: {error.detail}") from None
+        if known.setdefault(metric, declaration).measure != declaration.measure:
+            raise UnusablePredictionsError(
+                f"{path}:{number}: {metric} has another version or range than before: give each its own file"
+            )
 
 
 def _with_pipelines(reference: Reference, predictions: Predictions) -> Reference:

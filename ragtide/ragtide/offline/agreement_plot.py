@@ -6,11 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtide_aggregator.statistics.agreement import Agreement
 from ragtide_aggregator.statistics.bootstrap import Floats, Measured
 from ragtide_aggregator.statistics.intervals import interval
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_schemas import value_range
 
 from .agreement_files import Compared
 
@@ -44,7 +42,7 @@ def plot_agreement(compared: Compared, path: Path) -> None:
         figure.suptitle(f"{compared.predictions.name} against {Path(compared.reference).name}", fontsize=10)
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis, metric in zip(axes, metrics, strict=False):
-            _panel(axis, metric, compared.pairs[metric], compared.metrics[metric])
+            _panel(axis, metric, compared)
         for axis in axes[len(metrics) :]:
             axis.set_axis_off()
         try:
@@ -53,9 +51,9 @@ def plot_agreement(compared: Compared, path: Path) -> None:
             raise ConfigurationError(f"--plot {path}: {error}; give a path that ends in svg, png or pdf") from None
 
 
-def _panel(axis: Any, metric: str, pair: tuple[Floats, Floats], found: Agreement) -> None:
-    predicted, true = pair
-    lowest, highest = value_range(metric)
+def _panel(axis: Any, metric: str, compared: Compared) -> None:
+    (predicted, true), found = compared.pairs[metric], compared.metrics[metric]
+    lowest, highest = compared.predictions.value_range(metric)
     axis.plot([lowest, highest], [lowest, highest], color="0.6", linewidth=1, linestyle="--")
     if set(np.unique(true)) <= {lowest, highest}:
         _calibration(axis, (predicted - lowest) / (highest - lowest), (true - lowest) / (highest - lowest))

@@ -11,12 +11,13 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_schemas import METRICS, Direction, RunInfo, value_range
+from ragtide_schemas import Direction, MetricDefinition, RunInfo
 from ragtide_schemas.experiments import OWN
 
 from .cautions import instruments_of
 from .paired import mean_differences
 from .reading import Judged
+from .replays import Instrument
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
@@ -60,6 +61,12 @@ class _What(NamedTuple):
     first: str
     second: str
     metric: str
+    definition: MetricDefinition | None
+    """Of the metric; None for one between 0 and 1 that nothing defines."""
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        return (0.0, 1.0) if self.definition is None else (self.definition.lower, self.definition.upper)
 
 
 class _Item(NamedTuple):
@@ -124,11 +131,12 @@ def compare_experiments(
     metrics.sort(key=lambda metric: metric != raced)
     gaps = []
     for metric in metrics:
-        together = [_together(first, second, _What(*pair, metric)) for pair in names]
+        definition = first.book.definition(first.progress.plan, metric)
+        together = [_together(first, second, _What(*pair, metric, definition)) for pair in names]
         paired = [one for one in together if one.pairs]
         ends = mean_differences(
             [[a - b for a, b in one.pairs] for one in paired],
-            metric,
+            together[0].what.value_range,
             sizes=[_shared_size(first, second, one.what, len(one.pairs)) for one in paired],
             confidence=each,
         )
@@ -137,7 +145,8 @@ def compare_experiments(
             if one.pairs:
                 gaps.append(_paired(one, found[one.what]))
             elif one.mine and one.theirs:
-                gaps.append(_unpaired(one.what, _moments(one.mine, metric), _moments(one.theirs, metric), each))
+                moments = (_moments(items, one.what.value_range) for items in (one.mine, one.theirs))
+                gaps.append(_unpaired(one.what, *moments, confidence=each))
     if first.progress.plan.data_digest != second.progress.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append("The data of the two differ: items are paired by id, so an id must mean one question in both.")
     for judged in (first, second):
@@ -150,8 +159,8 @@ def compare_experiments(
 
 
 def compare_replays(
-    first: tuple[RunInfo, Mapping[str, Mapping[tuple[str, ...], Moments]]],
-    second: tuple[RunInfo, Mapping[str, Mapping[tuple[str, ...], Moments]]],
+    first: tuple[RunInfo, Mapping[str, Mapping[Instrument, Moments]]],
+    second: tuple[RunInfo, Mapping[str, Mapping[Instrument, Moments]]],
     names: Names,
     *,
     confidence: float,
@@ -160,7 +169,7 @@ def compare_replays(
     """Return the differences of pipelines of two replays, in every metric both measured with one instrument.
 
     Args:
-        first: a replay, and the moments of each pipeline by metric and instrument (the metric first).
+        first: a replay, and the moments of each pipeline by metric and how it was measured.
         second: another one.
         names: which pipeline is compared with which.
         confidence: level at which, for any one metric, all pairs hold together.
@@ -168,10 +177,10 @@ def compare_replays(
     """
     each = 1 - (1 - confidence) / max(len(names), 1)
     gaps = [
-        _unpaired(_What(one, other, key[0]), mine, second[1][other][key], each)
+        _unpaired(_What(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each)
         for one, other in names
-        for key, mine in first[1][one].items()
-        if key in second[1][other]
+        for by, mine in first[1][one].items()
+        if by in second[1][other]
     ]
     return RunComparison(first[0], second[0], made_at, None, confidence, each, gaps, [])
 
@@ -193,8 +202,9 @@ def _metrics(first: Judged, second: Judged) -> tuple[list[str], list[str]]:
         if metric not in names[1]:
             continue
         instruments = [set(instruments_of(judged, metric)) for judged in (first, second)]
-        # What an experiment measures itself does not depend on who labels.
-        if metric.startswith(f"{OWN}.") or (instruments[0] == instruments[1] and len(instruments[0]) == 1):
+        # Scores that an experiment measures itself do not depend on the labeler.
+        alike = metric.startswith(f"{OWN}.") or (instruments[0] == instruments[1] and len(instruments[0]) == 1)
+        if alike and first.book.measures.get(metric) == second.book.measures.get(metric):
             common.append(metric)
         else:
             left_out.append(metric)
@@ -242,20 +252,20 @@ def _together(first: Judged, second: Judged, what: _What) -> _Together:
 def _paired(one: _Together, ends: Difference) -> Gap:
     count = len(one.pairs)
     means = (sum(a for a, _ in one.pairs) / count, sum(b for _, b in one.pairs) / count)
-    return Gap(*one.what, PAIRED, (count, count), means, ends, _verdict(one.what.metric, ends))
+    return Gap(*one.what[:3], PAIRED, (count, count), means, ends, _verdict(one.what.definition, ends))
 
 
-def _unpaired(what: _What, mine: Moments, theirs: Moments, confidence: float) -> Gap:
-    lowest, highest = value_range(what.metric)
+def _unpaired(what: _What, mine: Moments, theirs: Moments, *, confidence: float) -> Gap:
+    lowest, highest = what.value_range
     width = highest - lowest
     ends = difference(mine, theirs, confidence=confidence, width=width)
     means = (lowest + width * float(mine.mean[0]), lowest + width * float(theirs.mean[0]))
     counts = (int(mine.n[0]), int(theirs.n[0]))
-    return Gap(*what, UNPAIRED, counts, means, ends, _verdict(what.metric, ends))
+    return Gap(*what[:3], UNPAIRED, counts, means, ends, _verdict(what.definition, ends))
 
 
-def _moments(items: Iterable[_Item], metric: str) -> Moments:
-    lowest, highest = value_range(metric)
+def _moments(items: Iterable[_Item], value_range: tuple[float, float]) -> Moments:
+    lowest, highest = value_range
     ordered = sorted(items, key=lambda item: item.place)
     table = MomentTable()
     row = table.add_row()
@@ -264,10 +274,11 @@ def _moments(items: Iterable[_Item], metric: str) -> Moments:
     return table.read([row])
 
 
-def _verdict(metric: str, ends: Difference) -> Literal["better", "worse", "different", "undecided"]:
+def _verdict(
+    definition: MetricDefinition | None, ends: Difference
+) -> Literal["better", "worse", "different", "undecided"]:
     if ends.verdict == "undecided":
         return "undecided"
-    definition = METRICS.get(metric)
     direction = Direction.HIGHER if definition is None else definition.direction
     if direction is Direction.NEITHER:
         return "different"

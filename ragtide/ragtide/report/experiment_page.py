@@ -5,7 +5,7 @@ from typing import Final
 
 from ragtide_aggregator.experiments.board import Row
 from ragtide_aggregator.experiments.projecting import Projected
-from ragtide_schemas import Kind, value_range
+from ragtide_schemas import Kind
 
 from . import charts
 from .content import ExperimentReport
@@ -29,7 +29,7 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "headline": headline(report),
             "status": status(report),
             "meaning": meaning(report),
-            "scale": scale([row.estimates[board.metric] for row in board.rows], board.metric),
+            "scale": scale([row.estimates[board.metric] for row in board.rows]),
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
             "knobs_shown": not all(names_its_knobs(row) for row in board.rows),
             "numbers": {row.name: row.number for row in board.rows},
@@ -121,11 +121,11 @@ def names_its_knobs(row: Row) -> bool:
     return row.name == ",".join(f"{name}={knob_value(value)}" for name, value in row.knobs.items())
 
 
-def scale(estimates: Sequence[Projected], metric: str) -> tuple[float, float]:
+def scale(estimates: Sequence[Projected]) -> tuple[float, float]:
     """Return the ends of the bars: those of all intervals together, or the metric's range before the first score."""
     known = [at for at in estimates if at.n]
     if not known:
-        return value_range(metric)
+        return estimates[0].value_range if estimates else (0.0, 1.0)
     return min(at.lower for at in known), max(at.upper for at in known)
 
 

@@ -44,7 +44,8 @@ def pairs_of(judged: Judged, board: Board) -> Pairs | None:
             pairs.append((first, second))
             gaps.append(known)
             sizes.append(progress.plan.population_size - (len(both) - len(known)))
-    ends = mean_differences(gaps, board.metric, sizes=sizes, confidence=each)
+    value_range = judged.book.value_range(progress.plan, board.metric)
+    ends = mean_differences(gaps, value_range, sizes=sizes, confidence=each)
     found = [Pair(*pair, len(gap), end) for pair, gap, end in zip(pairs, gaps, ends, strict=True)]
     return Pairs(names, len(scored) - len(names), confidence, each, found)
 

@@ -6,23 +6,26 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_aggregator.statistics.strategies import RunningIntervals
-from ragtide_schemas import value_range
 
 
 def mean_differences(
-    gaps: Sequence[Sequence[float]], metric: str, *, sizes: Sequence[int | None], confidence: float
+    gaps: Sequence[Sequence[float]],
+    value_range: tuple[float, float],
+    *,
+    sizes: Sequence[int | None],
+    confidence: float,
 ) -> list[Difference]:
     """Return the mean of each list of differences with its interval: a betting sequence, valid at every look.
 
     Args:
         gaps: lists of differences, each in the order in which they came, none of them empty.
-        metric: of which these are differences.
+        value_range: lowest and highest possible value of the metric.
         sizes: for each list, of how many differences it is a part; None if that is not known.
         confidence: level of each.
     """
     if not gaps:
         return []
-    lowest, highest = value_range(metric)
+    lowest, highest = value_range
     width = highest - lowest
     table = RunningIntervals(
         "betting",

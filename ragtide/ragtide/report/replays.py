@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from ragtide.offline.summary import diagnoses
 from ragtide_aggregator.estimates import chosen
@@ -11,7 +12,7 @@ from ragtide_aggregator.keys import HIDDEN, UNBOUNDED
 from ragtide_aggregator.state import AggregatorState
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.view import View
-from ragtide_schemas import METRICS, Alert, Estimate, RunInfo, utc_now, value_range
+from ragtide_schemas import METRICS, Alert, Estimate, Measure, MetricDeclaration, MetricDefinition, RunInfo, utc_now
 
 from .pages import Format, page
 
@@ -50,22 +51,36 @@ def replay_page(report: ReplayReport, layout: Format) -> str:
     return page(
         "replay",
         layout,
-        {"report": report, "made_at": report.made_at, "scales": {e.metric: _scale(e) for e in report.estimates}},
+        {"report": report, "made_at": report.made_at},
     )
 
 
-def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[tuple[str, ...], Moments]]:
-    """Return the moments of every pipeline, by metric, profile, labeler and its version, in that order."""
-    found: defaultdict[str, dict[tuple[str, ...], Moments]] = defaultdict(dict)
+class Instrument(NamedTuple):
+    """A metric and how it was measured."""
+
+    metric: str
+    measure: Measure | None
+    profile: str
+    labeler: str
+    labeler_version: str
+
+    @property
+    def definition(self) -> MetricDefinition | None:
+        """Definition of the metric; None for one between 0 and 1 that nothing defines."""
+        if self.measure is None:
+            return METRICS.get(self.metric)
+        return MetricDeclaration(**self.measure._asdict()).definition(self.metric)
+
+
+def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[Instrument, Moments]]:
+    """Return the moments of every pipeline by metric and how it was measured."""
+    found: defaultdict[str, dict[Instrument, Moments]] = defaultdict(dict)
     for state in states:
         view = View(state)
         for row, key in enumerate(state.keys):
             if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
                 moments = view.moments([row])
                 if moments.n[0]:
-                    found[key.pipeline][key.metric, key.profile, key.labeler, key.labeler_version] = moments
+                    by = Instrument(key.metric, key.measure, key.profile, key.labeler, key.labeler_version)
+                    found[key.pipeline][by] = moments
     return dict(found)
-
-
-def _scale(estimate: Estimate) -> tuple[float, float]:
-    return value_range(estimate.metric.removeprefix("rmse."))

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 
-from ragtide_schemas import JudgedScores, RetrievedDocument
+from ragtide_schemas import JudgedScores, MetricDeclaration, RetrievedDocument
 
 from .json_lines import SOURCE_ENTRY
 from .kinds import Kind
@@ -63,6 +63,10 @@ def _write_json(value: Any) -> str | None:
     return to_json(value).decode() if value else None
 
 
+def _write_declared(value: dict[str, MetricDeclaration]) -> str:
+    return to_json(value, exclude_none=True).decode()
+
+
 TEXT: Final = Codec(pa.string())
 NAME: Final = Codec(pa.string(), repeats=True)
 TIME: Final = Codec(_TIME)
@@ -73,6 +77,7 @@ NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
 JUDGED: Final = Codec(pa.string(), lambda value: _judged(value).encode().decode(), from_json)
+DECLARED: Final = Codec(pa.string(), _write_declared, from_json, repeats=True)
 DOCUMENTS: Final = Codec(
     pa.list_(_DOCUMENT),
     lambda value: [_write_document(document) for document in value],
@@ -124,6 +129,7 @@ COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
         "judged": JUDGED,
         "counters": COUNTS,
         "inclusion_probability": FLOAT,
+        "declared": DECLARED,
         "schema_version": INT,
     },
     Kind.FEEDBACK: {
@@ -143,6 +149,7 @@ COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
         "segment": TEXT,
         "run": NAME,
         "metric": NAME,
+        "metric_version": NAME,
         "profile": NAME,
         "labeler": NAME,
         "labeler_version": NAME,

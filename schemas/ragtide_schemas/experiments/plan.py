@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from ..base import Metadata, Name, VersionedModel, WireModel
+from ..declared import MetricDeclaration, declaration_of
 from ..metrics import Direction, Kind, MetricDefinition, MetricName
 from ..run import RunName
 
@@ -42,7 +43,10 @@ class OwnMetric(WireModel):
     """Which way it gets better."""
 
     def definition(self) -> MetricDefinition:
-        """Return it as the registry holds metrics."""
+        """Return its definition.
+
+        Raises: ValueError if its range is empty, or too large.
+        """
         return MetricDefinition(
             name=self.name,
             lower=self.lower,
@@ -142,16 +146,17 @@ class Plan(VersionedModel):
             doubled = _first_doubled(names)
             if doubled is not None:
                 raise ValueError(f"{what} has two named {doubled!r}: give each a name of its own")
-        for metric in self.metrics:
-            if not metric.lower < metric.upper:
-                raise ValueError(
-                    f"the range of {metric.name} is {metric.lower:g} to {metric.upper:g}: give the smaller number first"
-                )
+        _ = self.declared  # raises for a name or a range that cannot be
         if self.shards > self.population_size:
             raise ValueError(
                 f"shards is {self.shards}, but there are {self.population_size} items: give at most one shard an item"
             )
         return self
+
+    @property
+    def declared(self) -> dict[str, MetricDeclaration]:
+        """Declarations of the metrics that the experiment measures itself, by name."""
+        return {metric.name: declaration_of(metric.definition(), "1") for metric in self.metrics}
 
     def shard_ends(self) -> list[int]:
         """Return the number of items up to the end of each shard; sizes differ by at most one.

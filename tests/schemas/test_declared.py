@@ -1,0 +1,70 @@
+"""Declarations of metrics on the wire."""
+
+from typing import Any
+
+import pytest
+from tests.aggregator.events import event
+
+from ragtide import InvalidEntryError
+from ragtide_schemas import MetricDeclaration, MetricEvent, definition_of, range_of
+
+
+def decoded(**declared: Any) -> MetricEvent:
+    fields = event(0, {"mine.words": 5.0}).model_dump(mode="json", exclude_none=True)
+    return MetricEvent.from_fields({**fields, "declared": declared})
+
+
+def test_an_event_that_declares_nothing_is_written_as_before() -> None:
+    one = event(0, {"trace.adherence": 1.0})
+    assert b"declared" not in one.encode()
+    assert MetricEvent.decode(one.encode()) == one
+
+
+def test_a_declaration_survives_the_wire_in_few_bytes() -> None:
+    one = event(
+        0, {"mine.words": 5.0}, declared={"mine.words": MetricDeclaration(lower=0, upper=1000, meaning="Words.")}
+    )
+    assert MetricEvent.decode(one.encode()) == one
+    assert len(one.encode()) - len(event(0, {"mine.words": 5.0}).encode()) < 150
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"trace.adherence": {"lower": 0, "upper": 5}}, "one of ragtide's own metrics"),
+        ({"words": {"lower": 0, "upper": 5}}, "declared"),
+        ({"mine.words": {"lower": 0}}, "upper is missing"),
+        ({"mine.words": {"lower": 5, "upper": 5}}, "the smaller first"),
+        ({"mine.words": {"lower": 0, "upper": 1e308}}, "choose another unit"),
+        ({"mine.words": {"lower": -1e308, "upper": 1e308}}, "choose another unit"),
+        ({"mine.words": {"lower": 0, "upper": 5e-324}}, "choose another unit"),
+        ({"mine.words": {"lower": 0, "upper": 5, "edges": [3, 2]}}, "rising numbers"),
+        ({"mine.words": {"lower": 0, "upper": 5, "meaning": "a\x1b[2Jb"}}, "meaning"),
+        ({"mine.words": {"lower": 0, "upper": 5, "version": ""}}, "version"),
+        (
+            {"mine.words": {"lower": 0, "upper": 5, "bands": {"minimum": float("nan"), "good": 1, "excellent": 2}}},
+            "ban",
+        ),
+        ({f"mine.m{number}": {"lower": 0, "upper": 5} for number in range(201)}, "declared"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused_with_its_field(declared: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidEntryError, match=said):
+        decoded(**declared)
+
+
+def test_a_definition_is_ragtides_own_or_declared_or_nothing() -> None:
+    declared = {"mine.words": MetricDeclaration(version="2", lower=0, upper=1000)}
+    found = definition_of("mine.words", declared)
+    assert found is not None
+    assert (found.name, found.upper) == ("mine.words", 1000.0)
+    assert definition_of("mine.words", None) is None
+    assert definition_of("trace.adherence", declared) is not None
+    assert range_of("mine.words", declared["mine.words"].measure) == (0.0, 1000.0)
+    assert range_of("trace.rmse_aggregation", None) == (0.0, 0.5)
+    assert range_of("mine.words", None) == (0.0, 1.0)
+
+
+def test_equal_measures_have_one_text() -> None:
+    zero, minus_zero = (MetricDeclaration(lower=lower, upper=1).measure for lower in (0.0, -0.0))
+    assert repr(zero) == repr(minus_zero)
