@@ -164,7 +164,10 @@ def test_alerts_are_followed_as_they_come(redis: Any, redis_url: str, tmp_path: 
 def test_doctor_says_what_is_wrong_and_what_to_do(redis: Any, redis_url: str, tmp_path: Path) -> None:
     for one in interactions(5):
         redis.xadd(STREAMS.interactions, {"data": one.encode()})
-    idle = {finding["subject"]: finding for finding in json.loads(command(redis_url, "doctor", "--json").stdout)}
+    alone = command(redis_url, "doctor", "--json")
+    assert alone.returncode == 1
+    idle = {finding["subject"]: finding for finding in json.loads(alone.stdout)}
+    assert idle["roles"]["found"] == "nothing runs: no worker and no aggregator; 5 entries wait"
     assert idle["durability"]["level"] == "ok"
     assert idle["partition 0: labeling"]["advice"] == "start one: ragtide worker"
     for role in ("worker", "aggregator"):
@@ -176,7 +179,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(redis: Any, redis_url: str, tm
             assert command(redis_url, "doctor", "--role", role).returncode == 0
         well = command(redis_url, "doctor")
         assert well.returncode == 0
-        assert "0 waiting (0 taken), 1 workers" in well.stdout
+        assert "0 waiting (0 taken), 1 worker seen" in well.stdout
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,64 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
     await async_redis.hset(streams.checkpoint, "went_back", '{"times": 2, "at": "2026-11-21T10:00:00"}')
     found = await findings(async_redis)
     assert "5 waiting (2 taken), the oldest for" in found["partition 0: labeling"].found
-    assert "1 workers" in found["partition 0: labeling"].found
+    assert "1 worker seen" in found["partition 0: labeling"].found
+    assert found["roles"].found == "1 worker seen this minute, 1 of 1 partition owned by an aggregator"
     assert found["partition 0: aggregator"].found == "owned by 3:host-1:abc, 1 metric events not yet aggregated"
     assert found["aggregators"].found == "host-1:abc owns 1"
     assert found["partition 0: dead letters"].level == "warning"
     assert found["partition 0: dropped"].found == "7 drop_new"
     assert found["partition 0: went back"].found.startswith("2 times, last on 2026-11-21")
+
+
+async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_redis: Any) -> None:
+    await async_redis.hset(
+        Streams("ragtide", 0).aggregators, mapping={"dead-1:abc": "1 3", "host-1:abc": "99999999999999 1"}
+    )
+    assert (await findings(async_redis))["aggregators"].found == "host-1:abc owns 1"
+    await async_redis.hdel(Streams("ragtide", 0).aggregators, "host-1:abc")
+    assert "aggregators" not in await findings(async_redis)
+
+
+async def test_it_is_said_when_nothing_runs_at_all_and_a_problem_when_something_waits(async_redis: Any) -> None:
+    idle = (await findings(async_redis))["roles"]
+    assert (idle.level, idle.found) == ("warning", "nothing runs: no worker and no aggregator")
+    await async_redis.xadd(Streams("ragtide", 0).interactions, {"data": "x"})
+    found = await findings(async_redis)
+    assert found["roles"].level == "problem"
+    assert found["roles"].found.endswith("1 entries wait")
+    assert found["roles"].advice == "start both: ragtide up"
+    for role in ("labeling", "aggregator"):
+        assert found[f"partition 0: {role}"].level == "problem"
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "problems"),
+    [
+        ({"worker", "aggregator"}, (1, 1), set()),
+        ({"worker"}, (0, 0), set()),
+        ({"aggregator"}, (0, 0), set()),
+        ({"aggregator"}, (0, 1), set()),
+        ({"aggregator"}, (1, 0), {"labeling"}),
+        ({"worker"}, (1, 0), {"aggregator"}),
+        ({"worker"}, (0, 1), {"aggregator"}),
+    ],
+)
+async def test_a_role_that_is_missing_is_a_problem_only_while_something_waits_for_it(
+    async_redis: Any, running: set[str], waiting: tuple[int, int], problems: set[str]
+) -> None:
+    streams = Streams("ragtide", 0)
+    await async_redis.xgroup_create(streams.interactions, LABEL_GROUP, id="0", mkstream=True)
+    if "worker" in running:
+        await async_redis.xreadgroup(LABEL_GROUP, "w", {streams.interactions: ">"}, count=1)
+    if "aggregator" in running:
+        await async_redis.set(streams.lease, "3:host-1:abc")
+    for stream, count in zip((streams.interactions, streams.metrics), waiting, strict=True):
+        for number in range(count):
+            await async_redis.xadd(stream, {"data": str(number)})
+    found = await findings(async_redis)
+    assert {subject for subject, one in found.items() if one.level == "problem"} == {
+        f"partition 0: {role}" for role in problems
+    }
 
 
 async def test_a_redis_without_an_append_only_file_is_warned_about(async_redis: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.ownership import WENT_BACK
-from ragtide_runtime.backlog import COUNT_CAP, read_backlog
+from ragtide_runtime.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
 from ragtide_runtime.redis_url import RedisHandle
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
@@ -22,9 +23,6 @@ from .common import JsonOption, Role, given, out, print_json, with_redis
 
 OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
-
-ROLE_SILENT_MS = 15_000
-"""Milliseconds without a read after which a worker is not healthy; it asks several times a second."""
 
 LATE = 2.0
 """How many times `recorder.roll_s` an entry may wait to be recorded."""
@@ -51,16 +49,61 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
     findings = [Finding("ok", "redis", description)]
     for name, info in await _servers(redis):
         findings += [replace(finding, subject=name + finding.subject) for finding in _about_server(info)]
+    partitions = [
+        Looked(streams, await read_backlog(redis, streams), await _owner(redis, streams))
+        for streams in settings.layout.all()
+    ]
+    findings.append(_roles(partitions))
     findings += await _aggregators(redis, settings)
-    for streams in settings.layout.all():
-        findings += await _partition(redis, streams, settings)
+    for looked in partitions:
+        findings += await _partition(redis, looked, settings)
     return findings
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A partition as it was found."""
+
+    streams: Streams
+    backlog: Backlog
+    owner: str | None
+    """Aggregator that holds the lease."""
+
+    @property
+    def waiting(self) -> int:
+        """Interactions and metric events that wait for a role."""
+        return self.backlog.waiting + self.backlog.events_waiting
+
+
+def _roles(partitions: Sequence[Looked]) -> Finding:
+    """Return which roles run, by what they last did in Redis: nothing is asked of their processes."""
+    workers = max(looked.backlog.workers for looked in partitions)
+    owned = sum(looked.owner is not None for looked in partitions)
+    if workers or owned:
+        found = f"{_counted(workers, 'worker')} seen this minute, {owned} of {_counted(len(partitions), 'partition')} "
+        return Finding("ok", "roles", found + "owned by an aggregator")
+    waiting = sum(looked.waiting for looked in partitions)
+    found = (
+        f"nothing runs: no worker and no aggregator; {waiting:,} entries wait"
+        if waiting
+        else ("nothing runs: no worker and no aggregator")
+    )
+    return Finding("problem" if waiting else "warning", "roles", found, "start both: ragtide up")
+
+
+def _counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> _counted(1, "worker"), _counted(2, "worker")
+    ('1 worker', '2 workers')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -> list[Finding]:
     """Return whether a role works, as a container's health check asks.
 
-    A worker of this host must have asked every partition for entries within the last seconds; a partition must have
+    A worker of this host must have asked every partition for entries within the last minute; a partition must have
     an aggregator, on whichever host, because a standby is healthy too.
     """
     findings: list[Finding] = []
@@ -72,7 +115,7 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
                 for consumer in await _consumers(redis, streams)
                 if consumer["name"].decode().startswith(f"{host}-")
             ]
-            well = bool(idle) and min(idle) < ROLE_SILENT_MS
+            well = bool(idle) and min(idle) < SEEN_MS
             found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
         else:
             owner = await (_holder(redis, streams.recorder_lease) if role == "recorder" else _owner(redis, streams))
@@ -102,10 +145,18 @@ def _replicas(info: dict[str, Any]) -> list[Finding]:
 
 async def _aggregators(redis: Redis, settings: Settings) -> list[Finding]:
     members = cast("dict[bytes, bytes]", await redis.hgetall(Streams(settings.prefix, 0).aggregators))
-    if not members:
+    now_ms = _time_ms(await redis.time())
+    counting = {name: data.split() for name, data in sorted(members.items()) if int(data.split()[0]) >= now_ms}
+    if not counting:
         return []
-    owned = ", ".join(f"{name.decode()} owns {data.split()[1].decode()}" for name, data in sorted(members.items()))
+    owned = ", ".join(f"{name.decode()} owns {owned.decode()}" for name, (_, owned) in counting.items())
     return [Finding("ok", "aggregators", owned)]
+
+
+def _time_ms(time: Any) -> int:
+    """Return Redis's clock in milliseconds; of a cluster, whose servers answer one by one, the latest."""
+    times = list(time.values()) if isinstance(time, dict) else [time]
+    return max(int(seconds) * 1000 for seconds, _ in times)
 
 
 def _server(info: dict[str, Any]) -> list[Finding]:
@@ -146,16 +197,17 @@ def _memory(info: dict[str, Any]) -> list[Finding]:
     return [Finding("ok", "memory", f"{used}, {policy}")]
 
 
-async def _partition(redis: Redis, streams: Streams, settings: Settings) -> list[Finding]:
+async def _partition(redis: Redis, looked: Looked, settings: Settings) -> list[Finding]:
+    streams, backlog, owner = looked.streams, looked.backlog, looked.owner
     name = f"partition {streams.partition}"
-    backlog = await read_backlog(redis, streams)
-    level: Level = "warning" if backlog.waiting and not backlog.workers else "ok"
+    level: Level = "problem" if backlog.waiting and not backlog.workers else "ok"
     age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting else ""
-    found = f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {backlog.workers} workers seen this minute"
-    findings = [Finding(level, f"{name}: labeling", found, "start one: ragtide worker" if level == "warning" else "")]
-    owner = await _owner(redis, streams)
+    workers = f"{_counted(backlog.workers, 'worker')} seen this minute"
+    found = f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}"
+    findings = [Finding(level, f"{name}: labeling", found, "start one: ragtide worker" if level == "problem" else "")]
     behind = backlog.events_waiting
-    level = "warning" if behind and owner is None else "ok"
+    # What waits for a worker waits for an aggregator next.
+    level = "problem" if looked.waiting and owner is None else "ok"
     more = "or more " if behind >= COUNT_CAP else ""
     lag = f"{behind:,} {more}metric events not yet aggregated" if behind else "up to date"
     findings.append(
@@ -163,7 +215,7 @@ async def _partition(redis: Redis, streams: Streams, settings: Settings) -> list
             level,
             f"{name}: aggregator",
             f"{'owned by ' + owner if owner else 'no owner'}, {lag}",
-            "start one: ragtide aggregator" if level == "warning" else "",
+            "start one: ragtide aggregator" if level == "problem" else "",
         )
     )
     if backlog.unrecorded_s is not None:
