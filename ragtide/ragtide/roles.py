@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.deployment import agree_on_layout
+from ragtide_runtime.eviction import check_eviction
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.observed import Observed
@@ -46,6 +47,7 @@ async def serve(
     """
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
+        await check_eviction(redis)
         await until_it_begins(redis, settings, stop)
         own, also = await taking_part(redis, settings)
         if worker:

@@ -1,0 +1,60 @@
+"""Whether Redis may drop data when its memory is full: checked by every role when it starts."""
+
+from typing import Any, Final, cast
+
+import structlog
+from redis import RedisError, ResponseError
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+
+log = structlog.get_logger("ragtide.redis")
+
+SAFE: Final = "noeviction"
+"""The only policy that never drops data: a full Redis refuses writes instead, and roles wait."""
+
+
+def danger_of(policy: str) -> str:
+    """Return the data that an eviction policy may drop, in words; empty for the safe one.
+
+    >>> danger_of("volatile-ttl")
+    'leases and known interaction ids'
+    """
+    if policy == SAFE:
+        return ""
+    # Leases and known ids have a time to live; streams and checkpoints have none.
+    return "leases and known interaction ids" if policy.startswith("volatile") else "streams, checkpoints and leases"
+
+
+async def check_eviction(redis: Redis) -> None:
+    """Log an error for each server whose eviction policy may drop data; one line if the policy cannot be read.
+
+    A server without `maxmemory` evicts nothing yet. Its policy is an error all the same: `maxmemory` can be set while
+    roles run, and then the data go silently.
+    """
+    try:
+        servers = await _memory(redis)
+    except ResponseError as error:  # an ACL without INFO, or a managed Redis
+        log.info("the eviction policy of Redis cannot be read", error=str(error), advice=f"make sure it is {SAFE}")
+        return
+    except RedisError:
+        # The role meets the same failure at its next command and says so there.
+        return
+    for name, info in servers.items():
+        policy = info.get("maxmemory_policy")
+        if policy is None:
+            log.info("the eviction policy of Redis cannot be read", server=name, advice=f"make sure it is {SAFE}")
+        elif danger := danger_of(str(policy)):
+            log.error(
+                "the eviction policy of Redis may drop data",
+                server=name,
+                policy=str(policy),
+                may_drop=danger,
+                maxmemory=int(info.get("maxmemory", 0)),
+                advice=f"set maxmemory-policy {SAFE}",
+            )
+
+
+async def _memory(redis: Redis) -> dict[str, dict[str, Any]]:
+    if isinstance(redis, RedisCluster):
+        return cast("dict[str, dict[str, Any]]", await redis.info("memory", target_nodes=RedisCluster.PRIMARIES))
+    return {"redis": await redis.info("memory")}

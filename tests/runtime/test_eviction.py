@@ -1,0 +1,67 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from tests.conditions import wait_until
+from tests.end_to_end.roles import running
+from tests.redis_processes import RedisProcess
+
+from ragtide_runtime.connection import connect_async
+from ragtide_runtime.eviction import check_eviction
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisProcess]:
+    with RedisProcess(tmp_path / "redis") as process:
+        yield process
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("allkeys-lru", "streams, checkpoints and leases"),
+        ("allkeys-random", "streams, checkpoints and leases"),
+        ("volatile-lru", "leases and known interaction ids"),
+        ("volatile-ttl", "leases and known interaction ids"),
+    ],
+)
+@pytest.mark.parametrize("maxmemory", ["0", "1gb"])
+async def test_a_policy_that_may_drop_data_is_an_error(
+    server: RedisProcess, policy: str, words: str, maxmemory: str
+) -> None:
+    server.client.config_set("maxmemory-policy", policy)
+    server.client.config_set("maxmemory", maxmemory)
+    with capture_logs() as logs:
+        async with connect_async(server.url) as redis:
+            await check_eviction(redis)
+    assert [(line["log_level"], line["policy"], line["may_drop"]) for line in logs] == [("error", policy, words)]
+    assert logs[0]["advice"] == "set maxmemory-policy noeviction"
+
+
+async def test_noeviction_says_nothing(server: RedisProcess) -> None:
+    with capture_logs() as logs:
+        async with connect_async(server.url) as redis:
+            await check_eviction(redis)
+    assert logs == []
+
+
+async def test_a_redis_that_does_not_tell_its_policy_is_one_line_of_information(server: RedisProcess) -> None:
+    server.client.execute_command("ACL SETUSER", "r", "on", ">secret", "~*", "+@all", "-info")
+    with capture_logs() as logs:
+        async with connect_async(server.url.replace("//", "//r:secret@")) as redis:
+            await check_eviction(redis)
+    assert [line["log_level"] for line in logs] == ["info"]
+    assert "make sure it is noeviction" in logs[0]["advice"]
+
+
+@pytest.mark.parametrize("role", ["worker", "aggregator", "recorder", "up"])
+def test_every_role_says_so_when_it_starts(server: RedisProcess, tmp_path: Path, role: str) -> None:
+    server.client.config_set("maxmemory-policy", "allkeys-lru")
+    log = tmp_path / "role.log"
+    extra: dict[str, Any] = {"RAGTIDE_RECORDER_URL": str(tmp_path / "recording")}
+    with running(role, server.url, log, extra):
+        wait_until(lambda: b"may drop data" in log.read_bytes(), 60)
+    line = next(line for line in log.read_text().splitlines() if "may drop data" in line)
+    assert '"level": "error"' in line
