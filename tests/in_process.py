@@ -17,6 +17,9 @@ class Done:
     code: int
     stdout: str
     stderr: str
+    """What it printed there, and the error that the command line tells of."""
+    told: str
+    """That error alone."""
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> Done:
@@ -37,4 +40,4 @@ def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> Done:
             raise
         code, told = 2, error.format_message()
     found = capsys.readouterr()
-    return Done(code, found.out, found.err + told)
+    return Done(code, found.out, found.err + told, told)

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
+from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.printable import printable
 
 from .keys import GOLD, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey, share_name
 from .state import AggregatorState
@@ -376,8 +378,9 @@ def _estimate(window: _Window, row: int, metric: str, values: Scaled | None, **f
     key, stretch = view.state.keys[row], view.stretch
     seen = found.n + found.n_absent
     known: dict[str, Any] = {
-        "pipeline": key.pipeline,
-        "segment": key.segment,
+        # A checkpoint of an older release may hold names that are refused today; they must not end its reader.
+        "pipeline": printable(key.pipeline)[:NAME_MAX_CHARS],
+        "segment": None if key.segment is None else printable(key.segment),
         "run": key.run,
         "metric": metric,
         "metric_version": None if key.measure is None else key.measure.version,

@@ -2,8 +2,13 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
+from io import StringIO
+from typing import Any, TextIO
 
 import structlog
+
+from ragtide_schemas.printable import printable
 
 
 def configure_logging(level: str) -> None:
@@ -14,9 +19,10 @@ def configure_logging(level: str) -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _fit_for_a_terminal,
     ]
     renderers: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=_print_traceback)]
         if terminal
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -38,6 +44,20 @@ def configure_logging(level: str) -> None:
     # FastStream logs every received message at INFO; ours are about interactions, theirs only when something is wrong.
     root.setLevel(max(threshold, logging.WARNING))
     handler.setLevel(root.level)  # some libraries set a level of their own
+
+
+def _fit_for_a_terminal(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape the characters in an event that would steer a terminal: its fields may quote text from outside."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = printable(value)
+    return event
+
+
+def _print_traceback(file: TextIO, error: structlog.typing.ExcInfo) -> None:
+    text = StringIO()
+    structlog.dev.plain_traceback(text, error)
+    file.write(printable(text.getvalue(), keep="\n"))
 
 
 def keep_logs_apart() -> None:

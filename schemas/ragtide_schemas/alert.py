@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from .base import Name, UtcTime, VersionedModel, WireModel
+from .base import Name, SegmentValue, UtcTime, VersionedModel, WireModel
 from .metric_definitions import METRICS
 from .metrics import Direction, MetricDefinition, MetricName
 
@@ -39,7 +39,7 @@ class AlertRule(WireModel):
     """Qualified metric name; for `rmse` that of the scores that have gold scores."""
     direction: RuleDirection | None = None
     """Which movement is bad; by default against the metric's own direction, and both for `distribution`."""
-    pipeline: str = "*"
+    pipeline: Name = "*"
     """Shell-style pattern of the pipelines it applies to."""
     segment: Name | None = None
     """Name of a segment each value of which is watched by itself; None watches whole pipelines."""
@@ -179,7 +179,7 @@ class Alert(VersionedModel):
     does not move: labeling that is behind, traffic that stopped, interactions that are dropped."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
-    segment: str | None = None
+    segment: SegmentValue | None = None
     """The segment value, for rules on a segment."""
     run: Name | None = None
     """The offline run; None for live traffic."""

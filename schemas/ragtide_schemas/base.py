@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails, from_json, to_json
 
 from .errors import InvalidEntryError, Reason
 from .limits import ENTRY_MAX_BYTES, METADATA_MAX_BYTES, NAME_MAX_CHARS
+from .printable import NAME_PATTERN, printable
 from .times import to_utc
 
 SCHEMA_VERSION = 1
@@ -41,10 +42,17 @@ def _small_json(value: dict[str, Any]) -> dict[str, Any]:
 
 Name = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=NAME_PATTERN),
     AfterValidator(_not_blank),
 ]
-"""A name or id: 1 to 200 characters, no control characters, not only white space."""
+"""A name or id: 1 to 200 characters, no control, bidirectional control or separator of lines, not only white space."""
+
+SegmentValue = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=2 * NAME_MAX_CHARS + 1, pattern=NAME_PATTERN),
+    AfterValidator(_not_blank),
+]
+"""One value of a segment as `name=value`, such as `lang=de`; of both the same holds as of a name."""
 
 NotBlank = AfterValidator(_not_blank)
 """Text with at least one character that is not white space."""
@@ -176,7 +184,7 @@ def describe(error: ValidationError) -> str:
     blamed = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
     told = [_describe_one(detail) for detail in details if detail["loc"] not in blamed]
     more = f"; and {len(told) - ERRORS_TOLD} more" if len(told) > ERRORS_TOLD else ""
-    return "; ".join(told[:ERRORS_TOLD]) + more
+    return printable("; ".join(told[:ERRORS_TOLD]) + more)
 
 
 def _describe_one(detail: ErrorDetails) -> str:
@@ -187,6 +195,8 @@ def _describe_one(detail: ErrorDetails) -> str:
     if kind == "missing":
         return f"{field} {_REMEDIES[kind]}"
     remedy = _REMEDIES.get(kind, message[:1].lower() + message[1:])
+    if kind == "string_pattern_mismatch" and detail.get("ctx", {}).get("pattern") == NAME_PATTERN:
+        remedy = "has a control character, a bidirectional control or a line separator: take it out"
     if _may_hold_a_secret(detail):
         return f"{field} {remedy}"
     shown = _shortened(repr(detail["input"]))

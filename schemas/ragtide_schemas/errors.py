@@ -5,6 +5,8 @@ One class, a ValueError: `InvalidEntryError`, a payload is not what the contract
 
 from enum import StrEnum
 
+from .printable import printable
+
 
 class Reason(StrEnum):
     """Why an entry was given up on: the code in a dead letter."""
@@ -42,6 +44,7 @@ class InvalidEntryError(ValueError):
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
+        # It may quote what the payload held, and it reaches logs, dead letters and terminals.
+        self.detail = printable(detail)
+        super().__init__(self.detail)
         self.reason = reason
-        self.detail = detail

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Name, UtcTime, VersionedModel, WireModel
+from .base import Name, SegmentValue, UtcTime, VersionedModel, WireModel
 from .declared import range_of
 from .metrics import Direction, Kind, MetricName
 
@@ -36,7 +36,7 @@ class Estimate(VersionedModel):
 
     pipeline: Name
     """The pipeline."""
-    segment: str | None = None
+    segment: SegmentValue | None = None
     """One segment value such as `lang=de`; None for the whole pipeline."""
     run: Name | None = None
     """The offline run; None for live traffic."""

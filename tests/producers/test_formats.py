@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.names import NAME_CHARACTERS
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_rows
 
 DATA = Path(__file__).parents[1] / "data"
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40).filter(str.strip)
+TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
 INTERACTION = st.fixed_dictionaries(
     {
         "interaction_id": st.uuids().map(str),

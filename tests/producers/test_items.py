@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
 from ragtide_producers.items import ROOM_BYTES, digest
 
 DATA = Path(__file__).parents[1] / "data"
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40).filter(str.strip)
+TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
 ROW = st.fixed_dictionaries(
     {"question": TEXT, "segments": st.dictionaries(st.sampled_from(["lang", "tier"]), st.sampled_from(["de", "gold"]))},
     optional={"reference_answer": TEXT, "gold_document": TEXT},

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from redis.crc import key_slot
+from tests.names import NAME_CHARACTERS
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas import Reason, SentenceLabels, Streams, partition_of
@@ -18,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "schemas"
 GOOD: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": [{"text": "d"}], "response": "r"}
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
-NAME = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40).filter(str.strip)
+NAME = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),

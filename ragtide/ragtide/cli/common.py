@@ -1,8 +1,7 @@
 """What every command shares: settings given before the command, Redis around a body, and how output looks."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from redis import RedisError
 from redis.asyncio import Redis
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from ragtide.experiments.joining import taking_part
 from ragtide_runtime.connection import connect_async
@@ -19,11 +19,23 @@ from ragtide_runtime.deployment import check_layout
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings import Settings, load_settings
+from ragtide_schemas.printable import printable, printable_json
 
 T = TypeVar("T")
 
-out = Console(soft_wrap=False)
-err = Console(stderr=True)
+
+class SafeConsole(Console):
+    """A console whose text never steers the terminal, whatever was put into it. Styles and redrawing are rich's own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield what to print, with every character that steers a terminal written as an escape."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text, keep="\n\t"), style, control)
+
+
+# No markup and no names of emoji: a cell of a table may hold text from outside.
+out = SafeConsole(soft_wrap=False, markup=False, emoji=False)
+err = SafeConsole(stderr=True, markup=False, emoji=False)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
@@ -109,4 +121,4 @@ def warn(sentence: str | None) -> None:
 
 def print_json(value: Any) -> None:
     """Print one value as one line of JSON."""
-    typer.echo(json.dumps(value, ensure_ascii=False))
+    typer.echo(printable_json(value))

@@ -29,6 +29,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import settings_of_run, the_run
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import RunInfo, utc_now
+from ragtide_schemas.printable import escaped_json
 
 from .common import JsonOption, err, given, print_json, warn, with_redis
 from .reading import read_estimates, read_states
@@ -205,7 +206,7 @@ def as_fields(found: Report) -> dict[str, Any]:
 
 
 def _json(found: Report) -> str:
-    return TypeAdapter(type(found)).dump_json(found, indent=2).decode() + "\n"
+    return escaped_json(TypeAdapter(type(found)).dump_json(found, indent=2).decode()) + "\n"
 
 
 def _a(info: RunInfo) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +11,7 @@ from rich.text import Text
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
 from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.printable import printable
 
 from .reading_streams import StoredLetter
 
@@ -227,7 +227,7 @@ def comparison_table(found: Sequence["Compared"], first: str, second: str) -> Ta
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("metric", no_wrap=True)
     for name in (first, second, f"{first} - {second}"):
-        table.add_column(escape(name), justify="right", no_wrap=True)
+        table.add_column(Text(name), justify="right", no_wrap=True)
     table.add_column("interval", no_wrap=True)
     table.add_column("", no_wrap=True)
     for one in found:
@@ -250,10 +250,10 @@ def alert_panel(alert: Alert) -> Panel:
     firing = alert.status == "firing"
     style = "red" if firing else "green"
     state = "FIRING" if firing else "resolved"
-    title = f"[bold]{state}[/bold] {escape(alert.rule)} · {escape(alert.pipeline)}"
-    if alert.segment:
-        title += f" · {escape(alert.segment)}"
-    text = Text("\n".join([alert.message, *alert.diagnosis]))
+    scope = (alert.rule, alert.pipeline, *([alert.segment] if alert.segment else []))
+    title = Text.assemble((state, "bold"), " ", " · ".join(scope))
+    # Escaped before it is laid out, so that the box keeps its width.
+    text = Text("\n".join(printable(sentence) for sentence in (alert.message, *alert.diagnosis)))
     return Panel(text, title=title, title_align="left", border_style=style)
 
 
@@ -282,6 +282,6 @@ def dead_letters_table(letters: Sequence[StoredLetter]) -> RenderableType:
             f"{letter.failed_at:%Y-%m-%d %H:%M:%S}",
             letter.reason,
             str(letter.deliveries),
-            Text(letter.detail),
+            Text(printable(letter.detail)),
         )
     return table

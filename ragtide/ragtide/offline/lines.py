@@ -1,6 +1,5 @@
 """Scores as lines of JSON: written one by one, read again to go on where a run stopped."""
 
-import json
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import ClaimLabels, InvalidEntryError, MetricEvent, SentenceLabels
 from ragtide_schemas.base import read_json_object
 from ragtide_schemas.diagnosis import Score, diagnose
+from ragtide_schemas.printable import printable_json
 
 _EXTRAS: Final = ("diagnosis", "labels")
 """What a line says beyond the event."""
@@ -107,7 +107,7 @@ class ScoreFile:
 
     def add(self, line: dict[str, Any]) -> None:
         """Write one line, whole, at once."""
-        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self._file.write(printable_json(line).encode() + b"\n")
         self._file.flush()
 
     def close(self) -> None:

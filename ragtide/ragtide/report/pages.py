@@ -7,15 +7,19 @@ from html import escape
 from typing import Any, Final, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from ragtide.version import __version__
 from ragtide_schemas.experiments import Order
+from ragtide_schemas.printable import printable
 
 from .findings import knob_value
 
 Format = Literal["html", "md"]
 
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]|~#])")
+_WWW: Final = re.compile(r"(?i)\b(www)\.")
+ZERO_WIDTH_SPACE: Final = "\u200b"
 NOTHING: Final = "–"
 
 
@@ -35,6 +39,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_fit_for_a_terminal,
     )
     environment.filters |= {
         "number": number,
@@ -50,6 +55,12 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         "text": markdown_text,
     }
     return environment.get_template(f"{template}.{layout}").render(**content, version=__version__)
+
+
+def _fit_for_a_terminal(value: Any) -> Any:
+    """Escape characters that steer: the page may be read in a terminal, and in a browser they hide what is there."""
+    # What a macro returns is markup, and was escaped bit by bit.
+    return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def number(value: float | None) -> str:
@@ -137,8 +148,14 @@ def markdown_text(value: object, most: int | None = None) -> str:
 
     >>> markdown_text("a|b\n<b>*x*</b>")
     'a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt;'
+    >>> markdown_text("https://evil.example www.evil.example")
+    'https:\\/\\/evil.example www\\.evil.example'
     """
-    text = " ".join(str(value).split())
+    text = " ".join(printable(str(value), keep="\n\t\r").split())
     if most is not None and len(text) > most:
         text = text[: most - 1] + "…"
-    return _MARKDOWN.sub(r"\\\1", escape(text, quote=False))
+    text = _MARKDOWN.sub(r"\\\1", escape(text, quote=False))
+    text = text.replace("://", r":\/\/")
+    text = _WWW.sub(r"\1\\.", text)
+    # A backslash does not keep GitHub from notifying the user of that name: it looks for names in the finished page.
+    return text.replace("@", "@" + ZERO_WIDTH_SPACE)

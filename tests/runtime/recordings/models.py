@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.names import NAME_CHARACTERS
 
 from ragtide_runtime.recordings import Kind
 from ragtide_schemas import Alert, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
 
-NAME = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(str.strip)
+NAME = st.text(NAME_CHARACTERS, min_size=1, max_size=20).filter(str.strip)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 TIME = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 FLOAT = st.floats(allow_nan=False, allow_infinity=False)
@@ -114,7 +115,7 @@ ALERT = st.fixed_dictionaries(
         "rule": NAME,
         "kind": st.sampled_from(["drift", "threshold", "rmse"]),
         "pipeline": NAME,
-        "segment": st.none() | TEXT,
+        "segment": st.none() | NAME,
         "run": st.none() | NAME,
         "metric": METRIC,
         "profile": NAME,
