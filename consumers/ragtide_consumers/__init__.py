@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .metrics.scores import Absent, AbsentReason, MetricScores
     from .metrics.trace import trace_metrics
     from .subscriber import AlertSubscriber
+    from .unavailable import LabelerUnavailable
 
 __all__ = [
     "Absent",
@@ -19,6 +20,7 @@ __all__ = [
     "AlertSubscriber",
     "CustomMetric",
     "Labeler",
+    "LabelerUnavailable",
     "Labeling",
     "LocalLabeler",
     "MetricScores",
@@ -34,6 +36,7 @@ __getattr__ = late(
         "AlertSubscriber": ".subscriber",
         "CustomMetric": ".metrics.custom",
         "Labeler": ".labeler",
+        "LabelerUnavailable": ".unavailable",
         "Labeling": ".labeler",
         "LocalLabeler": ".local.labeler",
         "MetricScores": ".metrics.scores",

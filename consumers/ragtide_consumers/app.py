@@ -27,6 +27,7 @@ from ragtide_schemas import LABEL_GROUP
 from .claims import ClaimKeeper
 from .entries import StreamEntry
 from .labeler import Labeler
+from .patience import Patience
 from .worker import LabelWorker
 
 POLL_MS = 200
@@ -138,7 +139,11 @@ class WorkerApp(FastStream):
 
 
 def worker_app(
-    settings: Settings, url: str, labeler: Labeler, instruments: WorkerInstruments | None = None
+    settings: Settings,
+    url: str,
+    labeler: Labeler,
+    instruments: WorkerInstruments | None = None,
+    patience: Patience | None = None,
 ) -> WorkerApp:
     """Return the application that labels every partition's interactions.
 
@@ -166,6 +171,7 @@ def worker_app(
             # Those that are kept after they were aggregated do not wait.
             metrics_cap=settings.events_cap + settings.events_keep,
             claims=claims,
+            patience=patience,
             instruments=instruments,
         )
         workers.append(worker)
@@ -230,8 +236,9 @@ async def run_workers(
     A consumer group that vanished (somebody flushed Redis) makes FastStream give up; the application is then built
     anew, which creates the group again. So it is when Redis goes away while it starts.
     """
+    patience = Patience(labeler)
     while not stop.is_set():
-        app = worker_app(settings, url, labeler, instruments)
+        app = worker_app(settings, url, labeler, instruments, patience)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:
@@ -243,7 +250,7 @@ async def run_workers(
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]
-        with (health or Health()).watching("worker", *_signs(app)):
+        with (health or Health()).watching("worker", *_signs(app), patience.outage):
             await asyncio.wait([*waits, *loops], return_when=asyncio.FIRST_COMPLETED)
         failed = [loop for loop in loops if loop.done()]
         for wait in waits:

@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from inspect import isawaitable
 from typing import Final
-
-import structlog
 
 from ragtide_runtime.judge_settings import CascadeSettings
 from ragtide_schemas import RagInteraction
 
 from .event import identity
-from .judge.errors import JudgeUnavailable, OverBudget
+from .judge.errors import OverBudget
 from .labeler import Judged, Labeler, Labeling
 from .metrics.scores import AbsentReason
-
-log = structlog.get_logger("ragtide.cascade")
+from .outage import Outage
+from .unavailable import LabelerUnavailable
 
 
 def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
@@ -63,20 +62,29 @@ class CascadeLabeler:
 
     Args:
         cheap: labels everything.
-        judge: labels the sample; must raise when it cannot be asked, unless it is meant to be waited for.
+        judge: labels the sample.
         settings: of the sample.
         judge_metrics: metrics that are absent when the judge could not be asked.
+        wait: whether an interaction waits for a judge that is unavailable, instead of being published without it.
     """
 
     name: Final = "cascade"
 
     def __init__(
-        self, cheap: Labeler, judge: Labeler, settings: CascadeSettings, *, judge_metrics: tuple[str, ...]
+        self,
+        cheap: Labeler,
+        judge: Labeler,
+        settings: CascadeSettings,
+        *,
+        judge_metrics: tuple[str, ...],
+        wait: bool = False,
     ) -> None:
         self._cheap = cheap
         self._judge = judge
         self._settings = settings
         self._judge_metrics = judge_metrics
+        self._wait = wait
+        self.outage = Outage(judge.name, "its metrics are absent")
         self.version = cheap.version
         self.profile = cheap.profile
 
@@ -104,9 +112,21 @@ class CascadeLabeler:
 
     async def _judged(self, interaction: RagInteraction) -> Labeling:
         try:
-            return await self._judge.label(interaction)
-        except (JudgeUnavailable, OverBudget) as error:
+            labeling = await self._judge.label(interaction)
+        except LabelerUnavailable as error:
+            if self._wait:
+                raise
             # Counted as absent, so that coverage shows what is missing from the sample.
-            log.warning("the judge was skipped", interaction_id=interaction.interaction_id, because=str(error))
+            self.outage.unavailable(error)
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
             return Labeling({}, dict.fromkeys(self._judge_metrics, str(reason)))
+        self.outage.available()
+        return labeling
+
+    async def aclose(self) -> None:
+        """Close both labelers."""
+        for labeler in (self._cheap, self._judge):
+            close = getattr(labeler, "aclose", None)
+            closing = None if close is None else close()
+            if isawaitable(closing):
+                await closing

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from typing import Final
 
+import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
@@ -16,6 +18,11 @@ from .labeler import Labeler, Labeling
 from .local.labeler import LocalLabeler
 from .metrics.custom import CustomMetric, WithMetrics
 from .plugins import custom_labeler, custom_metrics, installed_labelers
+
+CLOSE_S: Final = 10.0
+"""Seconds that closing a labeler may take."""
+
+log = structlog.get_logger("ragtide.worker")
 
 BUILT_IN: Final = ("local", "judge", "cascade")
 """Labelers that come with ragtide."""
@@ -38,6 +45,13 @@ class Bounded:
         async with asyncio.timeout(self._timeout_s):
             return await self._labeler.label(interaction)
 
+    async def aclose(self) -> None:
+        """Close the labeler if it can be closed."""
+        close = getattr(self._labeler, "aclose", None)
+        closing = None if close is None else close()
+        if isawaitable(closing):
+            await closing
+
 
 @asynccontextmanager
 async def labeler_of(
@@ -53,7 +67,7 @@ async def labeler_of(
     Args:
         settings: name it and hold what it needs.
         redis: where a judge's cache and spend limit are shared; without one they are this process's own.
-        patient: whether a judge that cannot be asked is waited for, as in a worker, or raises.
+        patient: whether a cascade may wait for its judge, as in a worker.
         instruments: count what a judge is asked.
         also: metrics besides those that the settings name.
 
@@ -61,23 +75,36 @@ async def labeler_of(
         ConfigurationError: there is none of that name, or what it needs is missing.
     """
     metrics = [*custom_metrics(settings), *also]
+    labeler = _built(settings, redis, patient=patient, instruments=instruments)
+    try:
+        yield WithMetrics(labeler, metrics) if metrics else labeler
+    finally:
+        await _close(labeler)
 
-    def measured(labeler: Labeler) -> Labeler:
-        return WithMetrics(labeler, metrics) if metrics else labeler
 
+def _built(settings: Settings, redis: Redis | None, *, patient: bool, instruments: JudgeInstruments | None) -> Labeler:
     if settings.labeler not in BUILT_IN:
-        yield measured(_own(settings))
-    elif settings.labeler == "local":
-        yield measured(LocalLabeler())
-    else:
-        # Late, because the judge's client alone takes longer to import than most commands run.
-        from .judge.build import judge_of  # noqa: PLC0415
+        return _own(settings)
+    if settings.labeler == "local":
+        return LocalLabeler()
+    # Late, because the judge's client alone takes longer to import than most commands run.
+    from .judge.build import judge_of  # noqa: PLC0415
 
-        labeler, client = judge_of(settings, redis, patient=patient, instruments=instruments)
-        try:
-            yield measured(labeler)
-        finally:
-            await client.aclose()
+    return judge_of(settings, redis, patient=patient, instruments=instruments)
+
+
+async def _close(labeler: Labeler) -> None:
+    """Close a labeler that has something to close; a failure of that is logged and stops nothing."""
+    close = getattr(labeler, "aclose", None)
+    if close is None:
+        return
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            closing = close()
+            if isawaitable(closing):
+                await closing
+    except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the rest
+        log.warning("closing the labeler failed", labeler=labeler.name, error=f"{type(error).__name__}: {error}")
 
 
 def _own(settings: Settings) -> Labeler:

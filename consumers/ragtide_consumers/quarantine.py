@@ -47,6 +47,14 @@ class Lane:
             tries, _ = await pipe.execute()
         return int(tries) <= TRIES_ALONE
 
+    async def not_tried(self, entry_id: str) -> None:
+        """Take one try off a suspect, because its labeler was unavailable.
+
+        Raises:
+            redis.RedisError: it may or may not have been taken off.
+        """
+        await self._redis.decr(self._streams.quarantine(entry_id))
+
     @asynccontextmanager
     async def together(self) -> AsyncIterator[None]:
         """Wait until no suspect is being tried, and keep one from being tried meanwhile."""

@@ -1,5 +1,6 @@
 """Taking over what other workers took and did not finish."""
 
+from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
 
 from redis.asyncio import Redis
@@ -7,6 +8,19 @@ from redis.asyncio import Redis
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .entries import StreamEntry
+
+UNCOUNT_SCRIPT: Final = """
+-- KEYS: interactions. ARGV: group, consumer, entry ids. Takes one delivery off those entries that are still the
+-- consumer's: a delivery in which the labeler was unavailable says nothing about the entry.
+for i = 3, #ARGV do
+    local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])
+    if #pending > 0 then
+        local count = math.max(pending[1][4] - 1, 0)
+        redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'RETRYCOUNT', count, 'JUSTID')
+    end
+end
+"""
+
 
 FORGET_SCRIPT: Final = """
 -- KEYS: interactions. ARGV: group, consumers. Removes those of the consumers that hold nothing, and says how many:
@@ -32,6 +46,7 @@ class Reclaimer:
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
         self._forget = redis.register_script(FORGET_SCRIPT)
+        self._uncount = redis.register_script(UNCOUNT_SCRIPT)
 
     async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
         """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
@@ -59,12 +74,19 @@ class Reclaimer:
             entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
         return entries + let_go, scanned
 
-    async def hand_back(self) -> int:
+    async def uncount(self, entry_ids: Sequence[str]) -> None:
+        """Take one delivery off entries of this worker, because their labeler was not asked or was unavailable."""
+        if entry_ids:
+            await self._uncount(keys=[self._stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
+
+    async def hand_back(self, tried: Collection[str] = ()) -> int:
         """Make what this worker took and did not finish free for others at once; return how many entries that were.
 
-        Redis has no command to give an entry back: its idle time is set to what others wait for.
+        Redis has no command to give an entry back: its idle time is set to what others wait for. An entry that is not
+        among those `tried` has one delivery fewer then.
         """
         unfinished: list[Any] = list(await self._deliveries())
+        await self.uncount([entry_id.decode() for entry_id in unfinished if entry_id.decode() not in tried])
         if unfinished:
             await self._redis.xclaim(
                 self._stream, LABEL_GROUP, self._consumer, 0, unfinished, idle=self._min_idle_ms, justid=True

@@ -4,7 +4,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from time import monotonic, perf_counter
+from functools import partial
+from time import monotonic
 
 import structlog
 from redis import RedisError
@@ -22,6 +23,7 @@ from .delivery import Delivered, Delivery, Refused, Scored
 from .entries import StreamEntry
 from .event import identity, metric_event
 from .labeler import Labeler
+from .patience import Patience
 from .quarantine import TRIES_ALONE, Lane
 from .reclaim import Reclaimer
 
@@ -60,6 +62,7 @@ class LabelWorker:
         forget_s: float = 3600.0,
         metrics_cap: int = 1_000_000,
         claims: ClaimKeeper | None = None,
+        patience: Patience | None = None,
         instruments: WorkerInstruments | None = None,
     ) -> None:
         self._redis = redis
@@ -76,6 +79,7 @@ class LabelWorker:
         """Signs of life of the loops, in their order."""
         self._streams = streams
         self._labeler = labeler
+        self._patience = patience or Patience(labeler)
         self._consumer = consumer
         self._max_deliveries = max_deliveries
         self._min_idle_s = min_idle_s
@@ -114,6 +118,8 @@ class LabelWorker:
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
             _, unfinished = await asyncio.wait(self._working.values(), timeout=grace_s)
+        # The rest was only read. Those that wait for an unavailable labeler had their delivery taken off already.
+        tried = [entry_id for entry_id, task in self._working.items() if task in unfinished]
         for task in unfinished:
             await end(task)
         with suppress(TimeoutError):
@@ -127,7 +133,7 @@ class LabelWorker:
         handed_back = 0
         # What FastStream had read when it was stopped never reached us, yet it is ours.
         with suppress(RedisError):
-            handed_back = await self._reclaimer.hand_back()
+            handed_back = await self._reclaimer.hand_back(tried)
             await self._reclaimer.leave()
         log.info("worker stopped", partition=self._streams.partition, handed_back=handed_back, **dict(self.counts))
 
@@ -204,16 +210,14 @@ class LabelWorker:
         parent = traceparent_of(entry.fields)
         attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
         with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
-            started = perf_counter()
             try:
-                labeling = await self._labeler.label(interaction)
-                latency_s = perf_counter() - started
+                timed = await self._patience.label(interaction, before_waiting=partial(self._not_counted, entry))
                 event = metric_event(
                     interaction,
                     identity(self._labeler),
-                    labeling,
+                    timed.labeling,
                     labeled_at=utc_now(),
-                    latency_s=latency_s,
+                    latency_s=timed.latency_s,
                     entry_id=entry.entry_id,
                 )
             except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
@@ -230,9 +234,18 @@ class LabelWorker:
                     "mend the cause, then retry it",
                     interaction.interaction_id,
                 )
-            self._labeling_seconds.observe(latency_s)
-            log.debug("labeled", labeler=event.labeler, latency_s=latency_s)
+            self._labeling_seconds.observe(timed.latency_s)
+            log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
             return Scored(entry.entry_id, event, span.traceparent)
+
+    async def _not_counted(self, entry: StreamEntry) -> None:
+        """Take the delivery of an entry off again, before it waits for its labeler."""
+        try:
+            await self._reclaimer.uncount([entry.entry_id])
+            if entry.deliveries > self._max_deliveries:
+                await self._lane.not_tried(entry.entry_id)
+        except RedisError as error:
+            log.debug("a delivery could not be taken off", error=str(error))
 
     def _refuse(self, entry: StreamEntry, reason: Reason, detail: str, interaction_id: str | None = None) -> Refused:
         payload, encoding = DeadLetter.encode_payload(entry.raw())

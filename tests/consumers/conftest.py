@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 from tests.judge_server import JudgeServer
 
+from ragtide_consumers import patience as patience_module
 from ragtide_consumers.judge import client as client_module
-from ragtide_consumers.judge import labeler as labeler_module
 
 
 @pytest.fixture
@@ -17,4 +17,4 @@ def server() -> Iterator[JudgeServer]:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(labeler_module, "LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(patience_module, "LONGEST_WAIT_S", 0.05)

@@ -161,6 +161,45 @@ def test_a_judge_that_refuses_its_key_stops_the_run_with_one_sentence(refusal: S
     assert "correct its key" in str(result.exception)
 
 
+def limited(monkeypatch: pytest.MonkeyPatch, dollars: float) -> None:
+    monkeypatch.setenv("RAGTIDE_JUDGE_PRICES", '{"m": {"input": 100.0, "output": 400.0}}')
+    monkeypatch.setenv("RAGTIDE_JUDGE_SPEND_PER_DAY_USD", str(dollars))
+
+
+def test_at_a_spend_limit_everything_that_was_paid_for_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that cost less than expected make room for further ones, which are under way when a refused row is met."""
+    limited(monkeypatch, 2.5)
+    monkeypatch.setenv("RAGTIDE_JUDGE_MAX_IN_FLIGHT", "2")
+    output = tmp_path / "scores.jsonl"
+    with JudgeServer(latency_s=0.2) as server:
+        judge = ("score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url)
+        result = CliRunner().invoke(cli, [*judge, "--output", str(output)])
+        paid = server.answered
+        again = CliRunner().invoke(cli, [*judge, "--output", str(output)])
+        asked = server.answered
+    assert result.exit_code == again.exit_code == 1
+    assert "spend limit of the day is reached" in str(result.exception)
+    assert "spend limit of the day is reached" in str(again.exception)
+    assert paid > 1
+    written = lines(output.read_text())
+    assert len(written) == asked
+    assert sum(line["cost_usd"] for line in written) <= 2.5
+
+
+def test_a_spend_limit_is_that_of_all_runs_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited(monkeypatch, 1.0)
+    with JudgeServer() as server:
+        judge = ("score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url)
+        costs = []
+        for _ in range(4):
+            result = CliRunner().invoke(cli, [*judge, "--json"])
+            assert "spend limit of the day is reached" in str(result.exception)
+            costs += [line["cost_usd"] for line in lines(result.stdout)]
+    assert 0 < sum(costs) <= 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

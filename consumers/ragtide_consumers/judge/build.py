@@ -17,13 +17,16 @@ from ..metrics.trace import PROFILES as TRACE_PROFILES
 from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .client import JudgeClient
 from .labeler import JudgeLabeler, metrics_of
-from .spend import MemorySpend, NoSpendLimit, RedisSpend, Spend
+from .spend import NoSpendLimit, RedisSpend, Spend
+from .spend_file import FileSpend
 
 
 def judge_of(
     settings: Settings, redis: Redis | None, *, patient: bool, instruments: JudgeInstruments | None = None
-) -> tuple[Labeler, JudgeClient]:
-    """Return the labeler `judge` or `cascade`, and the client to close in the end.
+) -> Labeler:
+    """Return the labeler `judge` or `cascade`, to be closed in the end.
+
+    In a cascade that is not `patient` the judge is skipped while it is unavailable, whatever the settings say.
 
     Raises:
         ConfigurationError: the model or the key is missing, or a profile is unknown.
@@ -38,11 +41,12 @@ def judge_of(
     build = partial(JudgeLabeler, client, profile=settings.profile, claim_profile=settings.claim_profile)
     if settings.labeler == "judge":
         fallback = LocalLabeler() if settings.judge.over_budget == "local" else None
-        return build(fallback=fallback, patient=patient), client
+        return build(fallback=fallback)
     # In a cascade the local labeler has scored already: over budget, the judge is waited for or skipped.
-    judge = build(patient=patient and settings.cascade.when_unavailable == "wait")
+    judge = build()
+    wait = patient and settings.cascade.when_unavailable == "wait"
     metrics = tuple(metric for family in dict.fromkeys(settings.judge.families) for metric in metrics_of(family))
-    return CascadeLabeler(LocalLabeler(), judge, settings.cascade, judge_metrics=metrics), client
+    return CascadeLabeler(LocalLabeler(), judge, settings.cascade, judge_metrics=metrics, wait=wait)
 
 
 def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstruments | None) -> JudgeClient:
@@ -55,5 +59,5 @@ def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstrumen
         cached = deployment_prefix(settings.prefix)
         cache = MemoryCache() if redis is None else RedisCache(redis, cached, judge.cache_ttl_s)
     if limited:
-        spend = MemorySpend(judge) if redis is None else RedisSpend(redis, settings.prefix, judge)
+        spend = FileSpend(settings.data_dir, judge) if redis is None else RedisSpend(redis, settings.prefix, judge)
     return JudgeClient(judge, cache=cache, spend=spend, instruments=instruments)

@@ -1,7 +1,6 @@
 """The labeler that asks a judge."""
 
-import asyncio
-import random
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -17,6 +16,7 @@ from ..metrics.outcomes import nothing_to_label
 from ..metrics.ragchecker import ragchecker_metrics
 from ..metrics.scores import AbsentReason, MetricScores
 from ..metrics.trace import SENTENCES, trace_metrics
+from ..outage import Seldom
 from ..text.sentences import SPLITTER_ID, cut
 from .claims import judge_claims
 from .client import JudgeClient
@@ -26,8 +26,8 @@ from .prompts import VERSIONS, Language
 from .trace import judge_trace
 from .usage import Usage
 
-LOOK_AGAIN_S: Final = 30.0
-"""Seconds after which a judge that was unavailable or over budget is asked again, at most."""
+MOST_UNFINISHED: Final = 4096
+"""Interactions that wait for the judge whose cost so far is remembered."""
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
@@ -43,7 +43,6 @@ class JudgeLabeler:
         profile: variant of the TRACe formulas.
         claim_profile: variant of the RAGChecker formulas.
         fallback: scores while a spend limit is reached, if the settings say so.
-        patient: waits while the judge cannot be asked, as a worker must; otherwise raises.
     """
 
     name: Final = "judge"
@@ -55,15 +54,14 @@ class JudgeLabeler:
         profile: str = "ragbench",
         claim_profile: str = "ragchecker_strict",
         fallback: Labeler | None = None,
-        patient: bool = True,
     ) -> None:
         settings = client.settings
         self._client = client
         self._families = tuple(dict.fromkeys(settings.families))
         self._profiles = {"trace": profile, "ragchecker": claim_profile}
         self._fallback = fallback
-        self._patient = patient
-        self._random = random.Random()  # noqa: S311  # jitter is no secret
+        self._unfinished: OrderedDict[tuple[str, str], Usage] = OrderedDict()
+        self._no_labels = Seldom()
         self.profile = "+".join(self._profiles[family] for family in self._families)
         self.version = _version(settings, self._families)
 
@@ -71,23 +69,26 @@ class JudgeLabeler:
         """Return the scores of one interaction.
 
         Raises:
-            JudgeUnavailable: the judge cannot be asked, and this labeler is not patient.
-            OverBudget: a spend limit is reached, and this labeler is not patient and has no fallback.
+            JudgeUnavailable: the judge cannot be asked; what was paid so far is on the event of a later try.
+            OverBudget: a spend limit is reached, and this labeler has no fallback.
         """
-        usage = Usage()
-        while True:
-            try:
-                return await self._label(interaction, usage)
-            except OverBudget as error:
-                if self._fallback is not None:
-                    return await self._by_fallback(self._fallback, interaction, usage)
-                if not self._patient:
-                    raise
-                await self._wait(error, error.period_ends_in_s)
-            except JudgeUnavailable as error:
-                if not self._patient:
-                    raise
-                await self._wait(error, LOOK_AGAIN_S)
+        identity_ = interaction.pipeline, interaction.interaction_id
+        usage = self._unfinished.pop(identity_, None) or Usage()
+        try:
+            return await self._label(interaction, usage)
+        except OverBudget:
+            if self._fallback is not None:
+                return await self._by_fallback(self._fallback, interaction, usage)
+            self._remember(identity_, usage)
+            raise
+        except JudgeUnavailable:
+            self._remember(identity_, usage)
+            raise
+
+    def _remember(self, of: tuple[str, str], usage: Usage) -> None:
+        self._unfinished[of] = usage
+        if len(self._unfinished) > MOST_UNFINISHED:
+            self._unfinished.popitem(last=False)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
         nothing = nothing_to_label(interaction)
@@ -109,7 +110,8 @@ class JudgeLabeler:
                     found = await judge_claims(self._client, interaction, language, usage)
             except (NoLabels, ContextTooLong) as error:
                 reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
-                log.warning("the judge gave no labels", interaction_id=interaction.interaction_id, because=str(error))
+                if times := self._no_labels.due():
+                    log.warning("the judge gave no labels", because=str(error), interactions_since_last_warning=times)
                 absent |= dict.fromkeys(metrics_of(family), str(reason))
                 continue
             labels.append(found)
@@ -159,10 +161,6 @@ class JudgeLabeler:
             cost_usd=usage.cost_usd,
             counters={**labeling.counters, **_counted(usage)},
         )
-
-    async def _wait(self, error: Exception, at_most_s: float) -> None:
-        log.warning("the judge cannot be asked; waiting", because=str(error))
-        await asyncio.sleep(min(at_most_s, LOOK_AGAIN_S) * self._random.uniform(0.5, 1.0) + 0.05)
 
     async def aclose(self) -> None:
         """Close the judge's connections."""

@@ -51,9 +51,10 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
         JudgeError: the judge could not be asked.
     """
     looked = _Looked(reader)
+    asked_for = hash(prompt.data)
     best: tuple[int, T, Answer, Usage] | None = None
     corrections: list[Message] = []
-    for asked in range(usage.unusable[prompt.data], client.settings.repairs + 1):
+    for asked in range(usage.unusable[asked_for], client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
         answer = await client.ask(prompt, usage, corrections, usable=looked.usable)
@@ -61,7 +62,7 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
             raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {(answer.refusal or answer.finish)[:200]}")
         reading, mended = looked.at(answer)
         if reading.labels is None:
-            usage.unusable[prompt.data] += 1
+            usage.unusable[asked_for] += 1
         elif best is None or len(reading.complaints) < best[0]:
             best = len(reading.complaints), reading.labels, answer, mended
         if not reading.complaints:

@@ -12,5 +12,5 @@ class Usage:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     counters: Counter[str] = field(default_factory=Counter)
-    unusable: Counter[str] = field(default_factory=Counter)
-    """Unusable answers so far, by the data of the prompt."""
+    unusable: Counter[int] = field(default_factory=Counter)
+    """Unusable answers so far, by the hash of the prompt's data."""

@@ -40,7 +40,8 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_o
     """Yield the outcome of every row, in order.
 
     A row that cannot be labeled has a problem and stops nothing; a judge that refuses its key, or money that has run
-    out, stops everything, because every further row would end the same way.
+    out, stops everything, because every further row would end the same way. Rows that are in flight then are finished
+    and yielded first, because their labels are paid for.
 
     Args:
         rows: as read; rows with problems are passed on.
@@ -60,11 +61,18 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_o
                 waiting.append(asyncio.create_task(_score(row, label, asked)))
             if not waiting:
                 return
-            outcome = await waiting[0]
+            try:
+                outcome = await waiting[0]
+            except ScoringStopped:
+                async for finished in _finished(waiting):
+                    yield finished
+                raise
             waiting.popleft()
             failed = failed + 1 if outcome.problem is not None and outcome.row.interaction is not None else 0
             yield outcome
             if failed >= FAILURES_IN_A_ROW:
+                async for finished in _finished(waiting):
+                    yield finished
                 raise ScoringStopped(
                     f"{failed} interactions in a row could not be labeled, last: {outcome.problem}; mend the cause, "
                     "then run the same command again"
@@ -72,6 +80,18 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_o
     finally:
         for task in waiting:
             await end(task)
+
+
+async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
+    """Yield those of the rows in flight that are labeled in the end."""
+    while waiting:
+        try:
+            outcome = await waiting[0]
+        except ScoringStopped:
+            outcome = None
+        waiting.popleft()
+        if outcome is not None and outcome.event is not None:
+            yield outcome
 
 
 async def _score(row: Row, label: Label, asked: Identity) -> Outcome:

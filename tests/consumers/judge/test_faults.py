@@ -11,6 +11,7 @@ from tests.judge_server import Drops, Hangs, JudgeServer, Says, Slow, Status, ru
 
 from ragtide import RagInteraction
 from ragtide_consumers.judge.errors import JudgeMisconfigured, JudgeUnavailable
+from ragtide_consumers.patience import Patience
 
 OUT_OF_QUOTA = Status(429, "You exceeded your current quota", kind="insufficient_quota")
 
@@ -87,12 +88,14 @@ async def test_a_failure_that_stays_is_unavailable_after_all_attempts(server: Ju
 
 async def test_a_worker_waits_for_an_endpoint_that_is_down_and_loses_nothing(server: JudgeServer) -> None:
     server.always = Status(500)
-    async with judge(server, patient=True, breaker_failures=2, breaker_pause_s=0.05) as labeler:
-        labeling = asyncio.create_task(labeler.label(TOWER))
+    async with judge(server, breaker_failures=2, breaker_pause_s=0.05) as labeler:
+        labeling = asyncio.create_task(Patience(labeler).label(TOWER))
         await asyncio.to_thread(wait_until, lambda: len(server.requests) >= 6)
         assert not labeling.done()
         server.always = None
-        assert (await labeling).scores["trace.supported_fraction"] == 0.5
+        found = (await labeling).labeling
+    assert found.scores["trace.supported_fraction"] == 0.5
+    assert found.counters["judge_calls"] == len(server.requests)
 
 
 async def test_an_endpoint_that_fails_again_and_again_is_left_alone(server: JudgeServer) -> None:

@@ -1,18 +1,23 @@
 """What the judge costs: counted per event, limited per hour and day over all workers, and not paid twice."""
 
 import asyncio
+import json
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, judge
 from tests.judge_server import JudgeServer, Says, Status
 
-from ragtide import Alert, ConfigurationError
+from ragtide import Alert, ConfigurationError, Labeler
 from ragtide_consumers.judge.errors import OverBudget
-from ragtide_consumers.judge.spend import MemorySpend, Reached, RedisSpend, Reservation
+from ragtide_consumers.judge.spend import Reached, RedisSpend, Reservation, read_spent
+from ragtide_consumers.judge.spend_file import FileSpend
+from ragtide_consumers.patience import Patience
 from ragtide_runtime.judge_settings import JudgeSettings
-from ragtide_schemas import Streams
+from ragtide_schemas import Streams, run_prefix
 
 PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}
 LIMITED = JudgeSettings(
@@ -126,11 +131,9 @@ async def test_over_budget_the_local_labeler_scores_if_the_settings_say_so(serve
 
 
 async def test_over_budget_a_worker_waits_until_there_is_money_again(server: JudgeServer, async_redis: Any) -> None:
-    async with judge(
-        server, async_redis, patient=True, prices=PRICES, spend_per_day_usd=100.0, cache_ttl_s=0
-    ) as labeler:
+    async with judge(server, async_redis, prices=PRICES, spend_per_day_usd=100.0, cache_ttl_s=0) as labeler:
         await async_redis.set(f"ragtide:{{0}}:judge-spend:{datetime.now(UTC):%Y%m%d}", "100")
-        labeling = asyncio.create_task(labeler.label(TOWER))
+        labeling = asyncio.create_task(Patience(labeler).label(TOWER))
         for _ in range(400):
             await asyncio.sleep(0.01)
             if await async_redis.xlen(Streams("ragtide", 0).alerts):
@@ -138,7 +141,7 @@ async def test_over_budget_a_worker_waits_until_there_is_money_again(server: Jud
         assert not labeling.done()
         assert server.requests == []
         await async_redis.delete(f"ragtide:{{0}}:judge-spend:{datetime.now(UTC):%Y%m%d}")
-        assert (await labeling).cost_usd > 0
+        assert (await labeling).labeling.cost_usd > 0
     entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
     alerts = [Alert.decode(fields[b"data"]) for _, fields in entries]
     assert [alert.status for alert in alerts] == ["firing", "resolved"]
@@ -154,12 +157,12 @@ async def test_over_budget_an_impatient_judge_says_so(server: JudgeServer) -> No
             await labeler.label(TOWER)
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis"])
-async def test_workers_together_never_reserve_more_than_the_limit(kind: str, async_redis: Any) -> None:
+@pytest.mark.parametrize("kind", ["file", "redis"])
+async def test_workers_together_never_reserve_more_than_the_limit(kind: str, async_redis: Any, tmp_path: Path) -> None:
     now = NOON
     spend = (
-        MemorySpend(LIMITED, now=lambda: now)
-        if kind == "memory"
+        FileSpend(tmp_path / "data", LIMITED, now=lambda: now)
+        if kind == "file"
         else RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: now)
     )
     outcomes = await asyncio.gather(*(spend.reserve(0.1) for _ in range(30)))
@@ -182,6 +185,104 @@ async def test_many_workers_over_budget_raise_one_alert(async_redis: Any) -> Non
     workers = [RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON) for _ in range(5)]
     await asyncio.gather(*(worker.reserve(2.0) for worker in workers for _ in range(4)))
     assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
+
+
+async def test_runs_share_the_account_the_alert_and_the_cache_of_their_deployment(
+    server: JudgeServer, async_redis: Any
+) -> None:
+    run = run_prefix("ragtide", "again")
+    live = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
+    replay = RedisSpend(async_redis, run, LIMITED, now=lambda: NOON)
+    assert isinstance(await live.reserve(0.6), Reservation)
+    assert isinstance(await replay.reserve(0.6), Reached)
+    assert await read_spent(async_redis, run, now=NOON) == await read_spent(async_redis, "ragtide", now=NOON)
+    assert (await read_spent(async_redis, "ragtide", now=NOON)).hour_usd == pytest.approx(0.6)
+    assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
+    assert await async_redis.exists(Streams(run, 0).alerts) == 0
+
+
+async def test_a_resolved_alert_says_all_that_the_firing_one_said(async_redis: Any) -> None:
+    now = NOON
+    settings = LIMITED.model_copy(update={"over_budget": "local"})
+    spend = RedisSpend(async_redis, "ragtide", settings, now=lambda: now)
+    assert isinstance(await spend.reserve(2.0), Reached)
+    now = NOON + timedelta(minutes=1)
+    await asyncio.gather(*(spend.reserve(0.01) for _ in range(20)))
+    entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
+    fired, resolved = (Alert.decode(fields[b"data"]) for _, fields in entries)
+    assert resolved == fired.model_copy(update={"status": "resolved", "resolved_at": now})
+
+
+@pytest.mark.parametrize("stored", [b"garbage", b'{"status":"firing"}', b'"status":"firing"'])
+async def test_an_alert_of_another_form_is_removed_and_stops_no_call(async_redis: Any, stored: bytes) -> None:
+    await async_redis.set("ragtide:{0}:judge-spend:alert", stored)
+    spend = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
+    assert isinstance(await spend.reserve(0.1), Reservation)
+    assert await async_redis.exists("ragtide:{0}:judge-spend:alert") == 0
+    assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 0
+
+
+async def label_all(labeler: Labeler, count: int) -> None:
+    for number in range(count):
+        await labeler.label(another(number))
+
+
+async def test_without_redis_a_limit_outlives_the_process(server: JudgeServer) -> None:
+    limited: dict[str, Any] = {"prices": PRICES, "spend_per_day_usd": 20.0}
+    async with judge(server, **limited) as labeler:
+        with pytest.raises(OverBudget):
+            await label_all(labeler, 100)
+    asked = len(server.requests)
+    assert asked > 0
+    async with judge(server, **limited) as labeler:
+        with pytest.raises(OverBudget):
+            await labeler.label(another(200))
+    assert len(server.requests) == asked
+
+
+async def test_processes_without_redis_share_one_limit(tmp_path: Path) -> None:
+    """Four processes reserve a hundredth of the limit 60 times each; a hundred of those may pass."""
+    code = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from ragtide_consumers.judge.spend import Reservation\n"
+        "from ragtide_consumers.judge.spend_file import FileSpend\n"
+        "from ragtide_runtime.judge_settings import JudgeSettings\n"
+        "spend = FileSpend(Path(sys.argv[1]), JudgeSettings(spend_per_day_usd=1.0))\n"
+        "async def reserve():\n"
+        "    return sum([isinstance(await spend.reserve(0.01), Reservation) for _ in range(60)])\n"
+        "print(asyncio.run(reserve()))\n"
+    )
+    started = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(tmp_path), stdout=asyncio.subprocess.PIPE)
+        for _ in range(4)
+    ]
+    outputs = await asyncio.gather(*(process.communicate() for process in started))
+    assert sum(int(output) for output, _ in outputs) in {99, 100}  # a hundredth a hundred times is not exactly 1
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"20261121": "much"}', '{"20261121": NaN}', '{"20261121": -5}', "[" * 9999]
+)
+async def test_a_damaged_account_is_an_error_that_names_it_and_never_no_limit(tmp_path: Path, content: str) -> None:
+    (tmp_path / "judge-spend.json").write_text(content)
+    with pytest.raises(ConfigurationError, match=r"judge-spend\.json.*mend or remove the file"):
+        FileSpend(tmp_path, LIMITED)
+
+
+def test_an_account_where_others_can_write_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(ConfigurationError, match="can be written by other users"):
+        FileSpend(tmp_path, LIMITED)
+
+
+async def test_what_an_account_holds_does_not_grow(tmp_path: Path) -> None:
+    now = NOON
+    spend = FileSpend(tmp_path, LIMITED, now=lambda: now)
+    for hours in range(0, 24 * 40, 7):
+        now = NOON + timedelta(hours=hours)
+        await spend.reserve(0.001)
+    assert len(json.loads((tmp_path / "judge-spend.json").read_text())) < 20
 
 
 @pytest.mark.parametrize("labeler", ["judge", "cascade"])
