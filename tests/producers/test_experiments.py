@@ -1,7 +1,11 @@
 import asyncio
+import gzip
 import json
 import time
-from collections.abc import Mapping
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from ragtide_producers.experiments.ledger import Ledger
 from ragtide_producers.experiments.measuring import measured
 from ragtide_producers.experiments.schedule import Bounds, Schedule
 from ragtide_producers.experiments.spent import Spent
-from ragtide_producers.experiments.targets import CallableTarget, function_of, target_of
+from ragtide_producers.experiments.targets import CallableTarget, Target, function_of, target_of
 from ragtide_producers.items import Item, items_of
 from ragtide_schemas import Streams
 from ragtide_schemas.experiments import Config, Execution, Halted, Limits, Looked, Order, OwnMetric, Progress
@@ -261,6 +265,77 @@ async def test_an_endpoint_is_asked_over_http() -> None:
         found = await target.answer(ITEM, {"k": 3})
     assert (found.response, found.tokens, found.cost_usd) == ("b", 7, 0.5)
     assert asked[-1] == {"question": ITEM.question, "item_id": "q1", "knobs": {"k": 3}}
+
+
+@asynccontextmanager
+async def endpoint(reply: Callable[[], web.Response]) -> AsyncIterator[Target]:
+    async def answer(_: web.Request) -> web.Response:
+        return reply()
+
+    app = web.Application()
+    app.router.add_post("/answer", answer)
+    async with TestServer(app) as server, target_of(str(server.make_url("/answer"))) as target:
+        yield target
+
+
+def packed(body: bytes, encoding: str = "gzip", status: int = 200) -> Callable[[], web.Response]:
+    data = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
+    return lambda: web.Response(status=status, body=data, headers={"Content-Encoding": encoding})
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_packed_answer_is_unpacked(encoding: str) -> None:
+    body = json.dumps({"documents": ["d" * 300_000], "response": "r"}).encode()
+    async with endpoint(packed(body, encoding)) as target:
+        assert (await target.answer(ITEM, {})).documents == ["d" * 300_000]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_that_unpacks_to_too_much_is_refused_while_it_is_read(status: int) -> None:
+    async with endpoint(packed(b" " * 200_000_000, status=status)) as target:
+        tracemalloc.start()
+        try:
+            with pytest.raises(AnswerError, match="larger than 8 MB after decompression"):
+                await target.answer(ITEM, {})
+            assert tracemalloc.get_traced_memory()[1] < 60_000_000
+        finally:
+            tracemalloc.stop()
+
+
+async def test_an_answer_of_any_size_is_not_read_whole() -> None:
+    async with endpoint(lambda: web.Response(body=b"[" * 9_000_000)) as target:
+        with pytest.raises(AnswerError, match="larger than 8 MB"):
+            await target.answer(ITEM, {})
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (lambda: web.Response(body=b"[" * 200_000), "not JSON"),
+        (lambda: web.Response(body=b"x", headers={"Content-Encoding": "br"}), "packed with 'br'"),
+        (lambda: web.Response(body=b"no gzip at all", headers={"Content-Encoding": "gzip"}), "is not gzip"),
+        (lambda: web.Response(status=307, headers={"Location": "http://other/x"}), "a redirect to 'http://other/x'"),
+    ],
+)
+async def test_an_answer_that_is_none_is_told_in_a_sentence(reply: Callable[[], web.Response], words: str) -> None:
+    async with endpoint(reply) as target:
+        with pytest.raises(AnswerError, match=words):
+            await target.answer(ITEM, {})
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async with endpoint(lambda: web.json_response({"documents": ["a"], "response": "b"})) as other:
+        where = other._url  # type: ignore[attr-defined]
+        async with endpoint(lambda: web.Response(status=307, headers={"Location": where})) as target:
+            with pytest.raises(AnswerError, match="redirects are not followed"):
+                await target.answer(ITEM, {})
+
+
+@pytest.mark.parametrize("wrong", [5.5, -1, 10**20, True, "7", None])
+async def test_a_count_of_tokens_that_is_none_is_refused(wrong: object) -> None:
+    fields = {"documents": ["a"], "response": "b", "prompt_tokens": wrong}
+    with pytest.raises(AnswerError, match=r"prompt_tokens is .*: give a whole number"):
+        answer_from(fields)
 
 
 @pytest.mark.parametrize(

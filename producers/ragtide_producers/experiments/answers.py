@@ -13,6 +13,15 @@ from .errors import AnswerError
 
 _FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata")
 
+TOKENS_MOST: Final = 1_000_000_000
+"""Tokens that one answer may have taken: a larger count is a fault of the callable, and would end the experiment."""
+
+COST_MOST_USD: Final = 1_000_000
+"""US dollars that one answer may have cost."""
+
+SHOWN_CHARS: Final = 60
+"""Characters of a wrong value that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -62,11 +71,21 @@ def answer_from(value: object) -> Answer:
         raise AnswerError(f"the answer is {type(value).__name__}: return (documents, response) or a ragtide.Answer")
     if isinstance(answer.documents, str) or not isinstance(answer.documents, Sequence):
         raise AnswerError(f"documents is {type(answer.documents).__name__}: give a list of texts")
-    counts = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens}
-    for name, number in {**counts, "cost_usd": answer.cost_usd}.items():
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < float("inf"):
-            raise AnswerError(f"{name} is {number!r}: give a number of 0 or more")
+    for name, count in (("prompt_tokens", answer.prompt_tokens), ("completion_tokens", answer.completion_tokens)):
+        whole = not isinstance(count, bool) and (
+            isinstance(count, int) or (isinstance(count, float) and count % 1 == 0)
+        )
+        if not (whole and 0 <= count <= TOKENS_MOST):
+            raise AnswerError(f"{name} is {_shown(count)}: give a whole number from 0 to {TOKENS_MOST:,}")
+    cost = answer.cost_usd
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= COST_MOST_USD:
+        raise AnswerError(f"cost_usd is {_shown(cost)}: give a number from 0 to {COST_MOST_USD:,}")
     return answer
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
 def interaction_id_of(place: int) -> str:

@@ -20,6 +20,7 @@ from ragtide_runtime.stream_reads import START, read_after
 from ragtide_runtime.tasks import end
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, MetricEvent, RagInteraction, Streams
 from ragtide_schemas.experiments import Config, Execution, Halted, Plan, Progress, decode_entry
+from ragtide_schemas.printable import printable
 
 from ..items import Item
 from .answers import Answer, interaction_id_of, interaction_of
@@ -227,7 +228,8 @@ class Executor:
             raise
         except Exception as error:  # noqa: BLE001 - somebody's code: whatever it raises is a failed call
             shown = "no answer in time" if isinstance(error, TimeoutError) and not str(error) else str(error)
-            failure = f"{type(error).__name__}: {shown}"[:FAILURE_CHARS]
+            # Escaped: an error may quote anything, lone surrogates that no entry can hold included.
+            failure = printable(f"{type(error).__name__}: {shown}"[:FAILURE_CHARS])
             log.warning("a call failed", config=name, item_id=item.item_id, tries=tries, error=failure)
             failed = Execution(
                 config=name, item=place, item_id=item.item_id, failure=failure, tries=max(tries, 1),

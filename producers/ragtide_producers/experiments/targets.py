@@ -14,12 +14,10 @@ from typing import Any, Protocol, TypeVar, cast
 
 from ..items import Item
 from .answers import Answer, answer_from
-from .errors import AnswerError, ExperimentError
+from .endpoint import HEADERS, HttpTarget
+from .errors import ExperimentError
 
 T = TypeVar("T")
-
-SHOWN_CHARS = 200
-"""Characters of an endpoint's error that are kept."""
 
 
 class Target(Protocol):
@@ -84,28 +82,6 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await future
 
 
-class HttpTarget:
-    """An endpoint: takes `{"question", "item_id", "knobs"}`, returns an object with `documents` and `response`."""
-
-    def __init__(self, url: str, session: Any) -> None:
-        self._url = url
-        self._session = session
-
-    async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
-        """Return the endpoint's answer."""
-        asked = {"question": item.question, "item_id": item.item_id, "knobs": dict(knobs)}
-        async with self._session.post(self._url, json=asked) as reply:
-            if reply.status != 200:
-                raise AnswerError(f"the endpoint answered {reply.status}: {(await reply.text())[:SHOWN_CHARS]}")
-            try:
-                value = await reply.json(content_type=None)
-            except ValueError as error:
-                raise AnswerError(f"the endpoint's answer is not JSON ({error})") from None
-        if not isinstance(value, dict):
-            raise AnswerError(f"the endpoint's answer is {type(value).__name__}: it must be an object")
-        return answer_from(value)
-
-
 @asynccontextmanager
 async def target_of(
     target: str | Callable[..., Any], *, folder: Path | None = None, concurrency: int = 8
@@ -124,7 +100,9 @@ async def target_of(
         # Late: nobody else here needs an HTTP client.
         import aiohttp  # noqa: PLC0415
 
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency)) as session:
+        connector = aiohttp.TCPConnector(limit=concurrency)
+        # The endpoint's replies are unpacked piece by piece: aiohttp would unpack more than may be kept.
+        async with aiohttp.ClientSession(connector=connector, headers=HEADERS, auto_decompress=False) as session:
             yield HttpTarget(target, session)
         return
     function = function_of(target, folder, "target") if isinstance(target, str) else target
