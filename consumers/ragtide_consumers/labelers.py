@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from inspect import isawaitable
 from typing import Final
 
@@ -10,6 +10,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.health import Health
 from ragtide_runtime.instruments import JudgeInstruments
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import RagInteraction
@@ -17,6 +18,7 @@ from ragtide_schemas import RagInteraction
 from .labeler import Labeler, Labeling
 from .local.labeler import LocalLabeler
 from .metrics.custom import CustomMetric, WithMetrics
+from .outage import Outage
 from .plugins import custom_labeler, custom_metrics, installed_labelers
 
 CLOSE_S: Final = 10.0
@@ -60,6 +62,7 @@ async def labeler_of(
     *,
     patient: bool = True,
     instruments: JudgeInstruments | None = None,
+    health: Health | None = None,
     also: Sequence[CustomMetric] = (),
 ) -> AsyncIterator[Labeler]:
     """Give the labeler that the settings name, with the user's own metrics, and close it in the end.
@@ -69,6 +72,7 @@ async def labeler_of(
         redis: where a judge's cache and spend limit are shared; without one they are this process's own.
         patient: whether a cascade may wait for its judge, as in a worker.
         instruments: count what a judge is asked.
+        health: says whether the judge of a cascade can be asked, because its worker goes on without it.
         also: metrics besides those that the settings name.
 
     Raises:
@@ -76,8 +80,11 @@ async def labeler_of(
     """
     metrics = [*custom_metrics(settings), *also]
     labeler = _built(settings, redis, patient=patient, instruments=instruments)
+    outage = getattr(labeler, "outage", None)
+    watched = health.watching("judge", outage) if health and isinstance(outage, Outage) else nullcontext()
     try:
-        yield WithMetrics(labeler, metrics) if metrics else labeler
+        with watched:
+            yield WithMetrics(labeler, metrics) if metrics else labeler
     finally:
         await _close(labeler)
 

@@ -77,7 +77,7 @@ async def work(
     redis = connect_async(url)
     try:
         judged = JudgeInstruments(observed.registry)
-        async with labeler_of(settings, redis, instruments=judged, also=also) as labeler:
+        async with labeler_of(settings, redis, instruments=judged, health=observed.health, also=also) as labeler:
             counted = WorkerInstruments(observed.registry)
             await run_workers(settings, url, labeler, stop, instruments=counted, health=observed.health)
     finally:

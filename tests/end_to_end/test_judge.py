@@ -17,7 +17,7 @@ from tests.end_to_end.roles import (
     wait_for_aggregation,
     wait_for_events,
 )
-from tests.judge_server import Behavior, Drops, Hangs, JudgeServer, Says, Status
+from tests.judge_server import Behavior, Drops, Hangs, JudgeServer, Says, Status, rules_model
 
 from ragtide import InteractionProducer
 
@@ -48,7 +48,9 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
         Status(503), Says('{"all_relevant_sentence_keys": ["9z"]}'), Says("", tool_calls=True),
     ]  # fmt: skip
     with JudgeServer(latency_s=0.05) as server:
-        server.script += faults * 6
+        # A good answer after each: an endpoint that only fails is left alone for longer and longer.
+        spaced = [behavior for fault in faults * 3 for behavior in (fault, Says(rules_model))]
+        server.script += spaced
         settings = judge_settings(server)
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(published)
@@ -56,6 +58,7 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
         wait_until(lambda: redis.xlen(STREAMS.metrics) >= 50)
         kill(victim)
         assert redis.xlen(STREAMS.metrics) < len(published)
+        server.script += spaced
         with (
             running("worker", redis_url, tmp_path / "worker.log", settings),
             running("aggregator", redis_url, tmp_path / "aggregator.log"),

@@ -6,7 +6,8 @@ import pytest
 
 from ragtide import ConfigurationError
 from ragtide.cli.common import Given
-from ragtide.cli.doctor import Finding, examine
+from ragtide.cli.doctor import examine
+from ragtide.cli.finding import Finding
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
 

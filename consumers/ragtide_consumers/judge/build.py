@@ -19,6 +19,7 @@ from .client import JudgeClient
 from .labeler import JudgeLabeler, metrics_of
 from .spend import NoSpendLimit, RedisSpend, Spend
 from .spend_file import FileSpend
+from .state import StateReporter
 
 
 def judge_of(
@@ -60,4 +61,7 @@ def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstrumen
         cache = MemoryCache() if redis is None else RedisCache(redis, cached, judge.cache_ttl_s)
     if limited:
         spend = FileSpend(settings.data_dir, judge) if redis is None else RedisSpend(redis, settings.prefix, judge)
-    return JudgeClient(judge, cache=cache, spend=spend, instruments=instruments)
+    client = JudgeClient(judge, cache=cache, spend=spend, instruments=instruments)
+    if redis is not None:
+        client.reporter = StateReporter(redis, settings.prefix, client.state)
+    return client

@@ -30,6 +30,7 @@ from .prices import MESSAGE_TOKENS, cost, estimated_tokens
 from .prompts import Prompt
 from .replies import is_completion, read_reply
 from .spend import Reached, Reservation, Spend
+from .state import JudgeState, StateReporter
 from .transport import bounded_client
 from .usage import Usage
 
@@ -41,6 +42,9 @@ LONGEST_WAIT_S: Final = 30.0
 
 USUAL_ANSWER_TOKENS: Final = 600
 """Tokens of an answer before any was seen, for what a call will probably cost."""
+
+BUSY_S: Final = 15.0
+"""Seconds after a 429 in which the endpoint counts as one that asks for fewer calls."""
 
 FAILED_WAIT_S: Final = 15.0
 """Seconds before an interaction whose attempts all failed is tried again, while others are not kept back."""
@@ -103,6 +107,9 @@ class JudgeClient:
         self._answer_tokens = float(USUAL_ANSWER_TOKENS)
         self._random = random.Random()  # noqa: S311  # jitter is no secret
         self._counted = CallCounter(instruments or JudgeInstruments(), settings.model)
+        self._over_budget = ""
+        self.reporter: StateReporter | None = None
+        """Shows the state to `ragtide doctor`, where there is a Redis."""
         self._counted.watch(
             breaker_open=lambda: self._endpoint.breaker.is_open, calls_allowed=lambda: self.at_once.limit
         )
@@ -135,6 +142,8 @@ class JudgeClient:
             usage.counters["cache_hits"] += 1
             self._counted.found()
             return Answer(found.text, found.finish, from_cache=True)
+        if self.reporter is not None:
+            self.reporter.start()
         reservation = await self._reserve(prompt, corrections)
         spent = usage.cost_usd
         try:
@@ -149,7 +158,20 @@ class JudgeClient:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        if self.reporter is not None:
+            await self.reporter.aclose()
         await self._client.close()
+
+    def state(self) -> JudgeState:
+        """Return how it gets on with the endpoint."""
+        now = monotonic()
+        return JudgeState(
+            self.settings.model or "",
+            left_alone=self._endpoint.breaker.is_open,
+            asked_to_wait=now < self._endpoint.resume_at or now - self._endpoint.last_busy < BUSY_S,
+            last_error=self._endpoint.last_error,
+            over_budget=self._over_budget,
+        )
 
     def _key(self, prompt: Prompt) -> str:
         # The dialect is left out on purpose: it is learned, and the same answer must be found before and after.
@@ -183,6 +205,7 @@ class JudgeClient:
             reserved = await self._spend.reserve(expected)
         except RedisError as error:
             raise JudgeUnavailable(f"the spend limit cannot be looked up ({error}): check Redis") from error
+        self._over_budget = reserved.period if isinstance(reserved, Reached) else ""
         if isinstance(reserved, Reached):
             raise OverBudget(
                 f"the judge's spend limit of the {reserved.period} is reached: raise it or wait for the next",

@@ -10,6 +10,7 @@ import structlog
 from ragtide_runtime.judge_settings import JudgeSettings
 
 from ..metrics.scores import AbsentReason
+from ..outage import Seldom
 from .answers import Answer
 from .breaker import Breaker
 from .dialect import Dialect
@@ -63,6 +64,10 @@ class Endpoint:
         self.answers = 0
         """Chat completions received so far."""
         self.last_error = ""
+        """The last failure, since which no call succeeded."""
+        self.last_busy = float("-inf")
+        """Monotonic time at which it last said that it has too much to do."""
+        self._busy = Seldom()
 
     def answered(self, answer: Answer, usable: Callable[[Answer], bool], latency_s: float) -> None:
         """Take note of a chat completion; one without labels counts as a failure."""
@@ -75,6 +80,7 @@ class Endpoint:
             raise
         if good:
             self.breaker.succeeded()
+            self.last_error = ""
         else:
             # The text is not shown: a model may repeat what the interaction says.
             self._failed(f"the answer of {len(answer.text)} characters holds no labels")
@@ -88,8 +94,11 @@ class Endpoint:
             self.at_once.overloaded(latency_s)
             self.breaker.abandoned()  # an endpoint that says it is busy works
             wait_s = retry_after_s(error.response.headers)
+            self.last_busy = monotonic()
             if wait_s is not None:
                 self.resume_at = max(self.resume_at, monotonic() + wait_s)
+            if self._busy.due():
+                log.warning("the judge has too much to do; calls slow down", retry_after_s=wait_s, said=said)
             return Again(said, wait_s)
         if (
             isinstance(error, openai.APIStatusError)

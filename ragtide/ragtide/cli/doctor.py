@@ -3,8 +3,8 @@
 import json
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, cast
 
 import typer
 from redis import ResponseError
@@ -20,28 +20,14 @@ from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .common import JsonOption, Role, given, out, print_json, with_redis
+from .doctor_judge import judge_findings
+from .finding import Finding, Level
 
 OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
 
 LATE = 2.0
 """How many times `recorder.roll_s` an entry may wait to be recorded."""
-
-Level = Literal["ok", "warning", "problem"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    level: Level
-    subject: str
-    found: str
-    advice: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON fields."""
-        return asdict(self)
 
 
 async def examine(redis: Redis, settings: Settings, description: str) -> list[Finding]:
@@ -55,6 +41,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
     ]
     findings.append(_roles(partitions))
     findings += await _aggregators(redis, settings)
+    findings += await judge_findings(redis, settings)
     for looked in partitions:
         findings += await _partition(redis, looked, settings)
     return findings

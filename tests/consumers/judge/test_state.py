@@ -1,0 +1,184 @@
+"""What an operator sees of a judge: in `ragtide doctor`, on /readyz, and in the log."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from tests.conditions import until
+from tests.consumers.judge.asking import SECRET, TOWER, settings
+from tests.judge_server import JudgeServer, Says, Status
+
+from ragtide import LabelerUnavailable, RagInteraction
+from ragtide.cli.doctor import examine
+from ragtide.cli.finding import Finding
+from ragtide_consumers.judge.state import read_judge_states
+from ragtide_consumers.labelers import labeler_of
+from ragtide_consumers.patience import Patience
+from ragtide_runtime.health import Health
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import run_prefix
+
+PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}
+
+
+def another(number: int) -> RagInteraction:
+    return TOWER.model_copy(update={"interaction_id": str(number), "question": f"Question {number}?"})
+
+
+async def doctor(redis: Any, given: Settings) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in await examine(redis, given, "a Redis")}
+
+
+async def judge_finding(redis: Any, given: Settings, level: str) -> Finding:
+    """Return what doctor says of the judge, as soon as it has this level."""
+    found: list[Finding] = []
+
+    async def seen() -> bool:
+        finding = (await doctor(redis, given)).get("judge test-model")
+        if finding is not None and finding.level == level:
+            found.append(finding)
+        return bool(found)
+
+    await until(seen)
+    return found[0]
+
+
+async def test_doctor_says_that_the_judge_answers_is_left_alone_and_answers_again(
+    server: JudgeServer, async_redis: Any
+) -> None:
+    given = settings(server, attempts=1, breaker_failures=2, breaker_pause_s=0.1)
+    async with labeler_of(given, async_redis) as labeler:
+        assert "judge test-model" not in await doctor(async_redis, given)
+        await labeler.label(TOWER)
+        assert "answers" in (await judge_finding(async_redis, given, "ok")).found
+        server.always = Status(500, "the disk is full")
+        for number in range(2):
+            with suppress(LabelerUnavailable):
+                await labeler.label(another(number))
+        failing = await judge_finding(async_redis, given, "problem")
+        assert "left alone" in failing.found
+        assert "the disk is full" in failing.found
+        server.always = None
+        await Patience(labeler).label(TOWER)
+        await judge_finding(async_redis, given, "ok")
+    assert await read_judge_states(async_redis, given.prefix) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "words"),
+    [
+        (Status(401, f"wrong key {SECRET}"), "problem", "wrong key \\*\\*\\*"),
+        (Status(429, "You exceeded your current quota", kind="insufficient_quota"), "problem", "quota"),
+        (Status(307, headers={"location": "http://elsewhere/"}), "problem", "redirects to http://elsewhere/"),
+        (Status(429, "slow down"), "warning", "fewer calls"),
+        (Status(500, "out of order"), "warning", "out of order"),
+        (Says("I cannot help you with that."), "problem", "holds no labels"),
+    ],
+    ids=["key", "quota", "redirect", "busy", "error", "prose"],
+)
+async def test_doctor_says_what_is_wrong_with_the_judge(
+    server: JudgeServer, async_redis: Any, answer: Any, level: str, words: str
+) -> None:
+    server.always = answer
+    given = settings(server, attempts=1, breaker_failures=3)
+    async with labeler_of(given, async_redis) as labeler:
+        with suppress(LabelerUnavailable):
+            await labeler.label(TOWER)
+        finding = await judge_finding(async_redis, given, level)
+    assert words.replace("\\", "") in finding.found
+    assert SECRET not in str(finding)
+
+
+async def test_doctor_knows_the_judge_of_a_run_and_says_what_was_spent_of_the_limits(
+    server: JudgeServer, async_redis: Any
+) -> None:
+    live = settings(server, prices=PRICES, spend_per_day_usd=8.0)
+    run = live.model_copy(update={"prefix": run_prefix(live.prefix, "again")})
+    assert (await doctor(async_redis, live))["judge: spent"].found == "$0.00 of $8.00 today (UTC)"
+    async with labeler_of(run, async_redis) as labeler:
+        with suppress(LabelerUnavailable):
+            for number in range(20):
+                await labeler.label(another(number))
+        found = await judge_finding(async_redis, live, "warning")
+    assert "the spend limit of the day is reached" in found.found
+    spent = (await doctor(async_redis, live))["judge: spent"]
+    assert "of $8.00 today" in spent.found
+    assert "$0.00" not in spent.found
+
+
+@pytest.mark.parametrize("stored", [b"garbage", b"[]", b"{}", b"[" * 9999, b'{"model": 5}'])
+async def test_a_state_of_another_form_is_skipped(server: JudgeServer, async_redis: Any, stored: bytes) -> None:
+    await async_redis.sadd("ragtide:{0}:judge-states", "somebody", "silent")
+    await async_redis.set("ragtide:{0}:judge-states:somebody", stored)
+    assert await read_judge_states(async_redis, "ragtide") == {}
+    assert not [name for name in await doctor(async_redis, settings(server)) if name.startswith("judge")]
+
+
+async def test_processes_that_are_gone_are_forgotten(async_redis: Any, server: JudgeServer) -> None:
+    await async_redis.sadd("ragtide:{0}:judge-states", "gone-1", "gone-2")
+    async with labeler_of(settings(server), async_redis) as labeler:
+        await labeler.label(TOWER)
+
+        async def forgotten() -> bool:
+            return len(await async_redis.smembers("ragtide:{0}:judge-states")) == 1
+
+        await until(forgotten)
+        assert 0 < await async_redis.ttl((await async_redis.keys("ragtide:{0}:judge-states:*"))[0]) <= 60
+
+
+async def test_a_redis_that_fails_stops_no_labeling(server: JudgeServer, async_redis: Any) -> None:
+    given = settings(server)
+    async with labeler_of(given, async_redis) as labeler:
+        await async_redis.connection_pool.disconnect()
+        async_redis.connection_pool.connection_kwargs["path"] = "/nowhere"
+        assert (await labeler.label(TOWER)).scores != {}
+
+
+@pytest.mark.parametrize("kind", ["judge", "cascade"])
+async def test_readyz_of_a_worker_says_that_its_judge_refuses(server: JudgeServer, kind: str) -> None:
+    given = settings(server, labeler=kind)
+    given = given.model_copy(update={"cascade": given.cascade.model_copy(update={"rate": 1.0})})
+    server.always = Status(401, "Incorrect API key")
+    health = Health()
+    health.redis_answered()
+    async with labeler_of(given, None, health=health) as labeler:
+        patience = Patience(labeler)
+        with health.watching("worker", patience.outage):
+            assert health.ready().ok
+            if kind == "judge":
+                waiting = patience.label(TOWER, before_waiting=_stop)
+                with pytest.raises(InterruptedError):
+                    await waiting
+            else:
+                await patience.label(TOWER)
+            report = health.ready()
+            assert not report.ok
+            assert "Incorrect API key" in str(report)
+            assert health.alive().ok
+
+
+async def _stop() -> None:
+    raise InterruptedError
+
+
+@pytest.mark.parametrize(
+    "answer", [Status(401, "no"), Status(500, "no"), Status(429, "busy"), Says("prose"), Status(307)], ids=repr
+)
+async def test_an_outage_of_the_judge_is_one_warning_however_many_interactions_wait(
+    server: JudgeServer, answer: Any
+) -> None:
+    server.always = answer
+    with capture_logs() as logs:
+        async with labeler_of(settings(server, attempts=2, breaker_failures=3, breaker_pause_s=0.05), None) as labeler:
+            patience = Patience(labeler)
+            refused = 0
+            for number in range(30):
+                with suppress(InterruptedError):
+                    await patience.label(another(number), before_waiting=_stop)
+                    continue
+                refused += 1
+    assert refused > 20
+    warned = [entry for entry in logs if entry["log_level"] in {"warning", "error"}]
+    assert len([entry for entry in warned if entry["event"] == "the labeler is unavailable"]) == 1
+    assert len(warned) <= 2  # the other names a cause of its own: 429, or an interaction without labels
