@@ -3,7 +3,8 @@
 Of interactions and metric events goes what is behind every consumer group (and behind the checkpoint); an entry that a
 worker still holds stays, and so does every interaction until there are workers. Metric events stay a while longer,
 because feedback that comes later is joined with them. Alerts above their cap stay until they are recorded, up to ten
-times the cap. What a hard cap takes that nobody had finished is counted in the hash `dropped`.
+times the cap. Interactions and dead letters have caps in bytes, too. What a hard cap takes that nobody had finished is
+counted in the hash `dropped`.
 """
 
 from dataclasses import dataclass
@@ -16,10 +17,14 @@ from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
 ALERTS_HARD: Final = 10
 """How many times their cap alerts may be that wait to be recorded."""
 
+SAMPLES: Final = 10_000
+"""Nodes of a stream whose size is looked at every second: a millisecond or two of Redis's time."""
+
 HOUSE_SCRIPT: Final = """
 -- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped
 -- ARGV: positions of the checkpoint (metrics, feedback), metric events to keep, caps of interactions, alerts and dead
---       letters, hard cap of alerts, groups of the workers and of the recorder
+--       letters, hard cap of alerts, groups of the workers and of the recorder, caps in bytes of interactions and dead
+--       letters, nodes of a stream whose size is looked at
 -- Returns the server's time in ms, the oldest interaction no worker has finished, the last metric event, and what was
 -- dropped so far (why, how many, ...).
 local function order(id)
@@ -67,6 +72,21 @@ local function cap(stream, most, why)
         if why and gone > 0 then redis.call('HINCRBY', KEYS[6], why, gone) end
     end
 end
+-- Entries of a stream above a cap in bytes go, the oldest first; the last one stays.
+local function bytes_of(stream)
+    return redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', ARGV[12])
+end
+local function cap_bytes(stream, most, why)
+    local length = redis.call('XLEN', stream)
+    -- Sizes differ, so a round takes a tenth at most; if it takes more than ten, the rest waits for the next look.
+    for _ = 1, 10 do
+        local bytes = length > 1 and bytes_of(stream) or 0
+        if bytes <= tonumber(most) then return end
+        local keep = math.min(math.max(math.floor(length * most / bytes), math.floor(length * 0.9)), length - 1)
+        redis.call('HINCRBY', KEYS[6], why, redis.call('XTRIM', stream, 'MAXLEN', '=', keep))
+        length = keep
+    end
+end
 
 local oldest = ''
 local workers = groups(KEYS[1])[ARGV[8]]
@@ -75,6 +95,7 @@ if workers then
     redis.call('XTRIM', KEYS[1], 'MINID', '=', unfinished(KEYS[1], nil))
 end
 cap(KEYS[1], ARGV[4], 'capped')
+cap_bytes(KEYS[1], ARGV[10], 'capped')
 local first = redis.call('XRANGE', KEYS[1], workers and first_of(KEYS[1], workers) or '-', '+', 'COUNT', 1)
 if #first > 0 then oldest = first[1][1] end
 
@@ -96,6 +117,7 @@ else
     cap(KEYS[4], ARGV[5], nil)
 end
 cap(KEYS[5], ARGV[6], 'dead_letters')
+cap_bytes(KEYS[5], ARGV[11], 'dead_letters')
 
 local time = redis.call('TIME')
 local last = ''
@@ -111,13 +133,19 @@ return {time[1] * 1000 + math.floor(time[2] / 1000), oldest, last, redis.call('H
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How many entries streams may hold."""
+    """How many entries, and how many bytes, streams may hold.
+
+    Bytes are those that `MEMORY USAGE` tells: exact for a stream of up to `SAMPLES` nodes (of an entry or a few small
+    ones), and beyond that taken from the size of its oldest `SAMPLES` nodes, which are the next to go.
+    """
 
     metrics_keep: int = 100_000
     """Metric events kept behind the checkpoint."""
     interactions: int = 1_000_000
     alerts: int = 10_000
     dead_letters: int = 100_000
+    interactions_bytes: int = 17_179_869_184
+    dead_letters_bytes: int = 1_073_741_824
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +196,9 @@ class House:
                 ALERTS_HARD * caps.alerts,
                 LABEL_GROUP,
                 RECORD_GROUP,
+                caps.interactions_bytes,
+                caps.dead_letters_bytes,
+                SAMPLES,
             ],
         )
         now_ms, oldest, last, dropped = reply

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.stream_reads import Entry, order, read_range
-from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
+from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams
 
 from .feedback import Held, PendingFeedback, judge_feedback
 from .state import AggregatorState
@@ -124,16 +124,13 @@ class Joiner:
         self._letter(one.entry_id, one.feedback.encode(), reason, detail)
 
     def _letter(self, entry_id: str, payload: bytes, reason: Reason, detail: str) -> None:
-        text, encoding = DeadLetter.encode_payload(payload)
         self._letters.append(
-            DeadLetter(
+            DeadLetter.of(
+                payload,
                 stream=self._streams.feedback,
                 entry_id=entry_id,
                 reason=reason,
                 detail=detail,
-                payload=text,
-                payload_encoding=encoding,
-                failed_at=utc_now(),
                 component="aggregator",
             )
         )

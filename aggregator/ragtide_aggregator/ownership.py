@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.lease import Lease, Progress
 from ragtide_runtime.payloads import payload_of, raw_of
+from ragtide_runtime.read_size import ReadSize
 from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
@@ -120,6 +121,7 @@ class Tenure:
         # A thread of its own: labeling in the same process may occupy those of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         self._redis = redis
+        self._read_size = ReadSize(redis, streams.metrics, streams.feedback)
         self._streams = streams
         self._options = options
         self._lease = lease
@@ -260,12 +262,14 @@ class Tenure:
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
         block_ms = None if part is not None else int(wait_s * 1000) or None
         positions = {self._streams.metrics: self._at.metrics, self._streams.feedback: self._at.feedback}
-        count = self._pace.batch
-        if part is not None:
+        if part is None:
+            count = await self._read_size.next(self._pace.batch)
+        else:
             read = self._streams.metrics if part.source == "metrics" else self._streams.feedback
             positions, count = {read: positions[read]}, part.count
             self._joiner.culprits = dict.fromkeys(part.refused, self._blame())
         found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
+        self._read_size.took(entry.fields for entries in found.values() for entry in entries)
         events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
         with self._countable():
             if events:
@@ -352,16 +356,13 @@ class Tenure:
         self._observer.applied(entry.fields, event)
 
     def _refuse(self, entry: Entry, error: InvalidEntryError) -> None:
-        text, encoding = DeadLetter.encode_payload(raw_of(entry.fields))
         self._next.letters.append(
-            DeadLetter(
+            DeadLetter.of(
+                raw_of(entry.fields),
                 stream=self._streams.metrics,
                 entry_id=entry.entry_id,
                 reason=error.reason,
                 detail=error.detail,
-                payload=text,
-                payload_encoding=encoding,
-                failed_at=utc_now(),
                 component="aggregator",
             )
         )

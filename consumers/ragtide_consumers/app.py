@@ -21,6 +21,7 @@ from ragtide_runtime.addresses import address_of
 from ragtide_runtime.connection import CLUSTER_TIMEOUTS, CONNECTIONS, TIMEOUTS, connect_async
 from ragtide_runtime.health import Condition, Health, Sign
 from ragtide_runtime.instruments import WorkerInstruments
+from ragtide_runtime.read_size import ReadSize
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP
 
@@ -90,6 +91,18 @@ async def _as_entries(message: Any) -> list[StreamEntry]:
     return [
         StreamEntry(entry_id.decode(), fields) for entry_id, fields in zip(raw["message_ids"], raw["data"], strict=True)
     ]
+
+
+def _bound_reads(subscriber: Any, size: ReadSize) -> None:
+    """Let a subscriber read fewer entries at once where they are large; FastStream knows only a fixed number."""
+    read = subscriber._xreadgroup
+
+    async def bounded(*, count: int, **options: Any) -> Any:
+        found = await read(count=await size.next(count), **options)
+        size.took(fields for _, entries in found or () for _, fields in entries)
+        return found
+
+    subscriber._xreadgroup = bounded
 
 
 def broker_of(url: str) -> RedisBroker:
@@ -183,13 +196,15 @@ def worker_app(
             max_records=settings.worker_batch,
             polling_interval=POLL_MS,
         )
-        broker.subscriber(
+        subscriber = broker.subscriber(
             stream=source,
             ack_policy=AckPolicy.MANUAL,
             parser=_as_batch,
             decoder=_as_entries,
             title=f"interactions of partition {streams.partition}",
-        )(worker.take)
+        )
+        subscriber(worker.take)
+        _bound_reads(subscriber, ReadSize(redis, streams.interactions))
 
     @app.on_startup
     async def _create_groups() -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.read_size import ReadSize
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .entries import StreamEntry
@@ -42,6 +43,7 @@ class Reclaimer:
     def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
         self._redis = redis
         self._stream = streams.interactions
+        self._read_size = ReadSize(redis, streams.interactions)
         self._consumer = consumer
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
@@ -51,8 +53,11 @@ class Reclaimer:
     async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
         """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
 
+        Of large entries, on which other workers may have died, fewer are taken at once.
+
         An entry that was deleted from the stream while it was pending is returned without fields.
         """
+        count = await self._read_size.next(count)
         reply = await self._redis.xautoclaim(
             self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
         )

@@ -248,16 +248,13 @@ class LabelWorker:
             log.debug("a delivery could not be taken off", error=str(error))
 
     def _refuse(self, entry: StreamEntry, reason: Reason, detail: str, interaction_id: str | None = None) -> Refused:
-        payload, encoding = DeadLetter.encode_payload(entry.raw())
-        letter = DeadLetter(
+        letter = DeadLetter.of(
+            entry.raw(),
             stream=self._streams.interactions,
             entry_id=entry.entry_id,
             reason=reason,
             detail=detail,
-            payload=payload,
-            payload_encoding=encoding,
             deliveries=entry.deliveries,
-            failed_at=utc_now(),
             component=self._consumer,
         )
         return Refused(entry.entry_id, letter, interaction_id, pending=entry.pending)

@@ -124,6 +124,8 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
             interactions=settings.interactions_cap,
             alerts=settings.alert_cap,
             dead_letters=settings.dead_letters_cap,
+            interactions_bytes=settings.interactions_bytes,
+            dead_letters_bytes=settings.dead_letters_bytes,
         ),
         stalls=StallLimits(settings.stall.labeling_s, settings.stall.traffic_s, settings.stall.quiet_s),
     )

@@ -113,6 +113,8 @@ class Settings(BaseSettings):
     interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
     """Most entries of a partition's interactions stream: what is over it waits, is dropped or thinned out, by
     `producer.policy`."""
+    interactions_bytes: Annotated[int, Field(ge=1)] = 17_179_869_184
+    """Most bytes of a partition's interactions stream in Redis; older interactions are dropped and counted."""
     producer: ProducerSettings = ProducerSettings()
     """How interactions are published: the table `[producer]`."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
@@ -159,6 +161,8 @@ class Settings(BaseSettings):
     """Most entries the stream of alerts keeps."""
     dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
     """Most dead letters of a partition; older ones are dropped and counted."""
+    dead_letters_bytes: Annotated[int, Field(ge=1)] = 1_073_741_824
+    """Most bytes of a partition's dead letters in Redis; older ones are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
     """What is archived: the table `[recorder]`."""
     stall: StallSettings = StallSettings()

@@ -9,6 +9,8 @@ from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
+from .read_size import ReadSize
+
 START: Final = "0-0"
 """Position before the first entry."""
 
@@ -35,9 +37,11 @@ async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str =
 
 
 async def read_all(redis: Redis, stream: str) -> AsyncIterator[Entry]:
-    """Yield every entry of a stream, the oldest first."""
+    """Yield every entry of a stream, the oldest first; of large entries fewer are held in memory at once."""
     first = "-"
-    while entries := await read_range(redis, stream, first=first, count=READ_AT_ONCE):
+    size = ReadSize(redis, stream)
+    while entries := await read_range(redis, stream, first=first, count=await size.next(READ_AT_ONCE)):
+        size.took(entry.fields for entry in entries)
         for entry in entries:
             yield entry
         first = f"({entries[-1].entry_id}"

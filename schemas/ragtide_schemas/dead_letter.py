@@ -1,16 +1,24 @@
 """One dead letter: an entry nobody could use, kept with the reason."""
 
 import base64
-from typing import Annotated, ClassVar, Literal
+from datetime import datetime
+from hashlib import sha256
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from .base import Name, UtcTime, VersionedModel
 from .errors import Reason
+from .limits import DETAIL_MAX_CHARS, ENTRY_MAX_BYTES, KEPT_BYTES
+from .times import utc_now
 
 
 class DeadLetter(VersionedModel):
-    """An entry that was given up on. Its payload is kept whole, so that it can be mended and published again."""
+    """An entry that was given up on.
+
+    A payload of up to 4 MiB, the most an entry may have, is kept whole, so that it can be mended and published again.
+    Of a larger one the first 64 KiB are kept, with its size and digest.
+    """
 
     max_bytes: ClassVar[int | None] = None
 
@@ -23,15 +31,54 @@ class DeadLetter(VersionedModel):
     detail: str
     """Why, in one sentence: field, value, remedy."""
     payload: str
-    """What the entry held."""
+    """The payload of the entry, or its beginning."""
     payload_encoding: Literal["utf-8", "base64"] = "utf-8"
     """How to read `payload`: as text, or as base64 where the bytes are not UTF-8."""
+    size_bytes: Annotated[int, Field(ge=0)] | None = None
+    """Bytes of the whole payload, where `payload` is only its beginning; None where the payload is whole."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of the whole payload, where `payload` is only its beginning."""
     deliveries: Annotated[int, Field(ge=0)] = 1
     """How often the entry was delivered."""
     failed_at: UtcTime
     """When it was given up on."""
     component: Name
     """Who gave up, such as a worker's name."""
+
+    @classmethod
+    def of(
+        cls,
+        payload: bytes,
+        *,
+        stream: str,
+        entry_id: str,
+        reason: Reason,
+        detail: str,
+        component: str,
+        deliveries: int = 1,
+        failed_at: datetime | None = None,
+    ) -> Self:
+        """Return the dead letter of an entry; an oversized payload, or detail, is cut."""
+        kept = payload if len(payload) <= ENTRY_MAX_BYTES else beginning_of(payload)
+        text, encoding = cls.encode_payload(kept)
+        return cls(
+            stream=stream,
+            entry_id=entry_id,
+            reason=reason,
+            detail=detail if len(detail) <= DETAIL_MAX_CHARS else f"{detail[: DETAIL_MAX_CHARS - 3]}...",
+            payload=text,
+            payload_encoding=encoding,
+            size_bytes=None if kept is payload else len(payload),
+            sha256=None if kept is payload else sha256(payload).hexdigest(),
+            deliveries=deliveries,
+            failed_at=failed_at or utc_now(),
+            component=component,
+        )
+
+    @property
+    def truncated(self) -> bool:
+        """Whether `payload` is only the beginning of the entry's payload."""
+        return self.size_bytes is not None
 
     @staticmethod
     def encode_payload(payload: bytes) -> tuple[str, Literal["utf-8", "base64"]]:
@@ -42,5 +89,17 @@ class DeadLetter(VersionedModel):
             return base64.b64encode(payload).decode("ascii"), "base64"
 
     def payload_bytes(self) -> bytes:
-        """Return the payload as it was in the entry."""
+        """Return the payload as it was in the entry, or its beginning if it is truncated."""
         return base64.b64decode(self.payload) if self.payload_encoding == "base64" else self.payload.encode()
+
+
+def beginning_of(payload: bytes) -> bytes:
+    """Return the first 64 KiB of a payload; a character of UTF-8 is not cut in two."""
+    kept = payload[:KEPT_BYTES]
+    for end in range(len(kept), max(len(kept) - 4, 0), -1):
+        try:
+            kept[:end].decode()
+        except UnicodeDecodeError:
+            continue
+        return kept[:end]
+    return kept

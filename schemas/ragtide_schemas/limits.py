@@ -35,3 +35,9 @@ TIME_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 TIME_MAX: Final = datetime(2200, 1, 1, tzinfo=UTC)
 """The latest time of an entry."""
+
+KEPT_BYTES: Final = 64 * 1024
+"""Bytes that are kept of a payload larger than an entry may be."""
+
+DETAIL_MAX_CHARS: Final = 4000
+"""Characters of the sentence that says why an entry was given up on: a labeler's error may hold a whole page."""

@@ -169,3 +169,27 @@ def test_another_owner_neither_fires_nor_resolves_again() -> None:
     assert told(second, seen(1002, drop_new=2)) == [("stall-labeling", "resolved")]
     assert second.take_changes() == ({}, ["stall:firing:labeling"])
     assert told(second, seen(1062, drop_new=2)) == [("stall-dropped", "resolved")]
+
+
+async def test_a_stream_above_its_cap_in_bytes_loses_its_oldest_entries_which_are_counted(async_redis: Any) -> None:
+    house = House(async_redis, STREAMS, Caps(interactions_bytes=300_000, dead_letters_bytes=200_000))
+    for stream in (STREAMS.interactions, STREAMS.dead_letters):
+        for size in [10] * 30 + [50_000] * 10 + [10] * 30:
+            await async_redis.xadd(stream, {"data": b"x" * size})
+    added = {stream: await ids(async_redis, stream) for stream in (STREAMS.interactions, STREAMS.dead_letters)}
+    seen = await house.keep("0-0", "0-0")
+    for stream, most in ((STREAMS.interactions, 300_000), (STREAMS.dead_letters, 200_000)):
+        left = await ids(async_redis, stream)
+        assert left == added[stream][-len(left) :], "the oldest go"
+        assert most / 3 < await async_redis.memory_usage(stream, samples=0) <= most
+    assert seen.dropped == {
+        "capped": 70 - await async_redis.xlen(STREAMS.interactions),
+        "dead_letters": 70 - await async_redis.xlen(STREAMS.dead_letters),
+    }
+    assert (await house.keep("0-0", "0-0")).dropped == seen.dropped, "below the cap nothing goes"
+
+
+async def test_one_entry_above_the_cap_in_bytes_stays(async_redis: Any) -> None:
+    await async_redis.xadd(STREAMS.dead_letters, {"data": b"x" * 100_000})
+    seen = await House(async_redis, STREAMS, Caps(dead_letters_bytes=1)).keep("0-0", "0-0")
+    assert (await async_redis.xlen(STREAMS.dead_letters), seen.dropped) == (1, {})

@@ -17,6 +17,7 @@ from tests.redis_processes import RedisProcess
 from ragtide_runtime.runs import list_runs
 from ragtide_runtime.settings import load_settings
 from ragtide_schemas import DeadLetter, Reason, RunInfo, Streams, utc_now
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 STREAMS = Streams("ragtide", 0)
 
@@ -58,6 +59,31 @@ def test_watch_shows_the_readable_alerts_and_counts_the_others(redis: Any, capsy
     foreign_alerts(redis)
     done = run_command(capsys, "watch", "--once")
     assert "2 alerts cannot be read" in done.stdout
+
+
+def test_a_dead_letter_of_which_only_the_beginning_was_kept_is_shown_and_not_retried(
+    redis: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    payload = b"x" * (ENTRY_MAX_BYTES + 1)
+    cut = DeadLetter.of(
+        payload,
+        stream=STREAMS.interactions,
+        entry_id="1-1",
+        reason=Reason.TOO_LARGE,
+        detail="too " + "large " * 100_000,
+        component="w",
+    )
+    entry_id = redis.xadd(STREAMS.dead_letters, {"data": cut.encode()}).decode()
+    done = run_command(capsys, "dead-letters")
+    assert entry_id in done.stdout
+    assert len(done.stdout) < 4000
+    assert "xxx" not in done.stdout
+    done = run_command(capsys, "dead-letters", "--json")
+    assert json.loads(done.stdout)["size_bytes"] == len(payload)
+    done = run_command(capsys, "dead-letters", "retry", entry_id)
+    assert "it had 4,194,305 bytes, of which only the beginning was kept: publish a smaller interaction" in done.stderr
+    assert "0 published again" in done.stderr
+    assert (redis.xlen(STREAMS.dead_letters), redis.xlen(STREAMS.interactions)) == (1, 0)
 
 
 def test_dead_letters_shows_and_retries_the_readable_ones(redis: Any, capsys: pytest.CaptureFixture[str]) -> None:

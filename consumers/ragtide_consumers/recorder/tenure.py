@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.read_size import ReadSize
 from ragtide_runtime.recorder_settings import RecorderSettings
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.recordings.chain import recorded as read_chain
@@ -52,7 +53,7 @@ from .redaction import Redaction
 from .writing import Writer, Written
 
 READ: Final = 250
-"""Most entries of each stream that one read takes: they may be large."""
+"""Most entries of each stream that one read takes."""
 
 BLOCK_S: Final = 0.5
 """Seconds one read waits at most, so that a stop is heard."""
@@ -115,6 +116,7 @@ class Tenure:
         letters = blake2b(token.encode(), digest_size=3).hexdigest()
         self._writer = Writer(store, streams.partition, form=settings.format, redaction=redaction, letters=letters)
         self._recorded = Recorded(streams.partition)
+        self._read_size = ReadSize(redis, *(kind.stream(streams) for kind in self._kinds))
         self._next = Collected()
         self._stop = asyncio.Event()
         self._stop_by: float | None = None
@@ -204,11 +206,13 @@ class Tenure:
         positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
-        found = await read_after(self._redis, positions, count=READ, block_ms=int(wait_s * 1000) or None)
+        count = await self._read_size.next(READ)
+        found = await read_after(self._redis, positions, count=count, block_ms=int(wait_s * 1000) or None)
+        self._read_size.took(entry.fields for _, entries in found for entry in entries)
         for stream, entries in found:
             if entries:
                 self._next.add(kinds[stream], entries)
-        return any(len(entries) == READ for _, entries in found)
+        return any(len(entries) == count for _, entries in found)
 
     def _position(self, kind: Kind) -> str:
         ends = self._next.ends.get(kind)

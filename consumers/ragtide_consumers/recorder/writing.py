@@ -114,7 +114,7 @@ class Writer:
         try:
             model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
         except InvalidEntryError as error:
-            return _Place(kind, day, None), self._unreadable(entry, error)
+            return _Place(kind, day, None), self._unreadable(kind, entry, error)
         redacted = self._redaction.model(kind, entry.entry_id, model)
         pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
         return _Place(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
@@ -141,7 +141,7 @@ class Writer:
             row["fields"] = self._redaction.without_texts(kind, model)
         return _Place(kind, day_of(entry.entry_id), None), row
 
-    def _unreadable(self, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
+    def _unreadable(self, kind: Kind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": error.reason.value}
         raw = raw_of(entry.fields)
         payload = self._redaction.unreadable(raw)
@@ -149,8 +149,17 @@ class Writer:
             return {**row, "withheld_bytes": len(raw)}
         if payload == raw and not self._redaction.names:
             row["detail"] = error.detail  # it may show a value, so not where something is redacted
-        text, encoding = DeadLetter.encode_payload(payload)
-        return {**row, "payload": text, "payload_encoding": encoding}
+        # As dead letters are cut.
+        letter = DeadLetter.of(
+            payload,
+            stream=kind.value,
+            entry_id=entry.entry_id,
+            reason=error.reason,
+            detail=error.detail,
+            component="recorder",
+        )
+        kept = {"payload", "payload_encoding", "size_bytes", "sha256"}
+        return {**row, **letter.model_dump(include=kept, exclude_none=True)}
 
     def _file(self, step: int, place: _Place, rows: Sequence[Any]) -> RecordedFile:
         unreadable = place.pipeline is None

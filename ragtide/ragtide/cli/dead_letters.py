@@ -26,7 +26,7 @@ def list_dead_letters(
     if context.invoked_subcommand is not None:
         return
     settings = settings_with(context, run)
-    letters, unreadable = with_redis(settings, lambda redis, _: read_dead_letters(redis, settings))
+    letters, unreadable = with_redis(settings, lambda redis, _: read_dead_letters(redis, settings, payloads=as_json))
     warn(unreadable.warning())
     found = [stored for stored in letters if reason in (None, stored.letter.reason)]
     if as_json:

@@ -47,14 +47,23 @@ async def read_alerts(redis: Redis, settings: Settings) -> tuple[list[Alert], Un
     return sorted(latest.values(), key=lambda alert: alert.fired_at), unreadable
 
 
-async def read_dead_letters(redis: Redis, settings: Settings) -> tuple[list[StoredLetter], Unreadable]:
-    """Return every dead letter, the oldest first, and the entries that are none."""
+async def read_dead_letters(
+    redis: Redis, settings: Settings, *, payloads: bool = True
+) -> tuple[list[StoredLetter], Unreadable]:
+    """Return every dead letter, the oldest first, and the entries that are none.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        payloads: whether the payloads are kept, which may be gigabytes together; they are empty otherwise.
+    """
     found: list[StoredLetter] = []
     unreadable = Unreadable("dead letter")
     for streams in settings.layout.all():
         async for entry in read_all(redis, streams.dead_letters):
             letter = unreadable.decode(DeadLetter, streams.dead_letters, entry)
             if letter is not None:
+                letter = letter if payloads else letter.model_copy(update={"payload": ""})
                 found.append(StoredLetter(entry.entry_id, streams.partition, letter))
     return sorted(found, key=lambda stored: stored.letter.failed_at), unreadable
 
@@ -64,13 +73,19 @@ async def retry_dead_letters(
 ) -> int:
     """Publish dead interactions and feedback again, each moved in one script, and return how many there were.
 
-    A letter whose payload cannot be decoded stays; it is counted among the unreadable ones.
+    A letter whose payload cannot be decoded, or of which only the beginning was kept, stays; it is counted among the
+    unreadable ones.
     """
     script = redis.register_script(RETRY_SCRIPT)
     retried = 0
     for stored in letters:
         streams = Streams(settings.prefix, stored.partition)
         if stored.letter.stream not in {streams.interactions, streams.feedback}:
+            continue
+        if stored.letter.truncated:
+            size = f"{stored.letter.size_bytes:,} bytes, of which only the beginning was kept"
+            error = ValueError(f"it had {size}: publish a smaller interaction instead")
+            unreadable.add(f"{stored.letter_id} of {streams.dead_letters}", error)
             continue
         try:
             payload = stored.letter.payload_bytes()

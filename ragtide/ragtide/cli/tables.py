@@ -28,6 +28,9 @@ NARROW_BAR_WIDTH = 14
 
 BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
 
+SHOWN_DETAIL = 1000
+"""Characters of a dead letter's reason that are shown; `--json` gives all."""
+
 SPARKS = "▁▂▃▄▅▆▇█"
 
 TrendKey = tuple[str, str | None, str | None, str, str | None]
@@ -282,6 +285,10 @@ def dead_letters_table(letters: Sequence[StoredLetter]) -> RenderableType:
             f"{letter.failed_at:%Y-%m-%d %H:%M:%S}",
             letter.reason,
             str(letter.deliveries),
-            Text(printable(letter.detail)),
+            Text(printable(_shortened(letter.detail))),
         )
     return table
+
+
+def _shortened(detail: str) -> str:
+    return detail if len(detail) <= SHOWN_DETAIL else f"{detail[: SHOWN_DETAIL - 3]}..."
