@@ -17,8 +17,8 @@ from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
 ALERTS_HARD: Final = 10
 """How many times their cap alerts may be that wait to be recorded."""
 
-SAMPLES: Final = 10_000
-"""Nodes of a stream whose size is looked at every second: a millisecond or two of Redis's time."""
+SAMPLES: Final = 2000
+"""Nodes of a stream whose size is looked at every second: less than a millisecond of Redis's time."""
 
 HOUSE_SCRIPT: Final = """
 -- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped

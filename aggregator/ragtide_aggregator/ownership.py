@@ -121,7 +121,7 @@ class Tenure:
         # A thread of its own: labeling in the same process may occupy those of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         self._redis = redis
-        self._read_size = ReadSize(redis, streams.metrics, streams.feedback)
+        self._read_size = ReadSize(redis)
         self._streams = streams
         self._options = options
         self._lease = lease
@@ -263,13 +263,12 @@ class Tenure:
         block_ms = None if part is not None else int(wait_s * 1000) or None
         positions = {self._streams.metrics: self._at.metrics, self._streams.feedback: self._at.feedback}
         if part is None:
-            count = await self._read_size.next(self._pace.batch)
+            count = await self._read_size.next(positions, self._pace.batch)
         else:
             read = self._streams.metrics if part.source == "metrics" else self._streams.feedback
             positions, count = {read: positions[read]}, part.count
             self._joiner.culprits = dict.fromkeys(part.refused, self._blame())
         found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
-        self._read_size.took(entry.fields for entries in found.values() for entry in entries)
         events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
         with self._countable():
             if events:

@@ -93,14 +93,12 @@ async def _as_entries(message: Any) -> list[StreamEntry]:
     ]
 
 
-def _bound_reads(subscriber: Any, size: ReadSize) -> None:
+def _bound_reads(subscriber: Any, stream: str, size: ReadSize) -> None:
     """Let a subscriber read fewer entries at once where they are large; FastStream knows only a fixed number."""
     read = subscriber._xreadgroup
 
     async def bounded(*, count: int, **options: Any) -> Any:
-        found = await read(count=await size.next(count), **options)
-        size.took(fields for _, entries in found or () for _, fields in entries)
-        return found
+        return await read(count=await size.next({stream: ""}, count), **options)
 
     subscriber._xreadgroup = bounded
 
@@ -204,7 +202,7 @@ def worker_app(
             title=f"interactions of partition {streams.partition}",
         )
         subscriber(worker.take)
-        _bound_reads(subscriber, ReadSize(redis, streams.interactions))
+        _bound_reads(subscriber, streams.interactions, ReadSize(redis, LABEL_GROUP))
 
     @app.on_startup
     async def _create_groups() -> None:

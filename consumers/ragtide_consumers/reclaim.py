@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.read_size import ReadSize
+from ragtide_runtime.stream_reads import START
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .entries import StreamEntry
@@ -43,7 +44,7 @@ class Reclaimer:
     def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
         self._redis = redis
         self._stream = streams.interactions
-        self._read_size = ReadSize(redis, streams.interactions)
+        self._read_size = ReadSize(redis)
         self._consumer = consumer
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
@@ -57,7 +58,8 @@ class Reclaimer:
 
         An entry that was deleted from the stream while it was pending is returned without fields.
         """
-        count = await self._read_size.next(count)
+        # From the first entry of the stream on: which of them are abandoned is not known yet.
+        count = await self._read_size.next({self._stream: START}, count)
         reply = await self._redis.xautoclaim(
             self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
         )

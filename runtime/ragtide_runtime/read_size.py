@@ -1,13 +1,12 @@
 """How many entries one read takes: fewer where entries are large, because a read is held in memory as a whole.
 
-Redis tells the size of a stream without reading it. `MEMORY USAGE` looks at the first `SAMPLES` nodes of the stream and
-at its last node, so it is exact for a stream of up to about that many entries, and beyond that an estimate from the
-oldest entries, which a reader that is behind reads next. The entries of the last read count too: they say how large the
-next ones are where a stream keeps many old entries that were read long ago.
+Redis tells the size of a stream without reading it: where all of it is no more than a read may take, there is nothing
+to look at. `MEMORY USAGE` is exact for a stream of up to `SAMPLES` nodes, which hold an entry or a few small ones each,
+and an estimate from the oldest nodes beyond that. Of a larger stream the script looks at the very entries that come next.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from redis import ResponseError
 from redis.asyncio import Redis
@@ -16,7 +15,42 @@ READ_BYTES: Final = 32 * 1024 * 1024
 """About how many bytes one read takes at most. An entry that is larger is read alone."""
 
 SAMPLES: Final = 1000
-"""Nodes of a stream that are looked at; a node holds one entry or a few small ones."""
+"""Nodes of a stream that are looked at."""
+
+SIZE_SCRIPT: Final = """
+-- KEYS: streams. ARGV: most entries, most bytes, nodes to look at, a group or nothing, then the position in each stream
+-- (without a group). Returns how many of the next entries of each stream are no more than so many bytes; 1 at least.
+local most = tonumber(ARGV[1])
+for i, stream in ipairs(KEYS) do
+    local usage = redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', ARGV[3])
+    if usage and usage > tonumber(ARGV[2]) then
+        local at = ARGV[4 + i]
+        if ARGV[4] ~= '' then
+            at = '0-0'
+            for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+                local of = {}
+                for j = 1, #group, 2 do of[group[j]] = group[j + 1] end
+                if of['name'] == ARGV[4] then at = of['last-delivered-id'] end
+            end
+        end
+        local count, bytes, full = 0, 0, false
+        while count < most and not full do
+            -- Eight at a time while entries are small: Redis copies what it looks at, so never many large ones at once.
+            local some = count > 0 and 8 * bytes / count < tonumber(ARGV[2]) and 8 or 1
+            local found = redis.call('XRANGE', stream, '(' .. at, '+', 'COUNT', some)
+            for _, entry in ipairs(found) do
+                for _, text in ipairs(entry[2]) do bytes = bytes + #text end
+                full = full or (count > 0 and bytes > tonumber(ARGV[2]))
+                if not full then count, at = count + 1, entry[1] end
+            end
+            if #found < some and not full then count = most end
+        end
+        count = math.min(count, most)
+        most = count
+    end
+end
+return most
+"""
 
 
 class ReadSize:
@@ -24,38 +58,29 @@ class ReadSize:
 
     Args:
         redis: client.
-        streams: that are read, of one partition.
+        group: consumer group that reads; None for a reader with positions of its own.
     """
 
-    def __init__(self, redis: Redis, *streams: str) -> None:
-        self._redis = redis
-        self._streams = streams
-        self._last_mean = 0.0
-        self._asks = True
+    def __init__(self, redis: Redis, group: str | None = None) -> None:
+        self._group = group or ""
+        self._script = redis.register_script(SIZE_SCRIPT)
+        self._told = True
 
-    async def next(self, most: int) -> int:
+    async def next(self, positions: Mapping[str, str], most: int) -> int:
         """Return how many entries of each stream the next read takes, at most `most`.
+
+        Args:
+            positions: by stream of one partition, the id after which it is read; with a group any text.
+            most: entries, however small they are.
 
         Raises:
             redis.RedisError: Redis failed.
         """
-        mean = max([self._last_mean, *(await self._means() if self._asks else ())])
-        return most if mean * most <= READ_BYTES else max(int(READ_BYTES / mean), 1)
-
-    def took(self, entries: Iterable[Mapping[bytes, bytes]]) -> None:
-        """Take note of the fields of the entries that a read took, if it took any."""
-        sizes = [sum(map(len, fields.values())) for fields in entries]
-        if sizes:
-            self._last_mean = sum(sizes) / len(sizes)
-
-    async def _means(self) -> list[float]:
+        if not self._told:
+            return most
         try:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for stream in self._streams:
-                    pipe.xlen(stream)
-                    pipe.memory_usage(stream, samples=SAMPLES)
-                found: list[Any] = await pipe.execute()
-        except ResponseError:  # an ACL that does not allow it, or a service without it
-            self._asks = False
-            return []
-        return [(usage or 0) / length if length else 0.0 for length, usage in zip(found[::2], found[1::2], strict=True)]
+            arguments = [most, READ_BYTES, SAMPLES, self._group, *positions.values()]
+            return int(await self._script(keys=list(positions), args=arguments))
+        except ResponseError:  # an ACL that does not allow it, or a service without MEMORY USAGE
+            self._told = False
+            return most

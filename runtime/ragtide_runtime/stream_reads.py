@@ -38,13 +38,13 @@ async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str =
 
 async def read_all(redis: Redis, stream: str) -> AsyncIterator[Entry]:
     """Yield every entry of a stream, the oldest first; of large entries fewer are held in memory at once."""
-    first = "-"
-    size = ReadSize(redis, stream)
-    while entries := await read_range(redis, stream, first=first, count=await size.next(READ_AT_ONCE)):
-        size.took(entry.fields for entry in entries)
+    size, after = ReadSize(redis), START
+    while entries := await read_range(
+        redis, stream, first=f"({after}", count=await size.next({stream: after}, READ_AT_ONCE)
+    ):
         for entry in entries:
             yield entry
-        first = f"({entries[-1].entry_id}"
+        after = entries[-1].entry_id
 
 
 async def last_id(redis: Redis, stream: str) -> str:

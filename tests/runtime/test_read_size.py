@@ -13,29 +13,42 @@ def _small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_size, "READ_BYTES", 500_000)
 
 
+async def add(redis: Any, *sizes: int) -> list[str]:
+    return [(await redis.xadd("s", {"data": b"x" * size})).decode() for size in sizes]
+
+
 async def test_small_entries_are_read_many_at_once(async_redis: Any) -> None:
-    size = ReadSize(async_redis, "s", "none")
-    assert await size.next(100) == 100
-    for _ in range(300):
-        await async_redis.xadd("s", {"data": b"x" * 1000})
-    assert await size.next(100) == 100
+    size = ReadSize(async_redis)
+    assert await size.next({"s": "0-0", "none": "0-0"}, 100) == 100
+    await add(async_redis, *[1000] * 300)
+    assert await size.next({"s": "0-0", "none": "0-0"}, 100) == 100
+    await add(async_redis, *[1000] * 300)
+    assert await size.next({"s": "0-0"}, 1000) == 498, "a few bytes of each are its field's name"
+    assert await size.next({"s": "0-0"}, 100) == 100
 
 
-@pytest.mark.parametrize(("bytes_", "most"), [(50_000, 10), (400_000, 1), (3_000_000, 1)])
-async def test_of_large_entries_fewer_are_read_at_once(bytes_: int, most: int, async_redis: Any) -> None:
-    for _ in range(12):
-        await async_redis.xadd("s", {"data": b"x" * bytes_})
-    assert 1 <= await ReadSize(async_redis, "none", "s").next(100) <= most
-
-
-async def test_the_last_read_counts_where_old_entries_hide_large_ones(async_redis: Any) -> None:
-    size = ReadSize(async_redis, "s")
-    size.took([{b"data": b"x" * 90_000, b"traceparent": b"y" * 10_000}] * 3)
-    assert await size.next(100) == 5
-    size.took([])
-    assert await size.next(100) == 5, "a read that took nothing says nothing"
-    size.took([{b"data": b"x"}])
-    assert await size.next(100) == 100
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([50_000] * 12, 9),
+        ([400_000] * 5, 1),
+        ([3_000_000], 100),
+        ([10] * 20 + [3_000_000] * 2, 20),
+        ([10] * 3 + [3_000_000, 10], 3),
+        ([10] * 20 + [100_000] * 30, 24),
+        ([600_000] + [10] * 50, 1),
+    ],
+    ids=str,
+)
+async def test_no_more_is_read_at_once_than_the_next_entries_leave_room_for(
+    sizes: list[int], expected: int, async_redis: Any
+) -> None:
+    await async_redis.xgroup_create("s", "g", id="0", mkstream=True)
+    ids = await add(async_redis, 3_000_000, *sizes)
+    await async_redis.xreadgroup("g", "c", {"s": ">"}, count=1)
+    assert await ReadSize(async_redis).next({"none": "0-0", "s": ids[0]}, 100) == expected
+    assert await ReadSize(async_redis, "g").next({"s": ""}, 100) == expected
+    assert await ReadSize(async_redis).next({"s": ids[-1]}, 100) == 100, "nothing comes next"
 
 
 async def test_a_redis_that_does_not_tell_sizes_is_read_all_the_same(
@@ -69,4 +82,4 @@ async def test_a_whole_stream_of_large_entries_is_read_in_order(
     added = [await async_redis.xadd("s", {"data": b"x" * 100_000}) for _ in range(12)]
     monkeypatch.setattr(async_redis, "xrange", counted)
     assert [entry.entry_id.encode() async for entry in read_all(async_redis, "s")] == added
-    assert max(counts) <= 5
+    assert counts == [4, 4, 1000, 1000], "of the last four there is nothing to look at behind"

@@ -116,7 +116,7 @@ class Tenure:
         letters = blake2b(token.encode(), digest_size=3).hexdigest()
         self._writer = Writer(store, streams.partition, form=settings.format, redaction=redaction, letters=letters)
         self._recorded = Recorded(streams.partition)
-        self._read_size = ReadSize(redis, *(kind.stream(streams) for kind in self._kinds))
+        self._read_size = ReadSize(redis)
         self._next = Collected()
         self._stop = asyncio.Event()
         self._stop_by: float | None = None
@@ -206,9 +206,8 @@ class Tenure:
         positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
-        count = await self._read_size.next(READ)
+        count = await self._read_size.next(positions, READ)
         found = await read_after(self._redis, positions, count=count, block_ms=int(wait_s * 1000) or None)
-        self._read_size.took(entry.fields for _, entries in found for entry in entries)
         for stream, entries in found:
             if entries:
                 self._next.add(kinds[stream], entries)
