@@ -2,7 +2,7 @@
 
 Redis tells the size of a stream without reading it: where all of it is no more than a read may take, there is nothing
 to look at. `MEMORY USAGE` is exact for a stream of up to `SAMPLES` nodes, which hold an entry or a few small ones each,
-and an estimate from the oldest nodes beyond that. Of a larger stream the script looks at the very entries that come next.
+and an estimate from the oldest nodes beyond that. Of a larger stream the script looks at the entries that come next.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class ReadSize:
         if not self._told:
             return most
         try:
-            arguments = [most, READ_BYTES, SAMPLES, self._group, *positions.values()]
+            arguments: list[str | int] = [most, READ_BYTES, SAMPLES, self._group, *positions.values()]
             return int(await self._script(keys=list(positions), args=arguments))
         except ResponseError:  # an ACL that does not allow it, or a service without MEMORY USAGE
             self._told = False

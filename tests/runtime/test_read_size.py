@@ -62,8 +62,8 @@ async def test_a_redis_that_does_not_tell_sizes_is_read_all_the_same(
         await async_redis.memory_usage("s")
     try:
         await async_redis.xadd("s", {"data": b"x" * 3_000_000})
-        size = ReadSize(async_redis, "s")
-        assert await size.next(100) == 100
+        size = ReadSize(async_redis)
+        assert await size.next({"s": "0-0"}, 100) == 100
     finally:
         await async_redis.acl_setuser("few", enabled=False)
         await async_redis.acl_deluser("few")
