@@ -10,6 +10,7 @@ from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.view import views
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.suggestions import unknown
 from ragtide_schemas import run_of
 
 from .reading import read_states
@@ -69,6 +70,16 @@ async def read_comparison(
         for key, (a, lowest, width) in first.items()
         if key in second and a.n[0] and (b := second[key][0]).n[0]
     ]
+
+
+async def unknown_side(redis: Redis, sides: tuple[Side, Side]) -> str | None:
+    """Return a sentence about the first of two pipelines that has no scores; None if both have some, or none has."""
+    for side in sides:
+        states = await read_states(redis, side.settings, side.settings.layout.all())
+        known = {key.pipeline for state in states for key in state.keys}
+        if known and side.pipeline not in known:
+            return unknown("pipeline", side.pipeline, known)
+    return None
 
 
 def _moments(

@@ -1,5 +1,6 @@
 """`ragtide estimates` and `ragtide compare`: the running numbers, and the difference of two pipelines."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -9,10 +10,11 @@ from ragtide.offline.summary import diagnoses
 from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_runtime.redis_url import RedisHandle
+from ragtide_runtime.suggestions import unknown
 from ragtide_schemas import Estimate
 
-from .common import JsonOption, PipelineOption, err, given, out, print_json, with_redis
-from .comparison import Compared, Side, read_comparison
+from .common import JsonOption, PipelineOption, err, given, out, print_json, warn, with_redis
+from .comparison import Compared, Side, read_comparison, unknown_side
 from .of_run import settings_if_run, settings_of
 from .reading import read_estimates
 from .tables import comparison_table, estimates_table, labeling_table
@@ -60,6 +62,7 @@ def estimates(
         and segment in (None, estimate.segment)
         and metric in (None, estimate.metric)
     ]
+    unmet = None if found else _unmet(everything, pipeline=pipeline, segment=segment, metric=metric)
     if as_json:
         print_json([estimate.model_dump(mode="json") for estimate in found])
     elif found and labeling:
@@ -68,8 +71,27 @@ def estimates(
         out.print(estimates_table(found, out.width))
         for where, diagnosis in diagnoses(found):
             out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
-    else:
+    elif unmet is None:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
+    if unmet is not None:
+        warn(unmet)
+        raise typer.Exit(1)
+
+
+def _unmet(
+    everything: Sequence[Estimate], *, pipeline: str | None, segment: str | None, metric: str | None
+) -> str | None:
+    """Return which of the options names nothing that there is, in a sentence; None if there is nothing at all."""
+    if not everything:
+        return None
+    for what, name, known in (
+        ("pipeline", pipeline, {one.pipeline for one in everything}),
+        ("segment", segment, {one.segment for one in everything if one.segment is not None}),
+        ("metric", metric, {one.metric for one in everything}),
+    ):
+        if name is not None and name not in known:
+            return unknown(what, name, known)
+    return "no estimate fits all of these options: leave one out"
 
 
 def compare(
@@ -96,12 +118,13 @@ def compare(
     if len(runs) > 2 or (second is None and len(runs) != 2):
         raise typer.BadParameter("give two pipelines, or one pipeline and --run twice")
 
-    async def body(redis: Redis, _: RedisHandle) -> list[Compared]:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
         of = [await settings_of(redis, settings, name) for name in runs] or [settings]
         sides = Side(of[0], first), Side(of[-1], second or first)
-        return await read_comparison(redis, sides, window=window, confidence=confidence)
+        found = await read_comparison(redis, sides, window=window, confidence=confidence)
+        return found, None if found else await unknown_side(redis, sides)
 
-    found = with_redis(settings, body)
+    found, missing = with_redis(settings, body)
     names = [first, second or first]
     if len(runs) == 2:
         names = [f"{name} ({of_run})" for name, of_run in zip(names, runs, strict=True)]
@@ -109,5 +132,8 @@ def compare(
         print_json([one.as_dict() for one in found])
     elif found:
         out.print(comparison_table(found, *names))
-    else:
+    if missing is not None:
+        warn(missing)
+        raise typer.Exit(1)
+    if not found and not as_json:
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")

@@ -10,6 +10,7 @@ from ragtide_producers import InteractionProducer, UnreadableFileError
 from ragtide_schemas import Feedback, InvalidEntryError
 
 from .common import JsonOption, err, given, print_json
+from .problems import Problems
 
 
 def feedback(
@@ -55,13 +56,15 @@ def _read(file: Path, counts: Counter[str]) -> list[Feedback]:
     except OSError as error:
         raise UnreadableFileError(f"{file} cannot be read ({error.strerror}): correct the path") from None
     found = []
+    problems = Problems(err, file)
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 found.append(Feedback.decode(line))
             except InvalidEntryError as error:
                 counts["bad"] += 1
-                err.print(f"{file}:{number}: {error.detail}", markup=False, highlight=False, soft_wrap=True)
+                problems.add(number, error.detail)
+    problems.sum_up()
     return found
 
 

@@ -16,6 +16,7 @@ from ragtide_producers import FileOptions, InteractionProducer, Row, count_rows,
 from ragtide_schemas import RagInteraction
 
 from .common import JsonOption, err, given, print_json
+from .problems import Problems
 
 AT_ONCE = 200
 """Interactions sent in one round trip when there is no rate to keep."""
@@ -34,7 +35,8 @@ def publish_file(
 ) -> Counter[str]:
     """Publish every good row and return counts: `published`, `duplicates`, `dropped` and `bad`.
 
-    Bad rows are named on the console with file and line; the others are published all the same.
+    Bad rows are named on the console with file and line, the first few of each kind; the others are published all the
+    same.
 
     Args:
         producer: where to.
@@ -57,18 +59,20 @@ def publish_file(
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("publishing", total=total)
         rows = read_rows(source, options)
+        problems = Problems(console, source)
         for batch in paced(rows, rate):
             good: list[RagInteraction] = []
             for row in batch:
                 if row.interaction is None:
                     counts["bad"] += 1
-                    console.print(f"{source}:{row.line}: {row.problem}", markup=False, highlight=False, soft_wrap=True)
+                    problems.add(row.line, row.problem or "")
                 else:
                     good.append(row.interaction)
             for publication in producer.publish_many(good):
                 became = "dropped" if publication.dropped else "published" if publication.added else "duplicates"
                 counts[became] += 1
             progress.advance(task, len(batch))
+        problems.sum_up()
     return counts
 
 

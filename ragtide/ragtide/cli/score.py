@@ -30,6 +30,7 @@ from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction, describe
 from ragtide_schemas.reference_results import reference_results
 
 from .common import JsonOption, err, given, out, print_json
+from .problems import Problems
 from .score_tables import reference_table, summary_table
 
 AT_ONCE_LOCAL = 1
@@ -121,10 +122,11 @@ async def _with_labeler(
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("scoring", total=total, rate="", money="")
+        problems = Problems(console, options.source)
         rows = _new_rows(read_rows(options.source, options.file), done, options.limit, scoring)
         try:
             async for outcome in score_rows(rows, label, asked, at_once=at_once):
-                _take(outcome, options, scoring, console)
+                _take(outcome, options, scoring, problems)
                 if outcome.event is not None:
                     line = line_of(outcome.event, outcome.labeling if options.labels else None)
                     if output is not None:
@@ -140,6 +142,7 @@ async def _with_labeler(
                     money=f"${scoring.cost_usd:.4f}" if scoring.cost_usd else "",
                 )
         finally:
+            problems.sum_up()
             if output is not None:
                 output.close()
     if options.export is not None:
@@ -161,11 +164,10 @@ def _new_rows(
             yield row
 
 
-def _take(outcome: Outcome, options: ScoreOptions, scoring: Scoring, console: Console) -> None:
+def _take(outcome: Outcome, options: ScoreOptions, scoring: Scoring, problems: Problems) -> None:
     if outcome.event is None:
         scoring.counts["problems"] += 1
-        where = f"{options.source}:{outcome.row.line}"
-        console.print(f"{where}: {outcome.problem}", markup=False, highlight=False, soft_wrap=True)
+        problems.add(outcome.row.line, outcome.problem or "")
         return
     scoring.counts["scored"] += 1
     scoring.events.append(outcome.event)
@@ -262,6 +264,9 @@ def score(
     )
     scoring = run_score(settings, options, emit=print_json, console=err)
     _report(scoring, strategy, confidence or settings.confidence, reference, as_json=as_json)
+    if not scoring.counts.total():
+        err.print(f"{file} holds no interactions: nothing was scored", style="red", markup=False, highlight=False)
+        raise typer.Exit(1)
     if scoring.counts["problems"]:
         raise typer.Exit(1)
 

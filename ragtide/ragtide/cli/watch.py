@@ -13,6 +13,7 @@ from rich.text import Text
 from ragtide_aggregator.estimates import chosen
 from ragtide_runtime.backlog import COUNT_CAP, read_backlog
 from ragtide_runtime.settings import Settings
+from ragtide_runtime.suggestions import unknown
 from ragtide_schemas import Alert, Estimate
 
 from .reading import read_estimates
@@ -29,22 +30,33 @@ ALERTS_SHOWN = 4
 class Screen:
     """What a watcher shows: it remembers recent means, so that trends can be drawn."""
 
-    def __init__(self, redis: Redis, settings: Settings, *, keep: Callable[[Estimate], bool] = lambda _: True) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        settings: Settings,
+        *,
+        keep: Callable[[Estimate], bool] = lambda _: True,
+        pipeline: str | None = None,
+    ) -> None:
         self._redis = redis
         self._settings = settings
         self._keep = keep
+        self._pipeline = pipeline
         self._trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
         self.estimates: Sequence[Estimate] = ()
         self.alerts: Sequence[Alert] = ()
         self._counts = Text()
-        self._warning: str | None = None
+        self._warnings: list[str] = []
 
     async def refresh(self) -> None:
         """Read everything anew."""
         everything = await read_estimates(self._redis, self._settings)
         self.estimates = [e for e in chosen(everything) if self._keep(e)]
         self.alerts, unreadable = await read_alerts(self._redis, self._settings)
-        self._warning = unreadable.warning()
+        known = {estimate.pipeline for estimate in everything}
+        wanted = self._pipeline
+        missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
+        self._warnings = [sentence for sentence in (missing, unreadable.warning()) if sentence is not None]
         for estimate in self.estimates:
             if estimate.recent is not None:
                 self._trends[estimate_key(estimate)].append(estimate.recent)
@@ -66,7 +78,7 @@ class Screen:
 
     def render(self, width: int) -> RenderableType:
         """Return what to draw on a terminal of so many columns."""
-        warnings = [] if self._warning is None else [Text(self._warning, style="yellow")]
+        warnings = [Text(sentence, style="yellow") for sentence in self._warnings]
         if not self.estimates:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
             return Group(self._counts, *warnings, waiting)

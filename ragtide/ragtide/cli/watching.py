@@ -30,7 +30,7 @@ def watch(
         def keep(estimate: Estimate) -> bool:
             return pipeline in (None, estimate.pipeline) and (segments or estimate.segment is None)
 
-        screen = Screen(redis, settings, keep=keep)
+        screen = Screen(redis, settings, keep=keep, pipeline=pipeline)
         if once:
             await screen.refresh()
             out.print(screen.render(out.width))

@@ -1,0 +1,54 @@
+"""Problems of many rows, summed up: the first few of each kind, and how many more there are."""
+
+from collections import Counter
+from typing import Final
+
+from rich.console import Console
+
+from ragtide_runtime.error_kinds import kind_of
+
+SHOWN: Final = 5
+"""Problems of one kind that are printed."""
+
+KINDS: Final = 20
+"""Kinds of problems that are told apart; the others are counted together."""
+
+FIRST_CHARS: Final = 100
+"""Characters of a problem that are repeated in the sum."""
+
+
+class Problems:
+    """Prints the problems of a file's rows as they come, the first five of each kind, and sums up the rest.
+
+    Args:
+        console: where to.
+        source: name of the file.
+    """
+
+    def __init__(self, console: Console, source: object) -> None:
+        self._console = console
+        self._source = source
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def add(self, line: int | str, problem: str) -> None:
+        """Take a problem of a row."""
+        kind = kind_of(problem)
+        if kind not in self._first and len(self._first) >= KINDS:
+            kind = ""
+        self._first.setdefault(kind, problem)
+        self._counts[kind] += 1
+        if self._counts[kind] <= SHOWN:
+            self._print(f"{self._source}:{line}: {problem}")
+
+    def sum_up(self) -> None:
+        """Print how many problems of each kind were not printed."""
+        for kind, count in self._counts.items():
+            if count > SHOWN:
+                first = self._first[kind]
+                shown = first if len(first) <= FIRST_CHARS else f"{first[:FIRST_CHARS]}..."
+                like = f"like it: {shown}" if kind else "of other kinds"
+                self._print(f"{self._source}: {count - SHOWN:,} more {like}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
