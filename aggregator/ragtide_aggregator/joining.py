@@ -8,6 +8,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.payloads import payload_of, raw_of
+from ragtide_runtime.repeats import Repeats
 from ragtide_runtime.stream_reads import Entry, order, read_range
 from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams
 
@@ -24,6 +25,7 @@ class Joiner:
         self, redis: Redis, streams: Streams, state: AggregatorState, pending: PendingFeedback, *, window_s: float
     ) -> None:
         self._redis = redis
+        self._repeats = Repeats()
         self._streams = streams
         self._state = state
         self.pending = pending
@@ -134,4 +136,11 @@ class Joiner:
                 component="aggregator",
             )
         )
-        log.warning("feedback refused", entry_id=entry_id, reason=reason, detail=detail)
+        self._repeats.warning(
+            log,
+            reason,
+            "feedback refused: it is a dead letter now, see ragtide dead-letters",
+            entry_id=entry_id,
+            reason=reason,
+            detail=detail,
+        )

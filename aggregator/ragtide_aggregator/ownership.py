@@ -15,8 +15,10 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.lease import Lease, Progress
+from ragtide_runtime.outages import redis_outage
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.read_size import ReadSize
+from ragtide_runtime.repeats import Repeats
 from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
@@ -122,6 +124,8 @@ class Tenure:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         self._redis = redis
         self._read_size = ReadSize(redis)
+        self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
+        self._repeats = Repeats()
         self._streams = streams
         self._options = options
         self._lease = lease
@@ -365,7 +369,14 @@ class Tenure:
                 component="aggregator",
             )
         )
-        log.warning("metric event refused", entry_id=entry.entry_id, reason=error.reason, detail=error.detail)
+        self._repeats.warning(
+            log,
+            error.reason,
+            "metric event refused: it is a dead letter now, see ragtide dead-letters",
+            entry_id=entry.entry_id,
+            reason=error.reason,
+            detail=error.detail,
+        )
 
     async def _look(self) -> None:
         """Trim what everybody is done with, and see what has stalled."""
@@ -437,10 +448,11 @@ class Tenure:
                     raise
                 # Sent again as it is: the script finds out whether it had been written.
                 self._observer.failed(error)
-                log.warning("commit failed, trying again", partition=self._streams.partition, error=str(error))
+                self._outage.failed(error)
                 await asyncio.sleep(RETRY_S)
             else:
                 took_s = perf_counter() - started
+                self._outage.succeeded()
                 self._observer.committed(step, took_s)
                 return took_s
 

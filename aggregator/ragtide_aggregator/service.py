@@ -11,6 +11,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.lease import Lease
+from ragtide_runtime.outages import redis_outage
 from ragtide_schemas import Layout
 from ragtide_schemas.streams import interaction_digest
 
@@ -66,6 +67,7 @@ class Aggregator:
         self._tenures: dict[int, Tenure] = {}
         self._paces = [Pace(options.batch, options.lease_s) for _ in self._streams]
         self._waiting = False
+        self._outage = redis_outage(redis).attempt("looking for partitions")
 
     @property
     def events_applied(self) -> int:
@@ -112,13 +114,15 @@ class Aggregator:
             members = await self._membership.beat(len(self._serving))
             mine = share(self._holder, members, self._partitions)
             for partition in sorted(self._serving, reverse=True)[: mine.give]:
-                log.info("giving a partition to another aggregator", partition=partition)
+                log.info("this aggregator hands a partition to another one", partition=partition)
                 self._serving[partition].stop.set()
-            return await self._acquire(mine.take)
+            wait_s = await self._acquire(mine.take)
         except RedisError as error:
             self._observer.failed(error)
-            log.warning("looking for partitions failed, trying again", error=str(error))
+            self._outage.failed(error)
             return RETRY_S
+        self._outage.succeeded()
+        return wait_s
 
     async def _acquire(self, wanted: int) -> float:
         waits = [self._beat_s]
@@ -135,7 +139,7 @@ class Aggregator:
             task = asyncio.create_task(self._serve(partition, found.token, stop))
             self._serving[partition] = Serving(task, stop)
         if not self._serving and not self._waiting:
-            log.info("standing by: other aggregators own the partitions", partitions=self._partitions)
+            log.info("standing by: other aggregators own all partitions", partitions=self._partitions)
         self._waiting = not self._serving
         self._observer.turned(owned=len(self._serving), partitions=self._partitions)
         return min(waits)
@@ -201,11 +205,11 @@ class Aggregator:
                     progress.made()
         except (LeaseLostError, StreamWentBackError) as error:
             observer.lost()
-            log.warning("partition lost", partition=partition, detail=str(error))
+            log.warning("partition lost: this aggregator no longer owns it", partition=partition, detail=str(error))
         except RedisError as error:
             # What was not committed is read again from the checkpoint.
             observer.failed(error)
-            log.warning("Redis failed, starting again from the checkpoint", partition=partition, error=str(error))
+            self._outage.failed(error, partition=partition)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), RETRY_S)
         finally:

@@ -21,6 +21,7 @@ from ragtide_runtime.addresses import address_of
 from ragtide_runtime.connection import CLUSTER_TIMEOUTS, CONNECTIONS, TIMEOUTS, connect_async
 from ragtide_runtime.health import Condition, Health, Sign
 from ragtide_runtime.instruments import WorkerInstruments
+from ragtide_runtime.outages import Outage, redis_outage
 from ragtide_runtime.read_size import ReadSize
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP
@@ -155,6 +156,7 @@ def worker_app(
     labeler: Labeler,
     instruments: WorkerInstruments | None = None,
     patience: Patience | None = None,
+    outage: Outage | None = None,
 ) -> WorkerApp:
     """Return the application that labels every partition's interactions.
 
@@ -164,7 +166,8 @@ def worker_app(
     broker = broker_of(url)
     redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     consumer = consumer_name()
-    claims = ClaimKeeper(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s)
+    outage = outage or redis_outage(redis)
+    claims = ClaimKeeper(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s, outage=outage)
     workers: list[LabelWorker] = []
     app = WorkerApp(broker, workers)
     for streams in settings.layout.all():
@@ -184,6 +187,7 @@ def worker_app(
             claims=claims,
             patience=patience,
             instruments=instruments,
+            outage=outage,
         )
         workers.append(worker)
         source = StreamSub(
@@ -250,16 +254,19 @@ async def run_workers(
     anew, which creates the group again. So it is when Redis goes away while it starts.
     """
     patience = Patience(labeler)
+    outage = Outage("Redis")
+    starting = outage.attempt("starting")
     while not stop.is_set():
-        app = worker_app(settings, url, labeler, instruments, patience)
+        app = worker_app(settings, url, labeler, instruments, patience, outage)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:
-            log.warning("starting failed, trying again", error=repr(error))
+            starting.failed(error)
             await app.stop()
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), RETRY_S)
             continue
+        starting.succeeded()
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]
@@ -272,4 +279,4 @@ async def run_workers(
         for loop in failed:  # a mistake of ours: end loudly; what was in flight is pending for the next worker
             loop.result()
         if app.given_up.is_set():
-            log.warning("a consumer group vanished: starting again")
+            log.warning("the consumer group is gone, as after a flush of Redis: the worker creates it again")

@@ -7,15 +7,16 @@ the event loop has given no sign of life for `SILENT_S`: the entries of a worker
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-import structlog
 from redis import Redis, RedisError
 
 from ragtide_runtime.connection import connect
 from ragtide_runtime.health import SILENT_S, Pulse
+from ragtide_runtime.outages import Outage
 from ragtide_schemas import LABEL_GROUP, Streams
 
 RENEW_SCRIPT: Final = """
@@ -30,8 +31,6 @@ end
 
 JOIN_S: Final = 2.0
 """Seconds that the end of a worker waits for the thread, which may itself wait for Redis."""
-
-log = structlog.get_logger("ragtide.worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +51,19 @@ class ClaimKeeper:
         consumer: name of the worker in the consumer group.
         min_idle_s: idle seconds after which another worker takes an entry over.
         clock: monotonic seconds.
+        outage: of Redis, as the other loops of the worker know it.
     """
 
-    def __init__(self, url: str, *, consumer: str, min_idle_s: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        consumer: str,
+        min_idle_s: float,
+        clock: Callable[[], float] = monotonic,
+        outage: Outage | None = None,
+    ) -> None:
+        self._outage = (outage or Outage("Redis")).attempt("renewing claims on entries")
         self._url = url
         self._consumer = consumer
         self._pause_s = min(min_idle_s / 3, 5.0)
@@ -63,8 +72,13 @@ class ClaimKeeper:
         self._renewing = threading.Lock()
         self._stopping = threading.Event()
         self._loop_turned = clock()
-        self._failing = False
-        self._thread = threading.Thread(target=self._run, name="ragtide claims", daemon=True)
+        self._thread = threading.Thread(
+            # In the context of the worker, so that its log lines name the role.
+            target=copy_context().run,
+            args=(self._run,),
+            name="ragtide claims",
+            daemon=True,
+        )
 
     def start(self) -> None:
         """Start the thread."""
@@ -114,13 +128,9 @@ class ClaimKeeper:
             if entry_ids := claim.held():
                 renew(keys=[claim.stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
             claim.pulse.beat("renewing claims")
-        if self._failing:
-            log.info("claims are renewed again")
-            self._failing = False
+        self._outage.succeeded()
 
     def _failed(self, error: Exception) -> None:
         for claim in self._claims.values():
             claim.pulse.trouble(f"renewing claims fails: {error}")
-        if not self._failing:
-            log.warning("renewing claims failed, trying again", error=str(error))
-            self._failing = True
+        self._outage.failed(error)

@@ -14,6 +14,8 @@ from structlog.contextvars import bind_contextvars
 
 from ragtide_runtime.health import Pulse
 from ragtide_runtime.instruments import WorkerInstruments
+from ragtide_runtime.outages import Outage, redis_outage
+from ragtide_runtime.repeats import Repeats
 from ragtide_runtime.tasks import end
 from ragtide_runtime.tracing import attributes_of, traced, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, Streams, utc_now
@@ -64,12 +66,23 @@ class LabelWorker:
         claims: ClaimKeeper | None = None,
         patience: Patience | None = None,
         instruments: WorkerInstruments | None = None,
+        outage: Outage | None = None,
     ) -> None:
         self._redis = redis
         self._forget_s = forget_s
         self._metrics_cap = metrics_cap
         self._claims = claims
         self._instruments = instruments or WorkerInstruments()
+        outage = outage or redis_outage(redis)
+        self._handing_over, self._looking, self._taking_over = (
+            outage.attempt(f"{doing} of partition {streams.partition}")
+            for doing in (
+                "handing over results",
+                "counting metric events",
+                "taking over abandoned entries",
+            )
+        )
+        self._repeats = Repeats()
         self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
         self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
         self.pulses = [Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "room", "taking over")]
@@ -165,7 +178,7 @@ class LabelWorker:
             raise
         except Exception:
             # A mistake of ours: the entry stays pending, and after its last delivery is a dead letter.
-            log.exception("working on an entry failed", entry_id=entry.entry_id)
+            log.exception("working on an entry failed; it will be delivered again", entry_id=entry.entry_id)
             result = None
         if result is None:
             self._release(entry)
@@ -186,7 +199,11 @@ class LabelWorker:
             # Should this one be deadly, nothing that is finished may die with it.
             await self._results.join()
             if await self._lane.admitted(entry.entry_id):
-                log.warning("trying an entry alone", entry_id=entry.entry_id, deliveries=entry.deliveries)
+                log.warning(
+                    "trying an entry alone: it may have killed workers",
+                    entry_id=entry.entry_id,
+                    deliveries=entry.deliveries,
+                )
                 return await self._score(entry)
         return self._refuse(
             entry,
@@ -224,7 +241,13 @@ class LabelWorker:
                 span.failed(type(error).__name__)
                 self._outcomes[FAILED].inc()
                 detail = f"{type(error).__name__}: {error}"
-                log.warning("labeling failed", deliveries=entry.deliveries, error=detail)
+                self._repeats.warning(
+                    log,
+                    (FAILED, type(error)),
+                    "labeling failed; the interaction is delivered again, and after the last delivery a dead letter",
+                    deliveries=entry.deliveries,
+                    error=detail,
+                )
                 if entry.deliveries < self._max_deliveries:
                     return None
                 return self._refuse(
@@ -280,9 +303,10 @@ class LabelWorker:
             except RedisError as error:
                 # Safe to repeat: an entry that was acknowledged the first time is not emitted again.
                 self.pulses[0].trouble(f"handing over fails: {error}")
-                log.warning("handing over results failed, trying again", results=len(batch), error=str(error))
+                self._handing_over.failed(error, results=len(batch))
                 await asyncio.sleep(RETRY_S)
                 continue
+            self._handing_over.succeeded()
             again: list[tuple[StreamEntry, Scored | Refused]] = []
             for (entry, result), outcome in zip(batch, outcomes, strict=True):
                 self.counts[outcome] += 1
@@ -294,8 +318,10 @@ class LabelWorker:
                     )
                     again.append((entry, self._refuse(entry, Reason.DUPLICATE, detail, result.event.interaction_id)))
                 elif isinstance(result, Refused) and outcome is Delivered.REFUSED:
-                    log.warning(
-                        "entry refused",
+                    self._repeats.warning(
+                        log,
+                        result.letter.reason,
+                        "entry refused: it is a dead letter now, see ragtide dead-letters",
                         entry_id=entry.entry_id,
                         interaction_id=result.interaction_id,
                         reason=result.letter.reason,
@@ -322,17 +348,20 @@ class LabelWorker:
                 self._claims.loop_turned()
             try:
                 self._mind_room(await self._redis.xlen(self._streams.metrics))
+                self._looking.succeeded()
                 pulse.beat("there is room" if self._room.is_set() else "pausing: metric events pile up")
             except RedisError as error:
                 pulse.trouble(f"reading the length of the metrics stream fails: {error}")
-                log.warning("reading the length of the metrics stream failed, trying again", error=str(error))
+                self._looking.failed(error)
 
     def _mind_room(self, metric_events: int) -> None:
         if metric_events < self._metrics_cap:
+            if not self._room.is_set():
+                log.info("labeling goes on: there is room for metric events again", partition=self._streams.partition)
             self._room.set()
         elif self._room.is_set():
             log.warning(
-                "pausing: metric events pile up, look whether an aggregator runs",
+                "labeling pauses: too many metric events wait; look whether an aggregator runs",
                 partition=self._streams.partition,
                 metric_events=metric_events,
             )
@@ -348,17 +377,26 @@ class LabelWorker:
                     next_forgetting = monotonic() + self._forget_s / 4
                     forgotten = await self._reclaimer.forget_dead(self._forget_s)
                     if forgotten:
-                        log.info("dead workers forgotten", workers=forgotten, partition=self._streams.partition)
+                        log.info(
+                            "workers that are gone were forgotten",
+                            workers=forgotten,
+                            partition=self._streams.partition,
+                        )
                 entries, scanned = await self._reclaimer.claim(self._concurrency)
             except RedisError as error:
                 pulse.trouble(f"looking for abandoned entries fails: {error}")
-                log.warning("looking for abandoned entries failed, trying again", error=str(error))
+                self._taking_over.failed(error)
                 entries, scanned = [], True
             else:
+                self._taking_over.succeeded()
                 pulse.beat("looking for abandoned entries")
             if entries:
                 self._instruments.reclaimed.inc(len(entries))
-                log.info("took over abandoned entries", entries=len(entries), partition=self._streams.partition)
+                log.info(
+                    "took over abandoned entries of another worker",
+                    entries=len(entries),
+                    partition=self._streams.partition,
+                )
                 with pulse.resting("waiting for a free slot for what was taken over"):
                     await self.take(entries)
             if scanned:

@@ -14,6 +14,7 @@ from ragtide_runtime.deployment import agree_on_layout
 from ragtide_runtime.eviction import check_eviction
 from ragtide_runtime.garbage import collect_rarely
 from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
+from ragtide_runtime.logs import say_role
 from ragtide_runtime.observed import Observed
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import run_of
@@ -72,6 +73,7 @@ async def work(
     from ragtide_consumers.app import run_workers  # noqa: PLC0415 - see above
     from ragtide_consumers.labelers import labeler_of  # noqa: PLC0415
 
+    say_role("worker")
     collect_rarely()
     observed = observed or Observed()
     redis = connect_async(url)
@@ -94,6 +96,7 @@ async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Ob
     """Archive what is on the streams until told to stop."""
     from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
 
+    say_role("recorder")
     await run_recorder(settings, url, stop, observed, prepared)
 
 
@@ -107,6 +110,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
 
     from .kept import state_options  # noqa: PLC0415
 
+    say_role("aggregator")
     observed = observed or Observed()
     check_rules(settings.alerts, known_metrics(settings))
     redis = connect_async(url, connections=CONNECTIONS + settings.partitions)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from redis import RedisError
@@ -15,6 +14,7 @@ from ragtide_schemas import Streams
 
 from . import catalogue
 from .backlog import Backlog, read_backlog
+from .outages import redis_outage
 
 READ_TIMEOUT_S: Final = 3.0
 """Seconds that Redis has to answer; a scrape has ten, and is to have the process's own metrics in any case."""
@@ -34,8 +34,6 @@ _NUMBERS: Final = (
 _COUNTS: Final = ((catalogue.STREAM_ENTRIES, "lengths"), (catalogue.DROPPED, "dropped"))
 """Metrics that are several numbers of a partition, by name."""
 
-log = structlog.get_logger("ragtide.http")
-
 
 class BacklogCollector(Collector):
     """Shows the last look at Redis. `refresh` looks; while Redis is down only `ragtide_redis_up` is shown, as 0."""
@@ -44,6 +42,7 @@ class BacklogCollector(Collector):
         self._redis = redis
         self._partitions = [Streams(prefix, partition) for partition in range(partitions)]
         self._found: list[tuple[str, Backlog]] | None = None
+        self._outage = redis_outage(redis).attempt("reading streams for /metrics")
 
     async def refresh(self) -> None:
         """Look at every partition; what was known before is forgotten if Redis does not answer."""
@@ -52,8 +51,9 @@ class BacklogCollector(Collector):
             async with asyncio.timeout(READ_TIMEOUT_S):
                 found = await asyncio.gather(*(read_backlog(self._redis, streams) for streams in self._partitions))
         except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
-            log.warning("Redis could not be read for a scrape", error=str(error) or type(error).__name__)
+            self._outage.failed(error)
         else:
+            self._outage.succeeded()
             self._found = [(str(streams.partition), one) for streams, one in zip(self._partitions, found, strict=True)]
 
     def collect(self) -> Iterator[Metric]:

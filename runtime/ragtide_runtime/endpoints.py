@@ -55,7 +55,7 @@ async def serving(settings: Settings, url: str, observed: Observed) -> AsyncIter
                 "RAGTIDE_HTTP_PORT to a free port, or to 0 for any"
             ) from None
         port = int(runner.addresses[0][1])
-        log.info("serving metrics and health", host=settings.http_host, port=port)
+        log.info("serving metrics and health", address=settings.http_host, port=port)
         yield port
     finally:
         await runner.cleanup()

@@ -1,8 +1,11 @@
 """Structured logs on standard error: a line for people on a terminal, JSON elsewhere."""
 
 import logging
+import os
+import socket
 import sys
 from collections.abc import MutableMapping
+from contextvars import ContextVar
 from io import StringIO
 from typing import Any, TextIO
 
@@ -10,14 +13,39 @@ import structlog
 
 from ragtide_schemas.printable import printable
 
+_role: ContextVar[str | None] = ContextVar("ragtide_role", default=None)
 
-def configure_logging(level: str) -> None:
-    """Send structlog events, and what libraries log, to standard error from this level on."""
+
+def say_role(name: str) -> None:
+    """Name the role on every line that the current task logs from now on, and the tasks and threads that it starts."""
+    _role.set(name)
+
+
+def _names_its_process(role: str | None) -> structlog.typing.Processor:
+    host = socket.gethostname()
+
+    def processor(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        named = _role.get() or role
+        if named is not None:
+            event.setdefault("role", named)
+        event.setdefault("host", host)
+        event.setdefault("process", os.getpid())
+        return event
+
+    return processor
+
+
+def configure_logging(level: str, role: str | None = None) -> None:
+    """Send structlog events, and what libraries log, to standard error from this level on.
+
+    Every line names host and process, and the role: that of the task (`say_role`), or else this one.
+    """
     threshold = getattr(logging, level.upper())
     terminal = sys.stderr.isatty()
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
+        _names_its_process(role),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _fit_for_a_terminal,
     ]

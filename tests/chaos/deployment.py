@@ -26,8 +26,6 @@ COUNTED = (
     "partition lost",
     "took over abandoned entries",
     "trying an entry alone",
-    "handing over results failed",
-    "commit failed",
     "Redis failed",
     "the judge is left alone",
     "labeling failed",

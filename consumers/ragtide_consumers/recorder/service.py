@@ -16,6 +16,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.instruments import RecorderInstruments
 from ragtide_runtime.lease import Lease
 from ragtide_runtime.observed import Observed
+from ragtide_runtime.outages import Outage, redis_outage
 from ragtide_runtime.recordings.kinds import Kind
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.settings import Settings
@@ -100,6 +101,8 @@ class Recorder:
         self._observer.owns_none_of(settings.partitions)
         self._owned = 0
         self._waiting = False
+        self._outage = redis_outage(redis)
+        self._store_outage = Outage("The store of recordings")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Record until told to stop.
@@ -121,6 +124,7 @@ class Recorder:
         holder = f"{socket.gethostname()}-{os.getpid()}"
         lease_s = self._settings.lease_s
         lease = Lease(self._redis, streams, holder=holder, lease_s=lease_s, recorder=True)
+        outage = self._outage.attempt(f"asking for partition {streams.partition}")
         while not stop.is_set():
             wait_s = RETRY_S
             try:
@@ -138,9 +142,10 @@ class Recorder:
                         log.info("standing by: another recorder has the partition", partition=streams.partition)
                         self._waiting = True
                 self._observer.turned(owned=self._owned, partitions=self._settings.partitions)
+                outage.succeeded()
             except RedisError as error:
                 self._observer.failed(error)
-                log.warning("asking for a partition failed, trying again", error=str(error))
+                outage.failed(error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), wait_s)
 
@@ -156,6 +161,7 @@ class Recorder:
                     await lease.release(token)
 
     async def _record(self, streams: Streams, token: str, stop: asyncio.Event, observer: TenureObserver) -> float:
+        storing = self._store_outage.attempt(f"recording partition {streams.partition}")
         try:
             await Tenure(
                 self._redis,
@@ -166,18 +172,25 @@ class Recorder:
                 token=token,
                 lease_s=self._settings.lease_s,
                 observer=observer,
+                storing=storing,
             ).run(stop)
         except StepAbortedError as error:
-            log.warning("stopped before everything was written", partition=streams.partition, detail=str(error))
+            log.warning(
+                "stopped before everything was written",
+                partition=streams.partition,
+                detail=str(error),
+            )
         except (RecorderFencedError, StreamLostError) as error:
-            log.warning("partition lost", partition=streams.partition, detail=str(error))
+            log.warning(
+                "partition lost: this recorder no longer owns it", partition=streams.partition, detail=str(error)
+            )
         except RedisError as error:
             # What no manifest names is read again.
             observer.failed(error)
-            log.warning("Redis failed, starting again from the manifest", partition=streams.partition, error=str(error))
+            self._outage.attempt(f"asking for partition {streams.partition}").failed(error)
         except OSError as error:
             observer.failed(error)
-            log.error("the store failed, trying again", partition=streams.partition, error=str(error))  # noqa: TRY400
+            storing.failed(error, partition=streams.partition)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), STORE_RETRY_S)
             return 0.0

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.outages import Attempt
 from ragtide_runtime.read_size import ReadSize
 from ragtide_runtime.recorder_settings import RecorderSettings
 from ragtide_runtime.recordings import Kind
@@ -102,7 +103,9 @@ class Tenure:
         token: str,
         lease_s: float,
         observer: TenureObserver,
+        storing: Attempt | None = None,
     ) -> None:
+        self._storing = storing
         self._redis = redis
         self._streams = streams
         self._settings = settings
@@ -233,6 +236,8 @@ class Tenure:
         positions = {kind: ends[-1] for kind, ends in collected.ends.items()}
         await self._commit(self._manifest(positions=positions, written=written))
         self._observer.wrote(written, self._redaction)
+        if self._storing is not None:
+            self._storing.succeeded()
 
     async def _check(self, collected: Collected | None = None) -> None:
         collected = collected or self._next

@@ -65,7 +65,7 @@ def recorder(
 
 
 def _serve(settings: Settings, *names: Role) -> None:
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
 
     # Late, because a web server is what no other command needs.
     from ragtide_runtime.endpoints import serving  # noqa: PLC0415

@@ -1,0 +1,90 @@
+"""One line when an outage begins and one when it ends, however many loops it stops and however long it is."""
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import structlog
+
+FORGOTTEN_S: Final = 30.0
+"""Seconds after which an attempt that failed and was not repeated no longer counts: its loop has ended."""
+
+log = structlog.get_logger("ragtide.outage")
+
+
+class Outage:
+    """What several loops of a role know of one dependency, such as Redis.
+
+    The first attempt that fails begins the outage. It ends when every attempt that failed has succeeded again.
+
+    Args:
+        subject: the dependency, in the words of the log.
+        clock: seconds of a monotonic clock.
+    """
+
+    def __init__(self, subject: str, *, clock: Callable[[], float] = monotonic) -> None:
+        self._subject = subject
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failing: dict[str, float] = {}
+        self._began: float | None = None
+        self._failures = 0
+
+    def attempt(self, doing: str) -> "Attempt":
+        """Return a loop's part in the outage; `doing` says in words for what the loop needs the dependency."""
+        return Attempt(self, doing)
+
+    def failed(self, doing: str, error: BaseException, **fields: Any) -> None:
+        """Take note of a failure, and log the first one."""
+        with self._lock:
+            self._failing[doing] = self._clock()
+            self._failures += 1
+            first = self._began is None
+            if first:
+                self._began = self._clock()
+        if first:
+            event = f"{self._subject} failed; it is tried again until it answers, and no more is logged meanwhile"
+            log.warning(event, doing=doing, error=str(error) or type(error).__name__, **fields)
+
+    def succeeded(self, doing: str) -> None:
+        """Take note of a success, and log the end of the outage."""
+        if self._began is None:  # nearly always; a wrong guess is mended by the next success
+            return
+        with self._lock:
+            now = self._clock()
+            self._failing.pop(doing, None)
+            if self._began is None or any(now - at < FORGOTTEN_S for at in self._failing.values()):
+                return
+            lasted_s, failures = now - self._began, self._failures
+            self._began, self._failures = None, 0
+            self._failing.clear()
+        log.warning(f"{self._subject} answers again", lasted_s=round(lasted_s, 1), failed_attempts=failures)
+
+
+class Attempt:
+    """A loop's part in an outage: it says after each round whether that failed or succeeded."""
+
+    def __init__(self, outage: Outage, doing: str) -> None:
+        self._outage = outage
+        self._doing = doing
+
+    def failed(self, error: BaseException, **fields: Any) -> None:
+        """Say that a round failed."""
+        self._outage.failed(self._doing, error, **fields)
+
+    def succeeded(self) -> None:
+        """Say that a round succeeded."""
+        self._outage.succeeded(self._doing)
+
+
+_OF_CLIENT: Final[WeakKeyDictionary[Any, Outage]] = WeakKeyDictionary()
+
+
+def redis_outage(client: Any) -> Outage:
+    """Return the outage of the Redis behind a client; all that use the client share it."""
+    outage = _OF_CLIENT.get(client)
+    if outage is None:
+        outage = _OF_CLIENT[client] = Outage("Redis")
+    return outage

@@ -1,0 +1,85 @@
+"""An outage of Redis is two lines of each role, however long it is, and every line says where it comes from."""
+
+import json
+import os
+import socket
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.conditions import wait_until
+from tests.end_to_end.roles import interactions, running
+from tests.redis_processes import RedisProcess
+
+from ragtide import InteractionProducer
+from ragtide_runtime.connection import connect
+from ragtide_schemas import Streams
+
+
+class Refusing:
+    """A port that takes connections, closes them at once, and counts them: tries of an outage."""
+
+    def __init__(self, port: int) -> None:
+        self.tries = 0
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        wait_until(lambda: self._bound(port))
+        self._socket.listen(128)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _bound(self, port: int) -> bool:
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                taken, _ = self._socket.accept()
+            except OSError:
+                return
+            self.tries += 1
+            taken.close()
+
+    def close(self) -> None:
+        """Leave the port to another."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+
+
+def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
+    log = tmp_path / "up.log"
+    with (
+        RedisProcess(tmp_path / "redis", "appendonly yes") as server,
+        running("up", server.url, log) as process,
+        connect(server.url) as redis,
+    ):
+        with InteractionProducer(server.url) as producer:
+            producer.publish_many(interactions(20))
+        wait_until(lambda: redis.xlen(Streams("ragtide", 0).metrics) == 20)
+        before = len(lines(log))
+        server.kill()
+        refusing = Refusing(server.port)
+        wait_until(lambda: refusing.tries > 40)
+        refusing.close()
+        server.start()
+
+        def said(words: str) -> Counter[str]:
+            return Counter(line["role"] for line in lines(log) if line["event"].startswith(words))
+
+        wait_until(lambda: set(said("Redis answers again")) == {"worker", "aggregator"})
+        found = [line for line in lines(log)[before:] if line["level"] != "info"]
+        assert said("Redis failed") == said("Redis answers again") == Counter({"worker": 1, "aggregator": 1})
+        ended = [line for line in found if line["event"] == "Redis answers again"]
+        assert all(line["lasted_s"] > 0 and line["failed_attempts"] > 0 for line in ended)
+        # What else is said of it is said once: the stream may have lost its tail, an owner its lease.
+        assert max(Counter((line["role"], line["event"]) for line in found).values()) == 1, found
+        assert {(line["host"], line["process"]) for line in lines(log)} == {(socket.gethostname(), process.pid)}
+        assert os.getpid() != process.pid
