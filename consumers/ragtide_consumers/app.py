@@ -155,6 +155,7 @@ def worker_app(
     url: str,
     labeler: Labeler,
     instruments: WorkerInstruments | None = None,
+    *,
     patience: Patience | None = None,
     outage: Outage | None = None,
 ) -> WorkerApp:
@@ -257,7 +258,7 @@ async def run_workers(
     outage = Outage("Redis")
     starting = outage.attempt("starting")
     while not stop.is_set():
-        app = worker_app(settings, url, labeler, instruments, patience, outage)
+        app = worker_app(settings, url, labeler, instruments, patience=patience, outage=outage)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:
