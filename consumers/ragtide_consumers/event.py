@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
+from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, TOKENS_MAX
 
 from .labeler import Identity, Judged, Labeler, Labeling
 from .metrics.outcomes import outcome_scores
@@ -50,11 +51,12 @@ def metric_event(
         absent=labeling.absent,
         judged=None if labeling.judged is None else _judged_scores(labeling.judged),
         gold_scores=interaction.gold_scores,
-        prompt_tokens=labeling.prompt_tokens,
-        completion_tokens=labeling.completion_tokens,
-        cost_usd=labeling.cost_usd,
-        latency_s=latency_s,
-        counters=labeling.counters,
+        # A labeler may take longer, or cost more, than an event can say: its scores count all the same.
+        prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
+        completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
+        cost_usd=min(labeling.cost_usd, COST_MAX_USD),
+        latency_s=min(latency_s, LATENCY_MAX_S),
+        counters={name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()},
         declared=labeling.declared or None,
     )
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from .base import Name, SegmentValue, UtcTime, VersionedModel, WireModel
+from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
 from .metric_definitions import METRICS
 from .metrics import Direction, MetricDefinition, MetricName
 
@@ -211,7 +211,7 @@ class Alert(VersionedModel):
     """Which detector decided."""
     observed: float | None = None
     """Mean, spread or RMSE of the values since the estimated change point."""
-    observed_n: Annotated[int, Field(ge=1)] | None = None
+    observed_n: Size | None = None
     """Number of those values."""
     observed_lower: float | None = None
     """Lower end of their fixed-n interval: a description, not a guarantee, because the data chose the start."""
@@ -222,7 +222,7 @@ class Alert(VersionedModel):
     run_length: float | None = None
     """Guarantee: the mean number of values between false alarms of this rule on this key is at least this; with a
     budget, what its share of it came to at the decision."""
-    n: Annotated[int, Field(ge=1)] | None = None
+    n: Size | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
     """Interactions since the change that moved the mean most, the worst first."""

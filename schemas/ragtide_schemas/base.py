@@ -16,9 +16,19 @@ from pydantic import (
 from pydantic_core import ErrorDetails, from_json, to_json
 
 from .errors import InvalidEntryError, Reason
-from .limits import ENTRY_MAX_BYTES, METADATA_MAX_BYTES, NAME_MAX_CHARS
+from .limits import (
+    COST_MAX_USD,
+    COUNTER_MAX,
+    ENTRY_MAX_BYTES,
+    LATENCY_MAX_S,
+    METADATA_MAX_BYTES,
+    NAME_MAX_CHARS,
+    PROBABILITY_MIN,
+    TOKENS_MAX,
+    VALUE_MAX,
+)
 from .printable import NAME_PATTERN, printable
-from .times import to_utc
+from .times import to_utc, to_wire_time
 
 SCHEMA_VERSION = 1
 """The version this release writes. A release reads this version and every older one."""
@@ -60,10 +70,27 @@ NotBlank = AfterValidator(_not_blank)
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
 """Anything JSON can say, at most 64 KiB of it. Never interpreted by ragtide."""
 
-UtcTime = Annotated[AwareDatetime, AfterValidator(to_utc)]
-"""A time with a zone, kept in UTC. A time without a zone is refused."""
+UtcTime = Annotated[AwareDatetime, AfterValidator(to_wire_time)]
+"""A time with a zone from 1970 to 2200, kept in UTC. A time without a zone is refused."""
 
-Probability = Annotated[float, Field(gt=0, le=1)]
+WindowTime = Annotated[AwareDatetime, AfterValidator(to_utc)]
+"""An end of a window; a window of the earliest or the latest times reaches beyond them."""
+
+Probability = Annotated[float, Field(ge=PROBABILITY_MIN, le=1)]
+"""A probability with which something is chosen."""
+
+Value = Annotated[float, Field(ge=-VALUE_MAX, le=VALUE_MAX)]
+"""A score or a true score, in the unit of its metric."""
+
+Count = Annotated[int, Field(ge=0, le=COUNTER_MAX)]
+"""A number of things."""
+
+Size = Annotated[int, Field(ge=1, le=COUNTER_MAX)]
+"""The size of a finite run."""
+
+Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX)]
+Dollars = Annotated[float, Field(ge=0, le=COST_MAX_USD)]
+Seconds = Annotated[float, Field(ge=0, le=LATENCY_MAX_S)]
 
 
 class WireModel(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from .base import Name, UtcTime, VersionedModel
+from .base import Count, Name, UtcTime, VersionedModel
 from .errors import Reason
 from .limits import DETAIL_MAX_CHARS, ENTRY_MAX_BYTES, KEPT_BYTES
 from .times import utc_now
@@ -34,11 +34,11 @@ class DeadLetter(VersionedModel):
     """The payload of the entry, or its beginning."""
     payload_encoding: Literal["utf-8", "base64"] = "utf-8"
     """How to read `payload`: as text, or as base64 where the bytes are not UTF-8."""
-    size_bytes: Annotated[int, Field(ge=0)] | None = None
+    size_bytes: Count | None = None
     """Bytes of the whole payload, where `payload` is only its beginning; None where the payload is whole."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """SHA-256 of the whole payload, where `payload` is only its beginning."""
-    deliveries: Annotated[int, Field(ge=0)] = 1
+    deliveries: Count = 1
     """How often the entry was delivered."""
     failed_at: UtcTime
     """When it was given up on."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Name, SegmentValue, UtcTime, VersionedModel, WireModel
+from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireModel
 from .declared import range_of
 from .metrics import Direction, Kind, MetricName
 
@@ -60,28 +60,28 @@ class Estimate(VersionedModel):
     """Version of the labeler."""
     window: str = "all"
     """Which interactions are counted; `all` since the first, `1h` those of this hour, `24h/1h` a sliding day."""
-    window_start: UtcTime | None = None
+    window_start: WindowTime | None = None
     """Start of the window, in event time."""
-    window_end: UtcTime | None = None
+    window_end: WindowTime | None = None
     """End of the window; it is not in it."""
     estimator: Literal["mean", "weighted", "prediction_powered"] = "mean"
     """`mean` of the values; `weighted` with the inverse of the probability of being chosen; `prediction_powered` joins
     a cheap labeler's scores of everything with true ones of a sample."""
-    n: Annotated[int, Field(ge=0)]
+    n: Count
     """Number of values in the estimate."""
-    n_absent: Annotated[int, Field(ge=0)] = 0
+    n_absent: Count = 0
     """Number of interactions for which the metric was absent."""
-    n_late: Annotated[int, Field(ge=0)] = 0
+    n_late: Count = 0
     """Number of values that came too late for their windows; all-time estimates have them."""
-    n_out_of_order: Annotated[int, Field(ge=0)] = 0
+    n_out_of_order: Count = 0
     """Number of values whose interaction was older than another one before them."""
-    n_processed: Annotated[int, Field(ge=0)] | None = None
+    n_processed: Count | None = None
     """For a window: number of values that were scored during it, whenever the interaction was."""
     n_effective: Annotated[float, Field(ge=0)] | None = None
     """For `weighted` and `prediction_powered`: how many true scores alone, drawn at one rate, would be as precise."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """n / (n + n_absent)."""
-    population_size: Annotated[int, Field(ge=1)] | None = None
+    population_size: Size | None = None
     """Size of the finite run, where known."""
     estimate: float | None = None
     """The estimate."""

@@ -5,11 +5,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from .base import Value
 from .limits import GOLD_SCORES_MAX
 from .metric_definitions import METRICS
 from .metrics import MetricName
 
-GoldScores = Annotated[dict[MetricName, float], Field(max_length=GOLD_SCORES_MAX)]
+GoldScores = Annotated[dict[MetricName, Value], Field(max_length=GOLD_SCORES_MAX)]
 """True scores by qualified metric name."""
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from .base import Metadata, Name, NotBlank, UtcTime, VersionedModel, WireModel, read_json_object
+from .base import Metadata, Name, NotBlank, Size, UtcTime, VersionedModel, WireModel, read_json_object
 from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
 from .limits import (
@@ -15,7 +15,7 @@ from .limits import (
     RESPONSE_MAX_CHARS,
     SEGMENTS_MAX,
 )
-from .times import from_milliseconds, utc_now
+from .times import from_milliseconds, to_wire_time, utc_now, without_zero_time
 
 
 class RetrievedDocument(WireModel):
@@ -50,7 +50,8 @@ class RagInteraction(VersionedModel):
     pipeline: Name
     """The RAG pipeline (application, version, variant) that answered: the first axis of every estimate."""
     occurred_at: UtcTime = Field(default_factory=utc_now)
-    """When the response was given, with a time zone."""
+    """When the response was given, with a time zone, from 1970 to 2200; the zero time `0001-01-01T00:00:00Z`, as Go and
+    .NET write a time that was never set, counts as not given."""
     question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
     """What the user asked."""
     documents: Annotated[
@@ -70,12 +71,17 @@ class RagInteraction(VersionedModel):
     """Slices to estimate separately, such as `{"lang": "de"}`; keep the number of different values small."""
     run: Name | None = None
     """Name of the offline run this belongs to; absent in live traffic."""
-    population_size: Annotated[int, Field(ge=1)] | None = None
+    population_size: Size | None = None
     """Number of interactions in the whole run, where it is finite and known."""
     source: Name | None = None
     """Where the interaction came from: `sdk`, a file's name, a trace exporter."""
     metadata: Metadata = Field(default_factory=dict)
     """Anything else; kept, never interpreted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _zero_time_is_none(cls, fields: Any) -> Any:
+        return without_zero_time(fields, "occurred_at")
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -104,11 +110,11 @@ class RagInteraction(VersionedModel):
         Raises:
             InvalidEntryError: the payload is not an interaction; the message names field, value and remedy.
         """
-        fields: dict[str, Any] = read_json_object(payload)
+        fields: dict[str, Any] = without_zero_time(read_json_object(payload), "occurred_at")
         fields.setdefault("interaction_id", f"entry-{entry_id}")
         if "occurred_at" not in fields:
             try:
-                fields["occurred_at"] = from_milliseconds(int(entry_id.partition("-")[0]))
+                fields["occurred_at"] = to_wire_time(from_milliseconds(int(entry_id.partition("-")[0])))
             except (ValueError, OverflowError, OSError):  # an id chosen by hand need not be a time
                 raise InvalidEntryError(
                     Reason.INVALID, f"occurred_at is missing: add it, the entry's id {entry_id} is not a time"

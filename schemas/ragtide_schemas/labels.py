@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import WireModel
+from .base import Count, WireModel
 
 Entailment = Literal["Entailment", "Neutral", "Contradiction"]
 """RAGChecker's verdicts; only `Entailment` counts as true."""
@@ -32,7 +32,7 @@ class SentenceLabels(WireModel):
     """For each response sentence whether it is fully supported, where the labeler said so."""
     unsupported: tuple[str, ...] | None = None
     """Keys of the unsupported response sentences, where the labeler or data set states them."""
-    n_document_sentences: Annotated[int, Field(ge=0)]
+    n_document_sentences: Count
     """Number of sentences in all documents."""
     document_keys: tuple[str, ...] | None = None
     """Every document sentence's key, where known: other keys in the labels are then dropped and counted."""

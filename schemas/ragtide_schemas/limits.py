@@ -41,3 +41,24 @@ KEPT_BYTES: Final = 64 * 1024
 
 DETAIL_MAX_CHARS: Final = 4000
 """Characters of the sentence that says why an entry was given up on: a labeler's error may hold a whole page."""
+
+LATENCY_MAX_S: Final = 86_400.0
+"""Seconds that labeling one interaction, or one call of an experiment, may take."""
+
+COST_MAX_USD: Final = 10_000.0
+"""US dollars that one interaction, or one call of an experiment, may cost."""
+
+TOKENS_MAX: Final = 1_000_000_000
+"""Tokens of all calls about one interaction, sent or answered."""
+
+REPLY_TOKENS_MAX: Final = 10_000_000
+"""Tokens that one reply of a judge may say it took; a higher count is taken for an error, and not counted."""
+
+COUNTER_MAX: Final = 1_000_000_000_000
+"""The highest count, such as a counter of a labeler or the size of a run."""
+
+VALUE_MAX: Final = 1e15
+"""The largest score, and the largest gold score; the lowest is its negative."""
+
+PROBABILITY_MIN: Final = 1e-9
+"""The lowest probability of being chosen: its inverse is a weight."""

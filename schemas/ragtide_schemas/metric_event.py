@@ -1,10 +1,10 @@
 """One metric event: the scores of one interaction by one labeler."""
 
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import Field
 
-from .base import Name, Probability, UtcTime, VersionedModel, WireModel
+from .base import Count, Dollars, Name, Probability, Seconds, Size, Tokens, UtcTime, Value, VersionedModel, WireModel
 from .declared import Declared
 from .metrics import MetricName
 
@@ -20,7 +20,7 @@ class JudgedScores(WireModel):
     """Variant of the formulas."""
     prompts: tuple[Name, ...] = ()
     """Prompts it was given, such as `trace.en.1`."""
-    scores: dict[MetricName, float]
+    scores: dict[MetricName, Value]
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
     """For each metric that could not be computed, why."""
@@ -47,7 +47,7 @@ class MetricEvent(VersionedModel):
     """The interaction's segments."""
     run: Name | None = None
     """The interaction's run."""
-    population_size: Annotated[int, Field(ge=1)] | None = None
+    population_size: Size | None = None
     """Number of interactions in the whole run."""
     source: Name | None = None
     """The interaction's source."""
@@ -59,25 +59,25 @@ class MetricEvent(VersionedModel):
     """Which variant of the formulas was used, such as `ragbench`; profiles are never mixed in one aggregate."""
     splitter: Name | None = None
     """Which rules cut the sentences; `given` where the interaction brought its own."""
-    scores: dict[MetricName, float]
+    scores: dict[MetricName, Value]
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
     """For each metric that could not be computed, why."""
-    gold_scores: dict[MetricName, float] = Field(default_factory=dict)
+    gold_scores: dict[MetricName, Value] = Field(default_factory=dict)
     """True scores of the same response, where known."""
-    prompt_tokens: Annotated[int, Field(ge=0)] = 0
+    prompt_tokens: Tokens = 0
     """Tokens sent to a judge."""
-    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    completion_tokens: Tokens = 0
     """Tokens a judge answered."""
-    cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    cost_usd: Dollars = 0.0
     """Price of the judge's calls in US dollars."""
-    latency_s: Annotated[float, Field(ge=0)] = 0.0
+    latency_s: Seconds = 0.0
     """Seconds the labeler took."""
     prompts: tuple[Name, ...] = ()
     """Prompts a judge was given, such as `trace.en.1`."""
     judged: JudgedScores | None = None
     """What a judge said of the same interaction, where it was chosen for one."""
-    counters: dict[Name, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    counters: dict[Name, Count] = Field(default_factory=dict)
     """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""

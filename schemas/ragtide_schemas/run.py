@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from .base import Metadata, UtcTime, VersionedModel
+from .base import Count, Metadata, UtcTime, VersionedModel
 from .times import utc_now
 
 _RUN_NAME: Final = r"^[A-Za-z0-9_-]{1,48}$"
@@ -59,7 +59,7 @@ class RunInfo(VersionedModel):
     """When it began."""
     source: str
     """What it runs over: a recording or a data set."""
-    population_size: Annotated[int, Field(ge=0)] | None = None
+    population_size: Count | None = None
     """Number of interactions (of each config) when it is complete."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
     """Number of partitions of its keys."""

@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"(\d+)([smhd])(?:/(\d+)([smhd]))?")
 
+LONGEST_MS: Final = 36_500 * _UNITS["d"]
+"""Milliseconds of the longest window: from any time on the wire it reaches to a time that a calendar has."""
+
 ALL_TIME: Final = "all"
 """Name of the window that holds everything."""
 
@@ -47,6 +50,8 @@ def window(text: str) -> Window:
     every_ms = size_ms if step is None else int(step) * _UNITS[step_unit]
     if not (size_ms > 0 and every_ms > 0 and size_ms % every_ms == 0):
         raise ValueError(f"window {text!r}: the size is to be a whole number of steps, such as 24h/1h")
+    if size_ms > LONGEST_MS:
+        raise ValueError(f"window {text!r} is longer than {LONGEST_MS // _UNITS['d']:,} days: choose a shorter one")
     return Window(text, size_ms, every_ms)
 
 

@@ -6,6 +6,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from ragtide_runtime.judge_settings import Price
+from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
 from .answers import Answer
 from .prices import cost
@@ -53,7 +54,8 @@ def _part(value: object, name: str) -> Mapping[str, object]:
 
 def _whole(value: object, name: str) -> int:
     number = value.get(name) if isinstance(value, Mapping) else None
-    return number if isinstance(number, int) and number > 0 else 0
+    # A count that no call can have would count as cost, and as spend, for ever.
+    return number if isinstance(number, int) and 0 < number <= REPLY_TOKENS_MAX else 0
 
 
 def _text(value: object, name: str) -> str | None:

@@ -20,6 +20,7 @@ from ragtide_runtime.stream_reads import START, read_after
 from ragtide_runtime.tasks import end
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, MetricEvent, RagInteraction, Streams
 from ragtide_schemas.experiments import Config, Execution, Halted, Plan, Progress, decode_entry
+from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
 from ragtide_schemas.printable import printable
 
 from ..items import Item
@@ -233,12 +234,13 @@ class Executor:
             log.warning("a call failed", config=name, item_id=item.item_id, tries=tries, error=failure)
             failed = Execution(
                 config=name, item=place, item_id=item.item_id, failure=failure, tries=max(tries, 1),
-                latency_s=perf_counter() - started,
+                latency_s=min(perf_counter() - started, LATENCY_MAX_S),
             )  # fmt: skip
             return failed, None
         execution = Execution(
             config=name, item=place, item_id=item.item_id, interaction_id=interaction_id_of(place), tries=tries,
-            latency_s=latency_s, tokens=answer.tokens, cost_usd=answer.cost_usd,
+            latency_s=min(latency_s, LATENCY_MAX_S), tokens=min(answer.tokens, TOKENS_MAX),
+            cost_usd=min(answer.cost_usd, COST_MAX_USD),
         )  # fmt: skip
         return execution, interaction
 

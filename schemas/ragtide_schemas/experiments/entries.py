@@ -8,7 +8,20 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from ..base import Metadata, Name, UtcTime, VersionedModel, WireModel, describe, read_json_object, reason_of
+from ..base import (
+    Count,
+    Dollars,
+    Metadata,
+    Name,
+    Seconds,
+    Tokens,
+    UtcTime,
+    VersionedModel,
+    WireModel,
+    describe,
+    read_json_object,
+    reason_of,
+)
 from ..errors import InvalidEntryError
 from ..times import utc_now
 from .plan import Limits, Plan
@@ -96,7 +109,7 @@ class Looked(_Entry):
 
     kind: Literal["looked"] = "looked"
     """What the entry is."""
-    item: Annotated[int, Field(ge=0)]
+    item: Count
     """Number of items."""
 
 
@@ -140,7 +153,7 @@ class Execution(VersionedModel):
 
     config: Name
     """Who answered."""
-    item: Annotated[int, Field(ge=0)]
+    item: Count
     """Place of the item in the permutation, from 0."""
     item_id: Name
     """The item's id in the data set."""
@@ -148,13 +161,13 @@ class Execution(VersionedModel):
     """Id under which the answer was published; None if the call failed."""
     failure: str | None = None
     """Why there is no answer."""
-    tries: Annotated[int, Field(ge=1)] = 1
+    tries: Annotated[int, Field(ge=1, le=1000)] = 1
     """Calls it took."""
-    latency_s: Annotated[float, Field(ge=0)] = 0.0
+    latency_s: Seconds = 0.0
     """Seconds of the last call."""
-    tokens: Annotated[int, Field(ge=0)] = 0
+    tokens: Tokens = 0
     """Tokens the answer took, prompt and completion, as the callable says."""
-    cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    cost_usd: Dollars = 0.0
     """What the answer cost, as the callable says."""
     copied_from: Name | None = None
     """Config with the very same knobs whose answer this is: nothing was called."""

@@ -5,8 +5,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..base import Metadata, Name, VersionedModel, WireModel
+from ..base import Metadata, Name, Size, VersionedModel, WireModel
 from ..declared import MetricDeclaration, declaration_of
+from ..limits import LATENCY_MAX_S
 from ..metrics import Direction, Kind, MetricDefinition, MetricName
 from ..run import RunName
 
@@ -104,7 +105,7 @@ class Plan(VersionedModel):
     """Where the items come from."""
     data_digest: str
     """Changes whenever an item or their order in the source does."""
-    population_size: Annotated[int, Field(ge=1)]
+    population_size: Size
     """Number of items."""
     seed: int = 0
     """Of the permutation in which items are run."""
@@ -132,7 +133,7 @@ class Plan(VersionedModel):
     """Most calls at once of one config; None for no limit of its own."""
     tries: Annotated[int, Field(ge=1, le=100)] = 3
     """How often a call that fails is tried."""
-    timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    timeout_s: Annotated[float, Field(gt=0, le=LATENCY_MAX_S)] = 120.0
     """Seconds a call may take."""
     labeler: str = "local"
     """Which labeler scores the answers."""

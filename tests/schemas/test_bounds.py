@@ -1,0 +1,114 @@
+"""What the schema admits has bounds: times, latencies, costs, counts, weights."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from tests.aggregator.events import event
+
+from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_consumers.event import metric_event
+from ragtide_consumers.judge.replies import read_reply
+from ragtide_consumers.labeler import Identity, Labeling
+from ragtide_runtime.judge_settings import Price
+from ragtide_schemas import from_milliseconds, utc_now
+from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, REPLY_TOKENS_MAX, TOKENS_MAX
+
+INTERACTION: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
+EVENT = event(1, {"trace.adherence": 0.5}).model_dump()
+
+UNSET = [
+    "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00",
+    "0001-01-01T00:00:00.0000000",
+    "0001-01-01T00:00:00+00:00",
+    "0001-01-01T00:00:00+01:00",
+    "0001-01-01T00:53:28+00:53",
+    "0000-12-31T19:03:58-04:56",
+    datetime.min,  # noqa: DTZ901 - as .NET would write it
+    datetime.min.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=2))),
+]
+
+WRONG = [
+    "0001-01-02T00:00:00Z",
+    "1969-12-31T23:59:59.999999Z",
+    "1970-01-01T00:00:00+00:01",
+    "2200-01-01T00:00:00.000001Z",
+    "9999-12-31T23:59:59.999999-12:00",
+    "9999-12-31T23:59:59.999999Z",
+]
+
+
+@pytest.mark.parametrize("time", UNSET, ids=str)
+def test_a_time_that_was_never_set_counts_as_not_given(time: Any) -> None:
+    before = utc_now()
+    assert before <= RagInteraction(**INTERACTION, occurred_at=time).occurred_at <= utc_now()
+    given = Feedback(pipeline="p", interaction_id="i", gold_scores={"trace.adherence": 1}, given_at=time)
+    assert before <= given.given_at <= utc_now()
+    payload = RagInteraction(**INTERACTION).model_dump_json(exclude={"occurred_at"})
+    payload = payload.replace("{", f'{{"occurred_at":"{time if isinstance(time, str) else time.isoformat()}",', 1)
+    found = RagInteraction.from_entry("1700000000123-7", payload.encode())
+    assert found.occurred_at == from_milliseconds(1700000000123)
+
+
+@pytest.mark.parametrize("time", WRONG)
+def test_a_time_outside_1970_to_2200_is_refused_in_words(time: str) -> None:
+    with pytest.raises(InvalidEntryError, match="occurred_at must be a time from 1970 to 2200"):
+        RagInteraction.from_fields({**INTERACTION, "occurred_at": time})
+    for field in ("occurred_at", "labeled_at"):
+        with pytest.raises(InvalidEntryError, match=f"{field} must be a time from 1970 to 2200"):
+            MetricEvent.from_fields({**EVENT, field: time})
+
+
+@pytest.mark.parametrize("time", ["1970-01-01T00:00:00Z", "2200-01-01T02:00:00+02:00", "2026-11-21T00:00:00-12:00"])
+def test_the_first_and_the_last_time_are_taken(time: str) -> None:
+    assert RagInteraction(**INTERACTION, occurred_at=datetime.fromisoformat(time)).occurred_at.tzinfo is UTC
+
+
+def test_an_entry_id_that_is_no_time_asks_for_one() -> None:
+    payload = RagInteraction(**INTERACTION).model_dump_json(exclude={"occurred_at"}).encode()
+    for entry_id in ("9999999999999-1", "18446744073709551615-1", "mine"):
+        with pytest.raises(InvalidEntryError, match="occurred_at is missing: add it"):
+            RagInteraction.from_entry(entry_id, payload)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"latency_s": LATENCY_MAX_S * 1.01},
+        {"latency_s": 1e308},
+        {"cost_usd": COST_MAX_USD * 1.01},
+        {"prompt_tokens": TOKENS_MAX + 1},
+        {"completion_tokens": 10**300},
+        {"population_size": 10**30},
+        {"counters": {"x": 10**300}},
+        {"inclusion_probability": 5e-324},
+        {"scores": {"mine.x": 1e308}},
+        {"gold_scores": {"mine.x": -1e308}},
+    ],
+    ids=str,
+)
+def test_a_number_beyond_its_bound_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEntryError, match=next(iter(change))):
+        MetricEvent.from_fields({**EVENT, **change})
+
+
+def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores() -> None:
+    labeling = Labeling(
+        scores={"trace.adherence": 0.5}, prompt_tokens=10**30, completion_tokens=10**30, cost_usd=1e300,
+        counters={"x": 10**30},
+    )  # fmt: skip
+    found = metric_event(
+        RagInteraction(**INTERACTION), Identity("mine", "1", "p"), labeling, labeled_at=utc_now(), latency_s=1e9
+    )
+    assert found.scores == {"trace.adherence": 0.5}
+    assert (found.latency_s, found.cost_usd, found.prompt_tokens) == (LATENCY_MAX_S, COST_MAX_USD, TOKENS_MAX)
+
+
+@pytest.mark.parametrize("tokens", [REPLY_TOKENS_MAX + 1, 10**20, 1e308, "9", True])
+def test_absurd_token_counts_of_a_judge_are_neither_cost_nor_spend(tokens: Any) -> None:
+    reply = {"usage": {"prompt_tokens": tokens, "completion_tokens": 5}, "choices": [{"message": {"content": "{}"}}]}
+    answer = read_reply(reply, Price(input=1.0, output=1.0))
+    assert (answer.prompt_tokens, answer.completion_tokens) == (int(tokens is True), 5)
+    assert answer.cost_usd < 1e-5
