@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_schemas import InvalidEntryError
+from ragtide_schemas import InvalidEntryError, to_milliseconds
+from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TIME_MAX
 
 from .gathering import Origins, Times
 from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
@@ -17,7 +18,7 @@ from .statistics.batches import Floats, Rows
 Codes = NDArray[np.int64]
 """One number of 0 or more an event; equal ones stand for equal things."""
 
-_EXACT: Final = 2**53
+_LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
 _MOST_CODES: Final = 2**62
 _BITS: Final = 30
 
@@ -155,9 +156,17 @@ def milliseconds(microseconds: NDArray[np.int64]) -> Times:
     return (microseconds / 1e6 * 1000).astype(np.int64)
 
 
-def inexact(microseconds: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which microseconds no float holds exactly, so that `milliseconds` may be wrong."""
-    return np.abs(microseconds) >= _EXACT
+def beyond_bounds(columns: EventColumns) -> NDArray[np.bool_]:
+    """Return which events have a time, a latency or a cost that the schema does not admit.
+
+    A recording of an older release may hold such events. `milliseconds` is exact for all other times.
+    """
+    beyond = np.zeros(len(columns), dtype=bool)
+    for microseconds in (columns.occurred_us, columns.labeled_us):
+        beyond |= (microseconds < 0) | (microseconds > _LATEST_US)
+    for values, most in ((columns.latency_s, LATENCY_MAX_S), (columns.cost_usd, COST_MAX_USD)):
+        beyond |= ~((values >= 0) & (values <= most))
+    return beyond
 
 
 class Patterns:

@@ -7,7 +7,7 @@ others count to the bit as if the entry had never been there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 ONE_BY_ONE: Final = 8
@@ -89,10 +89,14 @@ class Halving:
             raise error
         self._parts.append(Part(part.source, 1, self._turns.pop(0)))
 
-    def passed(self) -> None:
-        """Go on after a step that was committed."""
-        if self._parts:
-            self._parts.pop()
+    def passed(self, count: int) -> None:
+        """Go on after a step that was committed, with so many entries."""
+        if not self._parts:
+            return
+        part = self._parts.pop()
+        if count < part.count:
+            self._parts.append(replace(part, count=part.count - count))
+        else:
             self._turns = []
 
 

@@ -288,7 +288,7 @@ class Tenure:
                 self._next.feedback_read.append(feedback[-1].entry_id)
         self._dirty = self._dirty or bool(events or feedback)
         if part is not None and not self._dirty:
-            self._halving.passed()
+            self._halving.passed(part.count)
         return part is not None or max(len(events), len(feedback)) == count
 
     async def _apply_some(self, events: Sequence[Entry]) -> str:
@@ -400,7 +400,7 @@ class Tenure:
         with self._countable():
             step, changes = await self._step()
         write_s = await self._write(step, stop)
-        self._halving.passed()
+        self._halving.passed(self._next.metrics + self._next.feedback)
         self._pace.committed(len(changes.keys), seconds=perf_counter() - started, write_s=write_s)
         self._committed, self._next, self._dirty = self._at, Uncommitted(), False
         self._steps += 1

@@ -6,11 +6,11 @@ import numpy as np
 
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
-from .columns import EventColumns, Patterns, Refused, combined, inexact, milliseconds, table
+from .columns import EventColumns, Patterns, Refused, beyond_bounds, combined, milliseconds, table
 from .gathering import Gathered, Plan, Queue, Stamp, Times, merged
 from .keys import COST, GOLD, LATENCY
 from .observations import EventPart, parts_of
-from .rows import KeyRows
+from .rows import LATEST_MS, KeyRows
 from .statistics.batches import Rows
 
 
@@ -25,15 +25,14 @@ class Replay:
     def __init__(self, columns: EventColumns, processed_ms: Times | None, *, segments: bool) -> None:
         self._columns = columns
         self._table = table(columns)
-        processed = milliseconds(columns.labeled_us) if processed_ms is None else processed_ms.copy()
+        processed = milliseconds(columns.labeled_us) if processed_ms is None else np.minimum(processed_ms, LATEST_MS)
         occurred = milliseconds(columns.occurred_us)
         self.refused: list[Refused] = []
         # What columns cannot say, and what is wrong, is looked at as an event: it knows why.
         self._parts: dict[int, list[EventPart]] = {}
-        too_far = inexact(columns.occurred_us) | inexact(columns.labeled_us)
-        for place in np.flatnonzero(columns.alone | too_far | self._table.wrong).tolist():
-            event = columns.origins.event(place)
+        for place in np.flatnonzero(columns.alone | beyond_bounds(columns) | self._table.wrong).tolist():
             try:
+                event = columns.origins.event(place)
                 self._parts[place] = parts_of(event)
             except InvalidEntryError as error:
                 self.refused.append(Refused(place, error))

@@ -16,7 +16,7 @@ from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
 from .panes import PaneBook
 from .replaying import Replay
-from .rows import KeyRows
+from .rows import LATEST_MS, KeyRows
 from .statistics.moments import MomentTable
 from .statistics.quantiles import Quantiles
 from .stored import load, written
@@ -162,7 +162,8 @@ class AggregatorState:
                 self._add(part, found, None, Kind.GRADED)
 
     def _add(self, event: MetricEvent, found: Observations, processed_ms: int | None, kind: Kind) -> None:
-        processed_ms = to_milliseconds(event.labeled_at) if processed_ms is None else processed_ms
+        # An entry id may be no time; one chosen by hand may be beyond any.
+        processed_ms = min(to_milliseconds(event.labeled_at) if processed_ms is None else processed_ms, LATEST_MS)
         # A clock that runs ahead must not close the windows of everybody else.
         time_ms = min(to_milliseconds(event.occurred_at), processed_ms)
         self._begin(time_ms)

@@ -6,7 +6,7 @@ to come for, by a pass over the feedback beforehand; they are part of the checkp
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ragtide_runtime.stream_reads import order
@@ -41,6 +41,10 @@ class RecordedJoiner:
         self._graded: dict[str, tuple[str, frozenset[str]]] = {}
         self._rows: dict[str, bytes] = {}
         self._gone: list[str] = []
+        self.waited: list[str] = []
+        """Entry ids of feedback that had waited for an interaction, and was joined since the last commit."""
+        self.culprits: Collection[str] = ()
+        """Entry ids of feedback that the state cannot take."""
         self.refused: Counter[str] = Counter()
         """Gold scores that do not count, by why."""
 
@@ -79,6 +83,7 @@ class RecordedJoiner:
             if order(one.entry_id)[0] < now_ms - self._window_ms:
                 self.refused[Reason.UNKNOWN_INTERACTION] += 1
             else:
+                self.waited.append(one.entry_id)
                 self._join(one, event, entry_id)
         if waited:
             self._forget(interaction_digest(event.pipeline, event.interaction_id))
@@ -99,6 +104,9 @@ class RecordedJoiner:
         self.refused[Reason.UNKNOWN_INTERACTION] += len(self._pending.expired(now_ms - self._window_ms))
 
     def _join(self, one: Held, event: MetricEvent, at: str) -> None:
+        if one.entry_id in self.culprits:
+            self.refused[Reason.NOT_AGGREGATABLE] += 1
+            return
         digest = interaction_digest(event.pipeline, event.interaction_id)
         last, graded = self._graded.get(digest, (at, frozenset()))
         if order(at)[0] - order(last)[0] > self._window_ms:
@@ -135,5 +143,5 @@ class RecordedJoiner:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
         held, let_go = self._pending.take_changes()
         changes = {**self._rows, **held}, [*self._gone, *let_go]
-        self._rows, self._gone = {}, []
+        self._rows, self._gone, self.waited = {}, [], []
         return changes

@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,8 @@ from ragtide_runtime.stream_reads import START
 from ragtide_schemas import Feedback, Layout, MetricEvent, Streams
 
 from ..checkpoint import load_checkpoint
-from ..errors import LeaseLostError
+from ..errors import LeaseLostError, StepFailedError
+from ..halving import Halving
 from ..keys import EstimateKey
 from ..options import NO_WINDOWS, StateOptions
 from .partition import FOR_EVER_MS, PartitionReplay
@@ -114,6 +115,7 @@ class MetricsReplay:
         self._options = options
         self._holder = holder
         self._parts: dict[int, PartitionReplay] = {}
+        self._halvings: defaultdict[int, Halving] = defaultdict(Halving)
         self._commit_s = COMMIT_S
         self._due = 0.0
 
@@ -128,14 +130,17 @@ class MetricsReplay:
             UnreadableRecordingError: a file of the recording is missing or damaged.
             redis.RedisError: Redis failed: run it again, it goes on from the last commit.
         """
-        for tries_left in reversed(range(TRIES)):
+        tries_left = TRIES
+        while True:
             try:
                 return await self._run(stop, seen)
+            except StepFailedError as error:
+                log.warning("looking for an entry that cannot be counted, from the last commit", reason=str(error))
             except LeaseLostError as error:
+                tries_left -= 1
                 if not tries_left:
                     raise
                 log.warning("beginning again from the last commit", reason=str(error))
-        raise AssertionError("not reached")
 
     async def _run(self, stop: asyncio.Event, seen: Seen) -> Progress:
         self._parts.clear()
@@ -185,6 +190,7 @@ class MetricsReplay:
             window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
             expected=begin.expected,
             size_of=self._size_of,
+            halving=self._halvings[partition],
         )
 
     def _size_of(self, key: EstimateKey) -> int:
@@ -197,7 +203,9 @@ class MetricsReplay:
         self._due = monotonic() + self._commit_s
         flat_out = self._options.speed.factor is None and self._options.seed is None
         if flat_out and find_spec("pyarrow") is not None:
-            complete = await self._in_tables(stop, seen)
+            if self._searching:
+                await self._one_by_one(stop, seen, while_searching=True)
+            complete = not stop.is_set() and await self._in_tables(stop, seen)
         else:
             complete = await self._one_by_one(stop, seen)
         await self._commit()
@@ -224,7 +232,12 @@ class MetricsReplay:
                     await self._turn(seen, None)
         return True
 
-    async def _one_by_one(self, stop: asyncio.Event, seen: Seen) -> bool:
+    @property
+    def _searching(self) -> bool:
+        """Whether an entry that a state cannot take is looked for."""
+        return any(halving.part is not None for halving in self._halvings.values())
+
+    async def _one_by_one(self, stop: asyncio.Event, seen: Seen, *, while_searching: bool = False) -> bool:
         pace = Pace(self._options.speed)
         last: datetime | None = None
         for number, item in enumerate(self._items()):
@@ -237,6 +250,10 @@ class MetricsReplay:
                 return False
             if item is not None:
                 self._apply(item)
+                if self._parts[item.entry.partition].full:
+                    await self._commit()
+                    if while_searching and not self._searching:
+                        return False
             if item is None or number % AT_ONCE == AT_ONCE - 1:
                 await self._turn(seen, last)
         return True

@@ -9,24 +9,32 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
+from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_runtime.stream_reads import START, order
-from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Streams
+from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason, Streams
 
 from ..checkpoint import Checkpoint
 from ..commit import Committer, Step
+from ..errors import StepFailedError
 from ..feedback import Held
+from ..halving import Halving, Taken
 from ..keys import EstimateKey
 from .joining import RecordedJoiner
 
 _REPLAY: Final = "replay"
 """Field of the checkpoint with what was counted."""
+
+_EVENT: Final = "event "
+"""What the name of a metric event begins with; feedback is named by its entry id alone."""
 
 FOR_EVER_MS: Final = 2**62
 
@@ -81,6 +89,7 @@ class PartitionReplay:
         window_ms: for how long feedback finds its event, and waits for it.
         expected: for each interaction (its digest) how much feedback is still to come.
         size_of: sizes of the finite populations.
+        halving: how many entries may be taken until the next commit.
     """
 
     def __init__(
@@ -94,7 +103,11 @@ class PartitionReplay:
         window_ms: int,
         expected: Counter[str],
         size_of: SizeOf,
+        halving: Halving | None = None,
     ) -> None:
+        self._halving = halving or Halving()
+        self._taken = 0
+        self._last = ""
         self.at = At(checkpoint.position, checkpoint.feedback_position)
         self.counts = Counts.of_fields(checkpoint.fields)
         self._state = checkpoint.state
@@ -107,6 +120,35 @@ class PartitionReplay:
         self._size_of = size_of
         self._sizes: list[int] = []
         self._newest_ms = max(order(position)[0] for position in self.at) if window_ms < FOR_EVER_MS else 0
+        # Feedback waits for an event of the same entry id, so that each has a name of its own.
+        refused = () if self._halving.part is None else self._halving.part.refused
+        self._refused = {name for name in refused if name.startswith(_EVENT)}
+        self._joiner.culprits = {name for name in refused if not name.startswith(_EVENT)}
+
+    @property
+    def full(self) -> bool:
+        """Whether a commit is due, while an entry that the state cannot take is looked for."""
+        part = self._halving.part
+        return part is not None and self._taken >= part.count
+
+    @contextmanager
+    def _countable(self) -> Iterator[None]:
+        """Let the step fail, for the body of a `with`, where the state cannot take an entry.
+
+        Raises:
+            StepFailedError: the body raised an error that an entry may be to blame for.
+        """
+        try:
+            yield
+        except (RedisError, RagtideError, MemoryError, ImportError):
+            raise  # no entry is to blame
+        except Exception as error:
+            taken = Taken(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
+            self._halving.failed(taken, error)
+            raise StepFailedError(taken, error) from error
+
+    def _takes(self, name: str, count: int = 1) -> None:
+        self._taken, self._last = self._taken + count, name
 
     def apply(self, place: str, entry_id: str, event: MetricEvent) -> None:
         """Apply a metric event, and the feedback that waited for it.
@@ -121,13 +163,17 @@ class PartitionReplay:
         self.at = self.at._replace(metrics=place)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.events += 1
-        self._joiner.scored(entry_id, event)
-        try:
-            self._state.apply(event, order(entry_id)[0])
-        except InvalidEntryError:
-            self.counts.refused += 1
-            return
-        self._joiner.applied(entry_id, event)
+        self._takes(_EVENT + entry_id)
+        with self._countable():
+            self._joiner.scored(entry_id, event)
+            try:
+                if _EVENT + entry_id in self._refused:
+                    raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._halving.reason)  # noqa: TRY301 - as others
+                self._state.apply(event, order(entry_id)[0])
+            except InvalidEntryError:
+                self.counts.refused += 1
+                return
+            self._joiner.applied(entry_id, event)
 
     def apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
         """Apply metric events of a table of the recording, flat out, with feedback in between: the same to the bit.
@@ -172,7 +218,9 @@ class PartitionReplay:
         last = table["entry_id"][table.num_rows - 1].as_py()
         processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
         self.counts.events += table.num_rows
-        self.counts.refused += len(self._state.apply_columns(columns_of(table), processed_ms))
+        self._takes(_EVENT + last, table.num_rows)
+        with self._countable():
+            self.counts.refused += len(self._state.apply_columns(columns_of(table), processed_ms))
         self.at = self.at._replace(metrics=last)
         self._newest_ms = max(self._newest_ms, order(last)[0])
 
@@ -181,18 +229,22 @@ class PartitionReplay:
         self.at = self.at._replace(feedback=place)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.feedback += 1
-        self._joiner.take(Held(entry_id, feedback))
+        self._takes(entry_id)
+        with self._countable():
+            self._joiner.take(Held(entry_id, feedback))
 
     async def commit(self) -> None:
         """Write state, alerts and position in one script.
 
         Raises:
             LeaseLostError: another process replays the run; nothing was written.
+            StepFailedError: the state cannot take an entry: begin again from the checkpoint, in halves.
             redis.RedisError: it may or may not have been written: begin again from the checkpoint.
         """
         self._joiner.expire(self._newest_ms)
-        self._tell_sizes()
-        changes = self._state.take_changes()
+        with self._countable():
+            self._tell_sizes()
+            changes = self._state.take_changes()
         rows, gone = self._joiner.take_changes()
         step = Step(
             before=self._steps,
@@ -203,7 +255,10 @@ class PartitionReplay:
             alerts=changes.alerts,
         )
         await self._committer.commit(step, self._token)
+        self._halving.passed(self._taken)
         self._steps += 1
+        self._taken = 0
+        self._refused, self._joiner.culprits = set(), ()
 
     def _tell_sizes(self) -> None:
         rows = self._state.rows

@@ -1,0 +1,60 @@
+"""A replay counts to the bit as if an entry that its state cannot take had not been recorded."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.aggregator.test_replay import OPTIONS, RUN, alerts_of, entries, replay, rows_of, unseen
+from tests.recorded import record
+
+from ragtide_aggregator.gathering import Gathered
+from ragtide_aggregator.kept import Kept
+from ragtide_aggregator.replay.metrics import ReplayOptions
+from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_schemas import Feedback, MetricEvent
+
+BAD_EVENTS = {"i-10", "i-160"}
+BAD_FEEDBACK = "i-501"
+
+
+def is_bad(kind: Kind, entry: RecordedEntry) -> bool:
+    model = entry.model
+    assert isinstance(model, MetricEvent | Feedback)
+    return model.interaction_id in (BAD_EVENTS if kind is Kind.METRICS else {BAD_FEEDBACK})
+
+
+def fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the work on a batch fail that holds a bad event, or a pair of scores that bad feedback made."""
+    take = Kept.take
+
+    def failing(self: Kept, batch: Gathered) -> None:
+        take(self, batch)
+        ids = [batch.origins.interaction_id(int(place)) for place in batch.places]
+        if BAD_EVENTS & set(ids) or BAD_FEEDBACK in {ids[part] for part in batch.pairs_of}:
+            self.moments._recent[int(batch.rows[0])] = np.nan
+
+    monkeypatch.setattr(Kept, "take", failing)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, seed=5)], ids=["in tables", "one by one"])
+async def test_the_rest_of_a_recording_counts_to_the_bit(
+    async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: ReplayOptions
+) -> None:
+    good = [(kind, entry) for kind, entry in entries() if not is_bad(kind, entry)]
+    await replay(async_redis, record(good, tmp_path / "good", partitions=3), options=options).run(
+        asyncio.Event(), unseen
+    )
+    expected = await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)
+    await async_redis.flushall()
+    fails(monkeypatch)
+    whole = replay(async_redis, record(entries(), tmp_path / "whole", partitions=3), options=options)
+    progress = await whole.run(asyncio.Event(), unseen)
+    assert progress.complete
+    assert progress.done == progress.total
+    assert (await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)) == expected
+    counted = whole.counted()
+    assert counted["refused"] == len(BAD_EVENTS) + 1
+    assert counted["feedback_refused"]["not_aggregatable"] == 1
