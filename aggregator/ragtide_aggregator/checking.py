@@ -8,30 +8,32 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .errors import DamagedFieldError
 from .kept import Kept
 
 
-class ImpossibleStateError(ValueError):
-    """A key holds a number that is not finite or that no values add up to."""
-
-
-def check(kept: Kept, rows: Iterable[int]) -> None:
+def check(kept: Kept, rows: Iterable[int], *, everything: bool = False) -> None:
     """Check what is kept of rows, with the panes and pairs that changed since the last commit.
 
+    Args:
+        kept: the state.
+        rows: which.
+        everything: whether to check all panes and pairs.
+
     Raises:
-        ImpossibleStateError: something is impossible; the message names the field of the checkpoint.
+        DamagedFieldError: a number is not finite, or no values add up to it.
     """
     index = np.fromiter(rows, dtype=np.intp)
     wrong = kept.rows.impossible(index) | kept.moments.impossible(index)
     if wrong.any():
         raise _error(f"estimate:{kept.rows.keys[int(index[np.argmax(wrong)])].encode()}")
-    pair = kept.pairs.impossible()
+    pair = kept.pairs.impossible(everything=everything)
     if pair is not None:
         raise _error(f"pair:{pair.encode()}")
-    pane = None if kept.panes is None else kept.panes.impossible(kept.rows.keys)
+    pane = None if kept.panes is None else kept.panes.impossible(kept.rows.keys, everything=everything)
     if pane is not None:
         raise _error(f"pane:{pane}")
 
 
-def _error(field: str) -> ImpossibleStateError:
-    return ImpossibleStateError(f"{field} would hold a number that is not finite or that no values add up to")
+def _error(field: str) -> DamagedFieldError:
+    return DamagedFieldError(field, ValueError("it holds a number that is not finite or that no values add up to"))

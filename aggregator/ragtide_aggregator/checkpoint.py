@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final, cast
 
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_runtime.stream_reads import START
+from ragtide_runtime.stream_reads import START, order
 from ragtide_schemas import Streams
 
 from .commit import CHECKPOINT_VERSION
-from .errors import CheckpointError
+from .errors import CheckpointError, DamagedFieldError
 from .feedback import PendingFeedback
 from .state import AggregatorState, StateOptions
 from .upgrade import VERSION_BEFORE, upgraded
@@ -49,14 +50,14 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
             made into a state in a thread.
 
     Raises:
-        CheckpointError: it was written by another version of ragtide.
+        CheckpointError: it was written by another version of ragtide, or a field of it is damaged.
     """
     if owned:
         found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
-        fields = {name.decode(): data for name, data in found}
+        fields = {name.decode(errors="replace"): data for name, data in found}
         return await asyncio.to_thread(_of_fields, streams, options, fields)
     stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
-    return _of_fields(streams, options, {name.decode(): data for name, data in stored.items()})
+    return _of_fields(streams, options, {name.decode(errors="replace"): data for name, data in stored.items()})
 
 
 def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
@@ -76,14 +77,30 @@ def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, byt
             raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
         return Checkpoint(
             state=AggregatorState.from_fields(options, fields, gone=dropped),
-            position=fields.get("position", START.encode()).decode(),
-            feedback_position=fields.get("feedback", START.encode()).decode(),
+            position=_position(fields, "position"),
+            feedback_position=_position(fields, "feedback"),
             steps=int(fields.get("steps", b"0")),
             pending=PendingFeedback.from_fields(fields),
             fields=fields,
         )
+    except DamagedFieldError as error:
+        raise damaged(streams, error) from None
     except ValueError as error:
         raise CheckpointError(
             f"checkpoint {streams.checkpoint} cannot be read ({error}): run the ragtide version that wrote it, "
             "or delete the key to count the metrics stream again from its start"
         ) from None
+
+
+def damaged(streams: Streams, error: DamagedFieldError) -> CheckpointError:
+    """Return the error that names a damaged field of a partition's checkpoint, and the command that drops it."""
+    return CheckpointError(
+        f"checkpoint {streams.checkpoint} is damaged in its field {error}. Stop the aggregator and drop the "
+        f"field with: ragtide doctor --repair {quote(error.field)}"
+    )
+
+
+def _position(fields: Mapping[str, bytes], name: str) -> str:
+    position = fields.get(name, START.encode()).decode()
+    order(position)
+    return position

@@ -14,6 +14,8 @@ from ragtide_runtime.stream_reads import order
 from ragtide_schemas import Feedback, MetricEvent, Reason
 from ragtide_schemas.streams import interaction_digest
 
+from .errors import reading
+
 _FIELD: Final = "pending:"
 
 
@@ -75,11 +77,14 @@ class PendingFeedback:
     def from_fields(cls, fields: Mapping[str, bytes]) -> "PendingFeedback":
         """Return what waits according to the fields of a checkpoint."""
         pending = cls()
-        names = sorted(
-            (name for name in fields if name.startswith(_FIELD)), key=lambda name: order(name[len(_FIELD) :])
-        )
-        for name in names:
-            pending.hold(Held(name.removeprefix(_FIELD), Feedback.decode(fields[name])))
+        names = []
+        for name in fields:
+            if name.startswith(_FIELD):
+                with reading(name):
+                    names.append((order(name[len(_FIELD) :]), name))
+        for _, name in sorted(names):
+            with reading(name):
+                pending.hold(Held(name.removeprefix(_FIELD), Feedback.decode(fields[name])))
         pending.take_changes()
         return pending
 

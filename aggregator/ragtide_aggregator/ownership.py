@@ -22,9 +22,9 @@ from ragtide_runtime.repeats import Repeats
 from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
-from .checkpoint import Checkpoint, load_checkpoint
+from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit import Committer, Step
-from .errors import LeaseLostError, StepFailedError, StreamWentBackError
+from .errors import DamagedFieldError, LeaseLostError, StepFailedError, StreamWentBackError
 from .estimates import estimates
 from .halving import Halving, Taken
 from .housekeeping import Caps, House
@@ -184,18 +184,21 @@ class Tenure:
         if options.split:
             state_options = replace(state_options, origin=f"{streams.partition} ")
         checkpoint = await load_checkpoint(redis, streams, state_options, owned=True)
-        tenure = cls(
-            redis,
-            streams,
-            options,
-            lease=lease,
-            token=token,
-            checkpoint=checkpoint,
-            observer=observer,
-            pace=pace,
-            progress=progress,
-            halving=halving,
-        )
+        try:
+            tenure = cls(
+                redis,
+                streams,
+                options,
+                lease=lease,
+                token=token,
+                checkpoint=checkpoint,
+                observer=observer,
+                pace=pace,
+                progress=progress,
+                halving=halving,
+            )
+        except DamagedFieldError as error:
+            raise damaged(streams, error) from None
         if tenure._pace.begins(checkpoint.steps):
             log.warning(
                 "a step took longer than the lease: the next ones are smaller",

@@ -53,9 +53,13 @@ class PairRows:
         """Return the estimate of a row (`PairTable.read`)."""
         return self._table.read(np.array([row]), everything, confidence=confidence)
 
-    def impossible(self) -> PairKey | None:
-        """Return the key of a changed row that holds a number that is not finite or negative, if there is one."""
-        rows = np.fromiter(self._changed, dtype=np.intp)
+    def impossible(self, *, everything: bool) -> PairKey | None:
+        """Return the key of a row that holds a number that is not finite or negative, if there is one.
+
+        Args:
+            everything: whether to look at all rows, and not only at those that changed.
+        """
+        rows = np.fromiter(range(len(self.keys)) if everything else self._changed, dtype=np.intp)
         wrong = self._table.impossible(rows)
         return self.keys[int(rows[np.argmax(wrong)])] if wrong.any() else None
 

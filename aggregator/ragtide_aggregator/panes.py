@@ -173,13 +173,14 @@ class PaneBook:
         """Return the windows that are kept."""
         return self._panes.windows
 
-    def impossible(self, keys: Sequence[EstimateKey]) -> str | None:
-        """Return the name of a changed pane that holds a number that no values add up to, if there is one.
+    def impossible(self, keys: Sequence[EstimateKey], *, everything: bool) -> str | None:
+        """Return the name of a pane that holds a number that no values add up to, if there is one.
 
         Args:
             keys: key of every row, of which a pane's name is made.
+            everything: whether to look at all panes, and not only at those that changed.
         """
-        changed = list(self._changed)
+        changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
         places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
         wrong = self._moments.impossible(places) | (self._n_absent[places] < 0)
         if not wrong.any():

@@ -11,6 +11,8 @@ from typing import Final
 
 from ragtide_schemas.streams import interaction_digest
 
+from .errors import reading
+
 CHUNKS: Final = 256
 PER_CHUNK: Final = 128
 SIZE: Final = CHUNKS * PER_CHUNK
@@ -64,7 +66,8 @@ class Recent:
             data = fields.get(f"{_FIELD}{chunk}", b"")
             recent._ring += [data[start : start + _BYTES] for start in range(0, len(data), _BYTES)]
         recent._known = set(recent._ring)
-        (recent._count,) = _COUNT.unpack(fields.get(f"{_FIELD}count", bytes(_COUNT.size)))
+        with reading(f"{_FIELD}count"):
+            (recent._count,) = _COUNT.unpack(fields.get(f"{_FIELD}count", bytes(_COUNT.size)))
         return recent
 
 

@@ -112,6 +112,8 @@ class KeyRows:
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned, at the beginning of the data."""
-        *counts, self.updated_ms[row], self.population[row] = _ROW.unpack_from(data)
+        *counts, updated_ms, self.population[row] = _ROW.unpack_from(data)
         self.counts[:, row] = counts
+        # An older release took times that are refused now.
+        self.updated_ms[row] = min(max(updated_ms, 0), LATEST_MS)
         self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from ragtide_schemas import Alert, from_milliseconds
 
+from .errors import reading
 from .housekeeping import Seen
 
 What = Literal["labeling", "traffic", "dropped"]
@@ -151,7 +152,9 @@ class Stalls:
         for what in _METRICS:
             data = fields.get(_FIRING + what)
             if data is not None:
-                stalls._firing[what] = Alert.decode(data)
-        total, _, at_ms = fields.get(_DROPPED, b"0 0").partition(b" ")
-        stalls._dropped, stalls._dropped_ms = int(total), int(at_ms)
+                with reading(_FIRING + what):
+                    stalls._firing[what] = Alert.decode(data)
+        with reading(_DROPPED):
+            total, _, at_ms = fields.get(_DROPPED, b"0 0").partition(b" ")
+            stalls._dropped, stalls._dropped_ms = int(total), int(at_ms)
         return stalls

@@ -206,7 +206,7 @@ class AggregatorState:
         """Return what changed since the last call, for a commit, and forget it.
 
         Raises:
-            ImpossibleStateError: a number is not finite, or no values add up to it; this state is of no use any more.
+            DamagedFieldError: a number is not finite, or no values add up to it; this state is of no use any more.
         """
         self._work()
         kept = self._kept
@@ -226,7 +226,7 @@ class AggregatorState:
         another length than now are dropped as well.
 
         Raises:
-            ValueError: a field was written by another version.
+            DamagedFieldError: a field cannot be read, or was written by another version.
         """
         state = cls(options)
         state._gone = [*gone, *load(state._kept, fields)]

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
+from .checking import check
+from .errors import reading
 from .kept import Kept
 from .keys import EstimateKey, PairKey
 from .rows import SIZE as ROW_SIZE
@@ -41,31 +43,41 @@ def load(kept: Kept, fields: Mapping[str, bytes]) -> list[str]:
     """Take on the fields of a checkpoint, and return the names of those that are to go.
 
     Raises:
-        ValueError: a field was written by another version.
+        DamagedFieldError: a field cannot be read.
     """
     by_kind: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
     for name, data in fields.items():
         kind = name.partition(":")[0]
         by_kind[kind + ":"].append((name.removeprefix(kind + ":"), data))
     for name, data in by_kind[_DECLARED]:
-        kept.declarations.load(name, data)
+        with reading(_DECLARED + name):
+            kept.declarations.load(name, data)
     for name, data in by_kind[_ROW]:
-        row = kept.row(EstimateKey.decode(name))
-        kept.rows.load(row, data)
-        kept.moments.load(row, data[ROW_SIZE:])
+        with reading(_ROW + name):
+            row = kept.row(EstimateKey.decode(name))
+            kept.rows.load(row, data)
+            kept.moments.load(row, data[ROW_SIZE:])
     for name, data in by_kind[_PAIR]:
-        key = PairKey.decode(name)
-        kept.pairs.load(kept.pairs.add_row(key, kept.row(key.cheap)), data)
+        with reading(_PAIR + name):
+            key = PairKey.decode(name)
+            kept.pairs.load(kept.pairs.add_row(key, kept.row(key.cheap)), data)
     for name, data in by_kind[_QUANTILES]:
-        row = kept.row(EstimateKey.decode(name))
-        if row in kept.quantiles:
-            kept.quantiles[row] = Quantiles.from_bytes(data)
+        with reading(_QUANTILES + name):
+            row = kept.row(EstimateKey.decode(name))
+            if row in kept.quantiles:
+                kept.quantiles[row] = Quantiles.from_bytes(data)
     gone: list[str] = []
     for kind in (_PANE, _PROCESSED):
-        gone += [kind + name for name, data in by_kind[kind] if not _load_pane(kept, kind, name, data)]
+        for name, data in by_kind[kind]:
+            with reading(kind + name):
+                if not _load_pane(kept, kind, name, data):
+                    gone.append(kind + name)
     for _, data in by_kind[_CLOCK + ":"]:
-        kept.watching.load_clock(data)
-    return gone + _load_watches(kept, by_kind[_WATCH])
+        with reading(_CLOCK):
+            kept.watching.load_clock(data)
+    gone += _load_watches(kept, by_kind[_WATCH])
+    check(kept, range(len(kept.rows)), everything=True)
+    return gone
 
 
 def _load_pane(kept: Kept, kind: str, name: str, data: bytes) -> bool:
@@ -86,11 +98,12 @@ def _load_watches(kept: Kept, stored: list[tuple[str, bytes]]) -> list[str]:
     watches = {watch.field: (row, watch) for row in range(len(kept.rows)) for watch in kept.watching.of(row)}
     gone = []
     for name, data in stored:
-        if name in watches:
-            row, watch = watches[name]
-            watch.load(data)
-            kept.watching.refresh(row)
-        else:
-            gone.append(_WATCH + name)
-            kept.alerts += Watch.withdrawn(data)
+        with reading(_WATCH + name):
+            if name in watches:
+                row, watch = watches[name]
+                watch.load(data)
+                kept.watching.refresh(row)
+            else:
+                gone.append(_WATCH + name)
+                kept.alerts += Watch.withdrawn(data)
     return gone

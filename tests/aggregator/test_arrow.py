@@ -16,12 +16,11 @@ from ragtide_schemas import MetricEvent
 
 
 def traffic(seed: int, n: int, *, judged: float) -> list[MetricEvent]:
-    """Return events whose scores are in one order; every 50th has a number that only its JSON can hold."""
+    """Return events whose scores are in one order but for every 50th, whose order only its JSON can hold."""
     events = drawn(seed, n, judged=judged, absent=0.2, disorder_s=20.0, wrong=0.02)
-    changes = [{"prompt_tokens": 2**64} if number % 50 == 49 else {} for number in range(n)]
     return [
-        one.model_copy(update={"scores": dict(sorted(one.scores.items())), **change})
-        for one, change in zip(events, changes, strict=True)
+        one.model_copy(update={"scores": dict(sorted(one.scores.items(), reverse=number % 50 == 49))})
+        for number, one in enumerate(events)
     ]
 
 

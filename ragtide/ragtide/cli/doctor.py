@@ -22,6 +22,7 @@ from ragtide_schemas import LABEL_GROUP, Streams
 from .common import JsonOption, Role, given, out, print_json, with_redis
 from .doctor_judge import judge_findings
 from .finding import Finding, Level
+from .repair import damage, print_repairs, repaired
 
 OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
@@ -205,6 +206,9 @@ async def _partition(redis: Redis, looked: Looked, settings: Settings) -> list[F
             "start one: ragtide aggregator" if level == "problem" else "",
         )
     )
+    damaged = await damage(redis, settings, streams)
+    if damaged is not None:
+        findings.append(Finding("problem", f"{name}: checkpoint", damaged))
     if backlog.unrecorded_s is not None:
         findings.append(await _recorder(redis, streams, name, backlog.unrecorded_s, settings))
     dead = backlog.lengths["dead_letters"]
@@ -280,10 +284,20 @@ def doctor(
     role: Annotated[
         Role | None, typer.Option(help="Only whether this role works on this host: a container's health check.")
     ] = None,
+    repair: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Drop this damaged field of a checkpoint, while no aggregator runs: its key is counted anew.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look whether this deployment is fit to be trusted; exit code 1 if there is a problem."""
     settings = given(context).settings()
+    if repair is not None:
+        print_repairs(with_redis(settings, lambda redis, _: repaired(redis, settings, repair)), as_json=as_json)
+        return
 
     async def body(redis: Redis, handle: RedisHandle) -> list[Finding]:
         if role is not None:

@@ -8,10 +8,21 @@ from tests.names import NAME_CHARACTERS
 
 from ragtide_runtime.recordings import Kind
 from ragtide_schemas import Alert, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
+from ragtide_schemas.limits import (
+    COST_MAX_USD,
+    COUNTER_MAX,
+    LATENCY_MAX_S,
+    PROBABILITY_MIN,
+    TIME_MAX,
+    TIME_MIN,
+    TOKENS_MAX,
+    VALUE_MAX,
+)
 
 NAME = st.text(NAME_CHARACTERS, min_size=1, max_size=20).filter(str.strip)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
-TIME = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+TIME = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+TIME |= st.sampled_from([TIME_MIN, TIME_MAX])
 FLOAT = st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | FLOAT | TEXT,
@@ -20,11 +31,14 @@ JSON = st.recursive(
 )
 METADATA = st.dictionaries(TEXT, JSON, max_size=3)
 METRIC = st.sampled_from(["trace.adherence", "trace.context_relevance", "own.metric", "own.other", "ragchecker.f1"])
-SCORES = st.lists(st.tuples(METRIC, FLOAT), max_size=5).map(dict)
+VALUE = st.floats(-VALUE_MAX, VALUE_MAX)
+SCORES = st.lists(st.tuples(METRIC, VALUE), max_size=5).map(dict)
 GOLD = st.lists(st.tuples(METRIC, st.floats(0, 1)), max_size=4).map(dict)
 ABSENT = st.dictionaries(METRIC, TEXT, max_size=2)
 SEGMENTS = st.dictionaries(NAME, NAME, max_size=3)
-COUNT = st.integers(0, 10) | st.integers(0, 2**70)
+COUNT = st.integers(0, 10) | st.integers(0, TOKENS_MAX) | st.just(TOKENS_MAX)
+SIZE = st.none() | st.integers(1, COUNTER_MAX) | st.just(COUNTER_MAX)
+PROBABILITY = st.floats(PROBABILITY_MIN, 1) | st.just(PROBABILITY_MIN)
 SENTENCES = st.none() | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=3)
 
 INTERACTION = st.builds(
@@ -51,7 +65,7 @@ INTERACTION = st.builds(
     gold_scores=GOLD,
     segments=SEGMENTS,
     run=NAME,
-    population_size=st.none() | st.integers(1, 2**70),
+    population_size=SIZE,
     source=st.none() | NAME,
     metadata=METADATA,
 )
@@ -63,7 +77,7 @@ JUDGED = st.builds(
     prompts=st.lists(NAME, max_size=2),
     scores=SCORES,
     absent=ABSENT,
-    inclusion_probability=st.floats(0, 1, exclude_min=True),
+    inclusion_probability=PROBABILITY,
     uniform=st.booleans(),
 )
 EVENT = st.builds(
@@ -75,7 +89,7 @@ EVENT = st.builds(
     labeled_at=TIME,
     segments=SEGMENTS,
     run=st.none() | NAME,
-    population_size=st.none() | st.integers(1, 2**70),
+    population_size=SIZE,
     source=st.none() | NAME,
     labeler=NAME,
     labeler_version=NAME,
@@ -86,12 +100,12 @@ EVENT = st.builds(
     gold_scores=SCORES,
     prompt_tokens=COUNT,
     completion_tokens=COUNT,
-    cost_usd=st.floats(0, 1e300),
-    latency_s=st.floats(0, 1e300),
+    cost_usd=st.floats(0, COST_MAX_USD) | st.just(COST_MAX_USD),
+    latency_s=st.floats(0, LATENCY_MAX_S) | st.just(LATENCY_MAX_S),
     prompts=st.lists(NAME, max_size=2),
     judged=st.none() | JUDGED,
     counters=st.dictionaries(NAME, COUNT, max_size=2),
-    inclusion_probability=st.floats(0, 1, exclude_min=True),
+    inclusion_probability=PROBABILITY,
 )
 FEEDBACK = st.builds(
     Feedback,
@@ -129,12 +143,12 @@ ALERT = st.fixed_dictionaries(
         "baseline_source": st.sampled_from(["given", "learned"]),
         "quantity": st.sampled_from(["mean", "spread"]),
         "observed": FLOAT,
-        "observed_n": st.integers(1, 2**70),
+        "observed_n": st.integers(1, COUNTER_MAX),
         "observed_lower": FLOAT,
         "observed_upper": FLOAT,
         "log_evidence": FLOAT,
         "run_length": FLOAT,
-        "n": st.integers(1, 2**70),
+        "n": st.integers(1, COUNTER_MAX),
         "worst_interaction_ids": st.lists(NAME, max_size=3),
         "diagnosis": st.lists(TEXT, max_size=2),
         "message": TEXT,
