@@ -5,7 +5,10 @@ probabilities by three logistic functions (`coefficients.py`, fitted by `benchma
 prints how good they are). Relevance uses the response as a hint, although its definition does not.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from math import exp
 from typing import Final
 
@@ -21,10 +24,13 @@ from ..text.languages import language_of
 from ..text.sentences import SPLITTER_ID, CutInteraction, cut
 from .coefficients import RELEVANT, SUPPORTED, TOGETHERNESS, UTILIZED
 from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
-from .overlap import Floats
+from .overlap import Floats, TooManyMatchesError
 
 LANGUAGES: Final = frozenset({"en", "ru"})
 """Languages whose stop words and endings are known here."""
+
+HEAVY_CHARS: Final = 50_000
+"""Characters of an interaction above which it is labeled in a thread: in the event loop it would hold up the worker."""
 
 SAMPLE_DOCUMENTS: Final = 3
 """How many documents are asked for their language, by their beginnings."""
@@ -40,9 +46,23 @@ class LocalLabeler:
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the expected TRACe scores of one interaction.
 
-        All are absent in a language that it does not know, and without documents or a response.
+        All are absent in a language that it does not know, without documents or a response, and where response and
+        documents share more words than are compared (`MOST_MATCHES`).
         """
-        return self.label_now(interaction)
+        if _characters(interaction) <= HEAVY_CHARS:
+            return self.label_now(interaction)
+        return await asyncio.get_running_loop().run_in_executor(self._thread(), self.label_now, interaction)
+
+    @staticmethod
+    @cache
+    def _thread() -> ThreadPoolExecutor:
+        """Return the one thread for heavy interactions.
+
+        A thread is enough: Python lets the event loop have its turn every few milliseconds, and the work is bounded, so
+        that nothing has to be killed. It is one, so that heavy interactions wait for each other and not the event loop
+        for all of them.
+        """
+        return ThreadPoolExecutor(1, "ragtide-local-labeler")
 
     def label_now(self, interaction: RagInteraction) -> Labeling:
         """Do as `label`, without an event loop."""
@@ -52,7 +72,10 @@ class LocalLabeler:
         sentences = cut(interaction)
         if not _is_supported(sentences.language, interaction):
             return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
-        labels = probabilities(sentences)
+        try:
+            labels = probabilities(sentences)
+        except TooManyMatchesError:
+            return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
         scores, absent = expected.qualified(TRACE)
         return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
@@ -66,6 +89,10 @@ def probabilities(sentences: CutInteraction) -> SentenceProbabilities:
         utilized=_logistic(_UTILIZED, features.documents),
         supported=_logistic(_SUPPORTED, features.response),
     )
+
+
+def _characters(interaction: RagInteraction) -> int:
+    return len(interaction.response) + sum([len(document.text) for document in interaction.documents])
 
 
 def _is_supported(language: str, interaction: RagInteraction) -> bool:

@@ -15,12 +15,26 @@ from numpy.typing import NDArray
 
 Words = Sequence[str]
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 _LONG = 256
 """Sentences with a word from which on they are kept as an array, too."""
 
 _CELLS = 1_000_000
-"""Most pairs of a response and a document sentence that are held at once."""
+"""Most pairs of a response and a document sentence for which a table of all of them is made.
+
+For more, only the pairs that share a word are looked at.
+"""
+
+_AT_ONCE = 1_000_000
+"""About how many matches of a word are held at once."""
+
+MOST_MATCHES = 20_000_000
+"""Most matches that are compared: for each word of each different response sentence, the document sentences with it."""
+
+
+class TooManyMatchesError(ValueError):
+    """Response and documents share so many words that comparing their sentences would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +52,8 @@ class Matches:
 class Overlap:
     """Overlaps of texts with the document sentences of one interaction, all given as lists of words.
 
-    An index from words to sentences replaces comparing all pairs, and equal response sentences are looked at once, so
-    that a document of a million characters costs seconds and not minutes.
+    An index from words to sentences replaces comparing all pairs, and equal response sentences are looked at once. So
+    the time grows with the text, and with the matches of its words, which are bounded.
     """
 
     def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
@@ -102,18 +116,60 @@ class Overlap:
         return matched
 
     def matches(self, response: Sequence[Iterable[str]]) -> Matches:
-        """Return how document sentences and response sentences, given as different words each, cover each other."""
+        """Return how document sentences and response sentences, given as different words each, cover each other.
+
+        Raises:
+            TooManyMatchesError: they share more words than are compared.
+        """
+        n = len(self.sentences)
+        whole = np.array([self.total(words) or 1.0 for words in response])
+        if n * len(response) > _CELLS:
+            return self._sparse_matches(response, whole)
+        if not n or not response:
+            return Matches(np.zeros(n), np.zeros(n), np.zeros(len(response)))
+        matched = self.matched(response)
+        most = matched.max(axis=0)
+        matched /= whole[:, None]
+        return Matches(matched.max(axis=0), most / self._own, matched.max(axis=1))
+
+    def _sparse_matches(self, response: Sequence[Iterable[str]], whole: Floats) -> Matches:
+        """Do as `matches`, looking only at sentences that share a word. Sums have the same order, so bits are equal."""
+        counts = [sum(len(self._index.get(word, ())) for word in words) for words in response]
+        if sum(counts) > MOST_MATCHES:
+            raise TooManyMatchesError(f"{sum(counts)} matches of words; at most {MOST_MATCHES} are compared")
         n = len(self.sentences)
         of_response, most, best = np.zeros(n), np.zeros(n), np.zeros(len(response))
-        whole = np.array([self.total(words) or 1.0 for words in response])
-        step = max(_CELLS // max(n, 1), 1)
-        for start in range(0, len(response) if n else 0, step):
-            matched = self.matched(response[start : start + step])
-            np.maximum(most, matched.max(axis=0), out=most)
-            matched /= whole[start : start + step, None]
-            np.maximum(of_response, matched.max(axis=0), out=of_response)
-            best[start : start + step] = matched.max(axis=1)
+        start = held = 0
+        for row, count in enumerate(counts):
+            held += count
+            if held < _AT_ONCE and row + 1 < len(counts):
+                continue
+            rows, columns, matched = self._pairs(response[start : row + 1])
+            np.maximum.at(most, columns, matched)
+            matched /= whole[start : row + 1][rows]
+            np.maximum.at(of_response, columns, matched)
+            np.maximum.at(best[start : row + 1], rows, matched)
+            start, held = row + 1, 0
         return Matches(of_response, most / self._own, best)
+
+    def _pairs(self, texts: Sequence[Iterable[str]]) -> tuple[Indices, Indices, Floats]:
+        """Return text, document sentence and matched weight of every pair that shares a word, ordered by both."""
+        n = len(self.sentences)
+        cells: list[Indices] = []
+        values: list[float] = []
+        lengths: list[int] = []
+        for row, words in enumerate(texts):
+            found = [(word, index) for word in words if (index := self._index.get(word))]
+            # Frequent words last, as in `matched`: the order of the sums decides their last bits.
+            for word, index in sorted(found, key=lambda item: len(item[1]) > _LONG):
+                cells.append(self._arrays[word] + row * n if len(index) > _LONG else np.add(index, row * n))
+                values.append(self._weights[word])
+                lengths.append(len(index))
+        if not cells:
+            return np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0)
+        pairs, place = np.unique(np.concatenate(cells), return_inverse=True)
+        matched = np.asarray(np.bincount(place, np.repeat(values, lengths)), np.float64)
+        return pairs // n, pairs % n, matched
 
     def share_in(self, words: Iterable[str]) -> Floats:
         """Return the weight share of each document sentence that stands in one text of different words."""

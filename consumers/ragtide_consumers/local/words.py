@@ -60,6 +60,8 @@ class _Stems(dict[str, str]):
     """Stems by word, empty for a stop word; found once, because most words come again."""
 
     def __missing__(self, word: str) -> str:
+        if len(word) > _WORD_KEPT:  # a million characters without a space are a word, too
+            return _stem(word)
         if len(self) >= _STEMS_KEPT:
             self.clear()
         stem = self[word] = _stem(word)
@@ -67,6 +69,7 @@ class _Stems(dict[str, str]):
 
 
 _STEMS_KEPT: Final = 65_536
+_WORD_KEPT: Final = 64
 _STEMS: Final = _Stems()
 
 

@@ -41,6 +41,8 @@ class AbsentReason(StrEnum):
     """A metric of the user's own has no value for this interaction."""
     CONTEXT_TOO_LONG = "context_too_long"
     """A single sentence or document is longer than the judge's model takes."""
+    TOO_LONG = "too_long"
+    """Response and documents share more words than the local labeler compares: 20 million matches of a word."""
     METRIC_FAILED = "metric_failed"
     """A metric of the user's own raised an error or left its range; the worker's log says which."""
 
