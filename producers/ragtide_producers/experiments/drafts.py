@@ -73,6 +73,7 @@ class Draft(BaseModel):
     concurrency_per_config: int | None = None
     tries: int = 3
     timeout_s: float = 120.0
+    same_failures: int = 10
     labeler: str | None = None
 
     @model_validator(mode="after")
@@ -186,6 +187,7 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
         "concurrency_per_config": draft.concurrency_per_config,
         "tries": draft.tries,
         "timeout_s": draft.timeout_s,
+        "same_failures": draft.same_failures,
         "labeler": draft.labeler or labeler,
     }
     try:

@@ -26,6 +26,7 @@ from ragtide_schemas.printable import printable
 from ..items import Item
 from .answers import Answer, interaction_id_of, interaction_of
 from .errors import AnswerError, ExperimentError, MeasureError
+from .failing import Failing
 from .ledger import Ledger, Pair
 from .measuring import Measure, measured
 from .schedule import Bounds, Schedule
@@ -86,6 +87,7 @@ class Executor:
         self._spent = Spent()
         self._answered: dict[tuple[str, int], str] = {}
         self._halting = False
+        self._failing = Failing(0)
         self._fault: MeasureError | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -102,6 +104,7 @@ class Executor:
             if progress is None:
                 raise ExperimentError("there is no experiment in this run: begin one")
         self._check(progress.plan)
+        self._failing = Failing(progress.plan.same_failures)
         executions = await self._ledger.read()
         for execution in executions:
             self._ended(progress, execution)
@@ -115,6 +118,7 @@ class Executor:
         try:
             while not (stop.is_set() or progress.completed or (progress.halted and not schedule.going)):
                 self._turn.clear()
+                await self._mind_failures(progress)
                 await self._mind_limits(progress)
                 self._begin_calls(progress, schedule)
                 turn = asyncio.create_task(self._turn.wait())
@@ -274,9 +278,19 @@ class Executor:
 
     def _ended(self, progress: Progress, execution: Execution) -> None:
         self._spent.add(execution.cost_usd, execution.tokens)
+        self._failing.add(execution)
         standing = progress.configs.get(execution.config)
         if standing is not None and execution.interaction_id is not None and execution.copied_from is None:
             self._answered.setdefault((_fingerprint(standing.config), execution.item), execution.config)
+
+    async def _mind_failures(self, progress: Progress) -> None:
+        for order in self._failing.stops(progress):
+            log.warning("stopping a config whose calls fail", config=order.config, reason=order.reason)
+            try:
+                await self._redis.xadd(self._streams.experiment, {DATA_FIELD: order.encode()})
+            except RedisError:  # the next turn tries again
+                return
+            self._failing.stopped(order.config or "")
 
     async def _mind_limits(self, progress: Progress) -> None:
         reason = self._spent.over(progress.limits)

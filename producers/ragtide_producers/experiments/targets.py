@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -11,6 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol, TypeVar, cast
+
+from ragtide_schemas.experiments import Config
+from ragtide_schemas.suggestions import unknown
 
 from ..items import Item
 from .answers import Answer, answer_from
@@ -132,6 +135,35 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
         raise ExperimentError(f"{what} {path} is {type(found).__name__}: it must be a function")
     function: Callable[..., Any] = found
     return function
+
+
+def check_knobs(function: Callable[..., Any], configs: Sequence[Config]) -> tuple[str, ...] | None:
+    """Return the names of the knobs that a function takes; None if it takes any.
+
+    Raises:
+        ExperimentError: a config has a knob that the function does not take, or lacks one that it needs.
+    """
+    parameters = _parameters(function)
+    kinds = [parameter.kind for parameter in parameters.values()]
+    if not parameters or inspect.Parameter.VAR_KEYWORD in kinds:
+        return None
+    # The first one is the question, whatever its name.
+    named = [one for one in list(parameters.values())[1:] if one.kind in _BY_NAME and one.name != "item"]
+    known = [one.name for one in named]
+    needed = [one.name for one in named if one.default is inspect.Parameter.empty]
+    for config in configs:
+        for knob in config.knobs:
+            if knob not in known:
+                raise ExperimentError(f"config {config.name!r}: {unknown('parameter of the target', knob, known)}")
+        missing = [name for name in needed if name not in config.knobs]
+        if missing:
+            raise ExperimentError(
+                f"config {config.name!r} has no knob {missing[0]!r}, which the target needs: give it a value"
+            )
+    return tuple(known)
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -10,8 +10,8 @@ from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.view import views
 from ragtide_runtime.settings import Settings
-from ragtide_runtime.suggestions import unknown
 from ragtide_schemas import run_of
+from ragtide_schemas.suggestions import unknown
 
 from .reading import read_states
 

@@ -10,8 +10,8 @@ from ragtide.offline.summary import diagnoses
 from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_runtime.redis_url import RedisHandle
-from ragtide_runtime.suggestions import unknown
 from ragtide_schemas import Estimate
+from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, PipelineOption, err, given, out, print_json, warn, with_redis
 from .comparison import Compared, Side, read_comparison, unknown_side

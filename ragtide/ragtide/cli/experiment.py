@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from redis import RedisError
 from redis.asyncio import Redis
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -26,11 +28,14 @@ from ragtide_runtime.settings import Settings
 from ragtide_schemas import RunInfo
 from ragtide_schemas.experiments import Plan
 
-from .common import JsonOption, err, given, out, print_json, with_redis
+from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .experiment_tables import board_view, shown_metrics
 
 REDRAW_S = 1.0
 """Seconds between two drawings of the leaderboard."""
+
+GO_ON = "give ragtide experiment run FILE again, or run the program again that began it"
+"""The way to give an experiment a driver."""
 
 experiment = typer.Typer(
     help="Run configs over a data set, compare them while they run, and stop the losers early.", no_args_is_help=True
@@ -73,8 +78,8 @@ def resume(
     if config is not None and file is not None:
         raise typer.BadParameter("give a config to resume, or the file of the experiment to go on with; not both")
     if config is not None:
-        ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
-        err.print(f"{config} goes on", markup=False, highlight=False)
+        driven = ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
+        _said_of(f"{config} goes on", driven=driven)
         return
     if file is None:
         info = with_redis(settings, lambda redis, _: the_run(redis, settings, name))
@@ -105,12 +110,20 @@ def show(
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         await the_run(redis, settings, name)
-        reader = ExperimentReader(redis, streams_of(settings, name))
+        streams = streams_of(settings, name)
+        reader = ExperimentReader(redis, streams)
         await reader.read()
+
+        async def driven() -> bool:
+            return bool(await redis.exists(streams.driver))
+
         if follow and not as_json:
-            await cancelled_by_signal(_follow(reader))
+            await cancelled_by_signal(_follow(reader, driven))
         else:
-            _print(board(reader.progress, reader.book), as_json=as_json)
+            found = board(reader.progress, reader.book)
+            _print(found, as_json=as_json)
+            if not found.completed and not await driven():
+                warn(f"No driver runs: nothing of {name} goes on. To go on, {GO_ON}.")
 
     with_redis(settings, body)
 
@@ -118,8 +131,8 @@ def show(
 @experiment.command()
 def stop(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
     """Stop a config: nothing more is executed of it."""
-    ExperimentControl(name, settings=given(context).settings()).stop(config, reason)
-    err.print(f"{config} is stopped", markup=False, highlight=False)
+    driven = ExperimentControl(name, settings=given(context).settings()).stop(config, reason)
+    _said_of(f"{config} is stopped", driven=driven)
 
 
 @experiment.command()
@@ -135,15 +148,15 @@ def clone(
 ) -> None:
     """Let a new config run that has the knobs of another, but for those given."""
     changed = dict(_knob(text) for text in knobs or [])
-    ExperimentControl(name, settings=given(context).settings()).clone(config, clone, reason=reason, **changed)
-    err.print(f"{clone} runs", markup=False, highlight=False)
+    driven = ExperimentControl(name, settings=given(context).settings()).clone(config, clone, reason=reason, **changed)
+    _said_of(f"{clone} runs", driven=driven)
 
 
 @experiment.command()
 def delete(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
     """Stop a config for good and leave it out of everything that is shown."""
-    ExperimentControl(name, settings=given(context).settings()).delete(config, reason)
-    err.print(f"{config} is deleted", markup=False, highlight=False)
+    driven = ExperimentControl(name, settings=given(context).settings()).delete(config, reason)
+    _said_of(f"{config} is deleted", driven=driven)
 
 
 @experiment.command()
@@ -154,8 +167,14 @@ def limits(
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens, all in all.")] = None,
 ) -> None:
     """Set new limits of an experiment; what is not given has none."""
-    ExperimentControl(name, settings=given(context).settings()).limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
-    err.print("the limits are set; if it was halted, ragtide experiment run FILE lets it go on", highlight=False)
+    control = ExperimentControl(name, settings=given(context).settings())
+    _said_of("the limits are set", driven=control.limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens))
+
+
+def _said_of(followed: str, *, driven: bool) -> None:
+    err.print(followed, markup=False, highlight=False)
+    if not driven:
+        warn(f"No driver runs, so this takes effect when the experiment goes on: {GO_ON}")
 
 
 def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: str | None = None) -> None:
@@ -187,11 +206,12 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: st
             raise typer.Exit(3)
 
 
-async def _follow(reader: ExperimentReader) -> None:
+async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]] | None = None) -> None:
     with Live(console=out, auto_refresh=False, transient=True) as live:
         while True:
             try:
                 await reader.read()
+                runs = driven is None or await driven()
             except RedisError as error:
                 live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
                 await asyncio.sleep(REDRAW_S)
@@ -200,7 +220,10 @@ async def _follow(reader: ExperimentReader) -> None:
                 # Drawing takes a while: what is executed meanwhile must not wait for it.
                 plan = reader.progress.plan
                 found = await asyncio.to_thread(board, reader.progress, reader.book, metrics=[plan.metric])
-                live.update(board_view(found, out.width), refresh=True)
+                view: list[RenderableType] = [board_view(found, out.width)]
+                if not (found.completed or runs):
+                    view.append(Text(f"No driver runs. To go on, {GO_ON}.", style="yellow"))
+                live.update(Group(*view), refresh=True)
                 if found.completed:
                     return
             await asyncio.sleep(REDRAW_S)

@@ -13,8 +13,8 @@ from rich.text import Text
 from ragtide_aggregator.estimates import chosen
 from ragtide_runtime.backlog import COUNT_CAP, read_backlog
 from ragtide_runtime.settings import Settings
-from ragtide_runtime.suggestions import unknown
 from ragtide_schemas import Alert, Estimate
+from ragtide_schemas.suggestions import unknown
 
 from .reading import read_estimates
 from .reading_streams import read_alerts

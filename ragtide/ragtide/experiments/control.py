@@ -43,36 +43,42 @@ class ExperimentControl:
         self._settings = settings or load_settings(**({} if redis_url is None else {"redis_url": redis_url}))
         self._by = by or _user()
 
-    def stop(self, config: str, reason: str = "") -> None:
+    def stop(self, config: str, reason: str = "") -> bool:
         """Stop a config: nothing more is executed of it, what it has is kept.
+
+        Returns: whether a driver runs, which follows the order now. If none runs, the order waits until the experiment
+            goes on. The same holds of the other orders.
 
         Raises:
             ExperimentError: there is no such config, or it is stopped already; so of the other orders.
         """
-        self.give(Order(op="stop", config=config, by=self._by, reason=reason))
+        return self.give(Order(op="stop", config=config, by=self._by, reason=reason))
 
-    def resume(self, config: str, *, keep: bool = False, reason: str = "") -> None:
+    def resume(self, config: str, *, keep: bool = False, reason: str = "") -> bool:
         """Let a config go on where it was stopped; with `keep` the race must not stop it again."""
-        self.give(Order(op="resume", config=config, keep=keep, by=self._by, reason=reason))
+        return self.give(Order(op="resume", config=config, keep=keep, by=self._by, reason=reason))
 
-    def clone(self, config: str, clone: str, *, reason: str = "", **knobs: Any) -> None:
+    def clone(self, config: str, clone: str, *, reason: str = "", **knobs: Any) -> bool:
         """Let a new config run that has the knobs of another but for these.
 
         It begins with the items still to come, beside all others, and runs on those before at the end. What a config
-        with the very same knobs has answered is taken over.
+        with the very same knobs has answered is taken over. A knob that the target does not take is refused; where that
+        is not known, one that no config has.
         """
-        self.give(Order(op="clone", config=config, clone=clone, knobs=knobs, by=self._by, reason=reason))
+        return self.give(Order(op="clone", config=config, clone=clone, knobs=knobs, by=self._by, reason=reason))
 
-    def delete(self, config: str, reason: str = "") -> None:
+    def delete(self, config: str, reason: str = "") -> bool:
         """Stop a config for good and leave it out of everything that is shown."""
-        self.give(Order(op="delete", config=config, by=self._by, reason=reason))
+        return self.give(Order(op="delete", config=config, by=self._by, reason=reason))
 
-    def limits(self, *, max_cost_usd: float | None = None, max_tokens: int | None = None) -> None:
+    def limits(self, *, max_cost_usd: float | None = None, max_tokens: int | None = None) -> bool:
         """Set new limits; an experiment that was halted may go on."""
-        self.give(Order(op="limits", limits=Limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens), by=self._by))
+        return self.give(
+            Order(op="limits", limits=Limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens), by=self._by)
+        )
 
-    def give(self, order: Order) -> None:
-        """Give an order; a config may be named by its number, such as `#3`.
+    def give(self, order: Order) -> bool:
+        """Give an order, and return whether a driver runs; a config may be named by its number, such as `#3`.
 
         Raises:
             ExperimentError: it would change nothing; the message says why.
@@ -81,11 +87,13 @@ class ExperimentControl:
         numbers = {f"#{standing.place}": name for name, standing in progress.configs.items()}
         if order.config is not None and order.config not in progress.configs:
             order = order.model_copy(update={"config": numbers.get(order.config, order.config)})
-        refusal = progress.refusal(order)
+        refusal = progress.refusal(order) or progress.doubt(order)
         if refusal is not None:
             raise ExperimentError(f"experiment {self.name}: {refusal}")
         with self._connected() as redis:
-            redis.xadd(streams_of(self._settings, self.name).experiment, {DATA_FIELD: order.encode()})
+            streams = streams_of(self._settings, self.name)
+            redis.xadd(streams.experiment, {DATA_FIELD: order.encode()})
+            return bool(redis.exists(streams.driver))
 
     def board(self) -> Board:
         """Return the leaderboard as it is now."""

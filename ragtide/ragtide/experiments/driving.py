@@ -88,8 +88,9 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
 
 
 def _check_same(plan: Plan, stored: Plan) -> None:
-    # Where the data come from may be said in another way: their digest says whether they are the same.
-    compared = [name for name in Plan.model_fields if name != "data"]
+    # Where the data come from may be said in another way: their digest says whether they are the same. A function may
+    # get another parameter meanwhile, and an older release did not write which ones it has.
+    compared = [name for name in Plan.model_fields if name not in {"data", "parameters"}]
     differing = [name for name in compared if getattr(plan, name) != getattr(stored, name)]
     if differing:
         raise ExperimentError(

@@ -8,7 +8,7 @@ from typing import Any
 from ragtide_aggregator.experiments.board import Board
 from ragtide_producers.experiments.drafts import Draft, draft_of, plan_of
 from ragtide_producers.experiments.measuring import Measure
-from ragtide_producers.experiments.targets import function_of
+from ragtide_producers.experiments.targets import check_knobs, function_of
 from ragtide_producers.items import items_of, read_items
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.logs import keep_logs_apart
@@ -131,6 +131,10 @@ class Experiment:
 
     async def drive(self, url: str, stop: asyncio.Event, *, roles: bool = True, beside: Sequence[Any] = ()) -> None:
         """Begin or continue, and run until the end, or until `stop` is set."""
+        function = self._function()
+        if function is not None:
+            known = check_knobs(function, self._plan.configs)
+            self._plan = self._plan.model_copy(update={"parameters": known})
         async with connect_async(url) as redis:
             await begin(redis, self._settings, self._plan, file=self._file)
         await drive(
@@ -145,6 +149,13 @@ class Experiment:
             roles=roles,
             beside=beside,
         )
+
+    def _function(self) -> Callable[..., Any] | None:
+        """Return the target if it is a function, and None if it is an endpoint."""
+        if not isinstance(self._target, str):
+            return self._target
+        is_endpoint = self._target.startswith(("http://", "https://"))
+        return None if is_endpoint else function_of(self._target, self._folder, "target")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

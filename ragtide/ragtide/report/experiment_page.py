@@ -56,14 +56,21 @@ def headline(report: ExperimentReport) -> str:
         f"{leader.name} leads with {board.metric} {number(at.estimate)} "
         f"({number(at.lower)} to {number(at.upper)}) after {at.n:,} items."
     )
-    rivals = [row.name for row in board.rows[1:] if row.status != "stopped" and not _surely_behind(row, report)]
+    unscored = [row.name for row in board.rows[1:] if not row.estimates[board.metric].n]
+    rivals = [
+        row.name
+        for row in board.rows[1:]
+        if row.status != "stopped" and row.name not in unscored and not _surely_behind(row, report)
+    ]
     stopped = sum(row.status == "stopped" for row in board.rows)
     parts = [lead]
     others = len(board.rows) - 1
     if rivals:
         parts.append(f"Not surely behind it: {_some(rivals)}.")
-    elif others and stopped < others:
+    elif others and stopped < others and not unscored:
         parts.append("Every other config was stopped or is surely behind it.")
+    if unscored:
+        parts.append(f"Without a score: {_some(unscored)}.")
     if others and stopped == others:
         parts.append(f"All {others:,} others were stopped.")
     elif stopped:

@@ -1,6 +1,7 @@
 """The contract of experiments: the plan, the log of orders and looks, and where an experiment stands by its log."""
 
 from .entries import (
+    DRIVER,
     RACE,
     Begun,
     Completed,
@@ -16,6 +17,7 @@ from .plan import OWN, Config, IntervalOptions, Limits, OwnMetric, Plan, RaceOpt
 from .progress import Progress, Standing
 
 __all__ = [
+    "DRIVER",
     "OWN",
     "RACE",
     "Begun",

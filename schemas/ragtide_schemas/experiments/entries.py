@@ -29,6 +29,9 @@ from .plan import Limits, Plan
 RACE: Final = "race"
 """Who gives the orders of the race."""
 
+DRIVER: Final = "driver"
+"""Who stops a config whose calls fail again and again."""
+
 
 class Evidence(WireModel):
     """Why the race stopped a config: what was seen of it and the one that beat it, on the items both have."""

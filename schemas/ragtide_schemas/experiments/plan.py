@@ -135,6 +135,10 @@ class Plan(VersionedModel):
     """How often a call that fails is tried."""
     timeout_s: Annotated[float, Field(gt=0, le=LATENCY_MAX_S)] = 120.0
     """Seconds a call may take."""
+    same_failures: Annotated[int, Field(ge=0)] = 10
+    """Calls of a config in a row that fail with the same error, after which the config is stopped; 0 stops none."""
+    parameters: tuple[Name, ...] | None = None
+    """Names of the knobs that the target takes; None if it takes any, or if that is not known."""
     labeler: str = "local"
     """Which labeler scores the answers."""
 

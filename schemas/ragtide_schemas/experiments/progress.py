@@ -1,8 +1,10 @@
 """Where an experiment stands: its log, read from the start. The same for everybody who reads it. No I/O."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..suggestions import unknown
 from .entries import Begun, Completed, Entry, Evidence, Halted, Looked, Order
 from .plan import Config, Limits, Plan
 
@@ -119,7 +121,18 @@ class Progress:
                 f"there is a config {order.clone!r} already: give the clone another name",
             ),
         )
-        return next((reason for holds, reason in reasons if holds), None)
+        refusal = next((reason for holds, reason in reasons if holds), None)
+        if refusal is None and self.plan.parameters is not None:
+            return _unknown_knob(order, self.plan.parameters)
+        return refusal
+
+    def doubt(self, order: Order) -> str | None:
+        """Return why a knob of a clone is probably misspelt, where it is not known which ones the target takes.
+
+        An entry of the log is not refused for it; a command is.
+        """
+        known = {knob for standing in self.configs.values() for knob in standing.config.knobs}
+        return _unknown_knob(order, known) if known else None
 
     def _order(self, order: Order) -> str | None:
         refusal = self.refusal(order)
@@ -151,3 +164,8 @@ class Progress:
     def _add(self, config: Config, order: Order | None = None) -> None:
         self.completed = False
         self.configs[config.name] = Standing(config, len(self.configs), spans=[[self.looked, None]], last=order)
+
+
+def _unknown_knob(order: Order, known: Iterable[str]) -> str | None:
+    odd = [knob for knob in order.knobs if knob not in set(known)]
+    return f"{unknown('knob', odd[0], known)}" if odd else None
