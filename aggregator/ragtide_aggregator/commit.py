@@ -98,6 +98,8 @@ class Step:
     """As they go on the stream: encoded where it takes the event loop no time."""
     alerts: Sequence[Alert] = ()
     dead_letters: Sequence[DeadLetter] = ()
+    capped: int = 0
+    """How often something counted in `other`; not written, the rows say it."""
 
 
 class Committer:

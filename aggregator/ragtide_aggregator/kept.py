@@ -1,12 +1,15 @@
 """All that is kept of every key, and how a batch of values changes it. No clock, no I/O."""
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
+from .capped import CappedRecords
+from .capping import Admission
 from .declarations import Declarations
 from .gathering import Gathered, Plan
 from .keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey
@@ -22,6 +25,9 @@ from .statistics.quantiles import Quantiles, counted
 from .statistics.tables import doubled
 from .watching import Batch, Raised, Watching
 
+MOST_PLANS: Final = 20_000
+"""Plans that are remembered."""
+
 
 class Kept:
     """Moments of every key in arrays, one row per key, and what else is kept of it.
@@ -35,6 +41,8 @@ class Kept:
         panes: of every row, None without windows.
         pairs: of true and cheap scores.
         quantiles: by row, of those that have some.
+        admission: which scopes may have keys.
+        capped: what counts in `other`.
         changed: rows that changed since somebody forgot them.
         alerts: raised since then.
     """
@@ -44,6 +52,8 @@ class Kept:
         budget = None if options.budget is None else Budget(options.budget.false_alarms, options.budget.period_ms)
         self.declarations = Declarations()
         self.rows = KeyRows()
+        self.admission = Admission(options.caps)
+        self.capped = CappedRecords(options.caps, self.admission, options.origin)
         # Values are checked when they are observed; what labeling took has no highest value.
         self.moments = MomentTable(bounded=False)
         self.watching = Watching(options.rules, budget, options.origin)
@@ -55,6 +65,11 @@ class Kept:
         self._plans: dict[tuple[object, ...], Plan] = {}
         self.changed: set[int] = set()
         self.alerts: list[Alert] = []
+
+    def declare(self, event: MetricEvent) -> None:
+        """Take on the declarations of an event that has its rows."""
+        pipeline = self.admission.pipeline_of(event)
+        self.declarations.take(event if pipeline == event.pipeline else event.model_copy(update={"pipeline": pipeline}))
 
     def plan(self, part: EventPart) -> Plan:
         """Return where what a part of an event brings belongs; rows are added where there are none."""
@@ -76,6 +91,9 @@ class Kept:
             if kind is Kind.SCORED:
                 rows += [self.row(estimate_key(event, None, name)) for name in (UNBOUNDED if usage else (LATENCY,))]
             paired = [self._pair(event, segment, pair) for pair in found.pairs for segment in scopes]
+            if len(self._plans) >= MOST_PLANS:
+                # Segments multiply: there may be far more combinations of values than keys.
+                self._plans.clear()
             plan = self._plans[seen] = Plan(rows, missing, paired, len(scopes), usage)
         return plan
 
@@ -87,6 +105,7 @@ class Kept:
         self.moments.add_row()
         self.watching.add_row(key)
         row = self.rows.add(key)
+        self.admission.add(key)
         if row == self._sketched.size:
             self._sketched = doubled(self._sketched)
         if self.options.quantiles and key.segment is None and not key.metric.startswith(HIDDEN):

@@ -65,6 +65,7 @@ class TenureObserver:
         instruments.checkpoint_rows.inc(len(step.rows))
         instruments.events_applied.inc(self._applied)
         instruments.events_refused.inc(len(step.dead_letters))
+        instruments.capped.labels(self._partition).inc(step.capped)
         for alert in step.alerts:
             instruments.alerts.labels(alert.rule, alert.status).inc()
         now_ns = time_ns()

@@ -1,11 +1,12 @@
 """What a state keeps, and what it hands out for a commit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ragtide_schemas import Alert, AlertRule
 
+from .capping import KeyCaps
 from .keys import EstimateKey
 from .statistics.windows import Panes
 
@@ -31,6 +32,13 @@ class StateOptions:
     quantiles: bool = True
     origin: str = ""
     """Tells alerts of one rule and key apart where a pipeline is split over partitions."""
+    caps: KeyCaps | None = None
+    """Most keys; None for no bound, where the events are few or nothing is applied."""
+
+    def of_partition(self, partition: int, *, split: bool) -> "StateOptions":
+        """Return the options for a partition; `split` says whether pipelines are split over partitions."""
+        caps = None if self.caps is None else self.caps.of_partition(partition)
+        return replace(self, caps=caps, origin=f"{partition} " if split else self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +49,5 @@ class Changes:
     rows: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    capped: int = 0
+    """How often something counted in `other`."""

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Final, NamedTuple
 
@@ -180,9 +180,7 @@ class Tenure:
         Raises:
             CheckpointError: another version of ragtide wrote the checkpoint.
         """
-        state_options = options.state
-        if options.split:
-            state_options = replace(state_options, origin=f"{streams.partition} ")
+        state_options = options.state.of_partition(streams.partition, split=options.split)
         checkpoint = await load_checkpoint(redis, streams, state_options, owned=True)
         try:
             tenure = cls(
@@ -429,6 +427,7 @@ class Tenure:
             graded=graded,
             estimates=shown,
             alerts=changes.alerts,
+            capped=changes.capped,
             dead_letters=[*self._next.letters, *refused],
         )
         return step, changes

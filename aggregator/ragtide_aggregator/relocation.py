@@ -7,6 +7,8 @@ from typing import Final
 from ragtide_runtime.stream_reads import order
 from ragtide_schemas import Feedback, Layout
 
+from .capping import further_pipelines
+
 Fields = dict[str, bytes]
 
 _BY_KEY: Final = ("estimate", "quantiles", "declared")
@@ -28,6 +30,8 @@ def pipeline_of(name: str, data: bytes) -> str | None:
         return str(json.loads(rest)[2])
     if kind == "pair":
         return str(json.loads(rest)[0][0])
+    if kind == "capped":
+        return rest
     return Feedback.decode(data).pipeline if kind == "pending" else None
 
 
@@ -63,6 +67,9 @@ def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, b
 
 
 def _place(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
+    if pipeline == further_pipelines(partition):
+        # It is no pipeline of a producer: it stays with its partition, or keeps its name in the first.
+        return partition if partition < new.partitions else 0
     before, after = (
         [streams.partition for streams in layout.all_of(pipeline)] for layout in (old, new)
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Columns of metric events become batches: rows are looked up once for all events that are alike. No clock, no I/O."""
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -7,9 +8,10 @@ import numpy as np
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
 from .columns import EventColumns, Patterns, Refused, beyond_bounds, combined, milliseconds, table
-from .gathering import Gathered, Plan, Queue, Stamp, Times, merged
+from .gathering import Gathered, Queue, Stamp, Times, merged
+from .kept import Kept
 from .keys import COST, GOLD, LATENCY
-from .observations import EventPart, parts_of
+from .observations import EventPart, Kind, parts_of
 from .rows import LATEST_MS, KeyRows
 from .statistics.batches import Rows
 
@@ -58,37 +60,39 @@ class Replay:
         kind_of[plain] = kinds
         self._kinds, self._examples, self._tagged = kind_of[self._places], plain[examples], plain[self._tagged]
         self._made_of = list(zip(alike[firsts].tolist(), segmented[firsts].tolist(), strict=True))
+        # Place of the first event of each kind.
+        self._firsts = plain[firsts]
+        # Pipeline and run in which the events of each source count.
+        self._counts_in: dict[int, tuple[str, str | None]] = {}
         self._values = self._absent = self._pairs = Patterns(())
         # Where each event's values end, of all values.
         self._ends = np.zeros(0, dtype=np.intp)
 
-    def follow(self, rows: KeyRows) -> None:
-        """Let each event know the newest one before it, and the rows know the newest of all."""
-        sources = self._columns.sources[self._places]
-        for source in np.unique(sources).tolist():
-            mine = np.flatnonzero(sources == source)
-            event = self._columns.origins.event(int(self._places[mine[0]]))
-            self._newest_ms[mine] = rows.follow(event.pipeline, event.run, self.times_ms[mine])
-
-    def prepare(self, plan: Callable[[EventPart], Plan]) -> None:
-        """Look up the rows of every kind of event.
-
-        Args:
-            plan: returns where what a part of an event brings belongs.
-        """
+    def prepare(self, kept: Kept) -> None:
+        """Look up the rows of every kind of event, in the order in which new ones come."""
         names, width = self._table.names, len(self._table.names)
         origins = self._columns.origins
         examples = [parts_of(origins.event(place))[0] for place in self._examples.tolist()]
         segments = [origins.segments(place) for place in self._tagged.tolist()]
-        values, absent, pairs = [], [], []
-        for alike, segmented in self._made_of:
+        many = np.bincount(self._kinds[self._kinds >= 0], minlength=len(self._made_of)).tolist()
+        nothing: tuple[list[int], list[int]] = ([], [])
+        values, absent, pairs = ([nothing] * len(self._made_of) for _ in range(3))
+        places = [(place, kind) for kind, place in enumerate(self._firsts.tolist())]
+        for place, number in sorted(places + [(place, -1) for place in self._parts]):
+            if number < 0:
+                self._parts[place] = [self._admitted(kept, place, part) for part in self._parts[place]]
+                for part in self._parts[place]:
+                    kept.plan(part)
+                continue
+            alike, segmented = self._made_of[number]
             event, found, kind = examples[alike]
-            rows = plan((event.model_copy(update={"segments": segments[segmented]}), found, kind))
+            tagged = event.model_copy(update={"segments": segments[segmented]})
+            rows = kept.plan(self._admitted(kept, place, (tagged, found, kind), many[number]))
             usage = [names[LATENCY], names[COST]] if rows.usage else [names[LATENCY]]
-            values.append((rows.rows, [names[name] for name in found.names] * rows.scopes + usage))
-            absent.append((rows.absent, [0] * len(rows.absent)))
+            values[number] = (rows.rows, [names[name] for name in found.names] * rows.scopes + usage)
+            absent[number] = (rows.absent, [0] * len(rows.absent))
             true_and_cheap = [names[GOLD + pair.metric] * width + names[pair.metric] for pair in found.pairs]
-            pairs.append((rows.pairs, [both for both in true_and_cheap for _ in range(rows.scopes)]))
+            pairs[number] = (rows.pairs, [both for both in true_and_cheap for _ in range(rows.scopes)])
         self._values, self._absent, self._pairs = Patterns(values), Patterns(absent), Patterns(pairs)
         # Those that are taken by themselves are few: it does not matter how wide they are.
         self._ends = np.cumsum(np.append(self._values.widths, 1)[self._kinds])
@@ -99,6 +103,26 @@ class Replay:
         found, first = np.unique(codes, return_index=True)
         last = codes.size - 1 - first[found > 0]
         return [self._columns.origins.event(int(self._places[number])) for number in np.sort(last)]
+
+    def _admitted(self, kept: Kept, place: int, part: EventPart, n: int = 1) -> EventPart:
+        """Return a part of an event as it counts; the event is the first of `n` that are alike."""
+        event, found, kind = part
+        admitted = kept.admission.admit(event, segments=kept.options.segments)
+        if kind is Kind.SCORED:
+            kept.capped.count(admitted, int(self.times_ms[np.searchsorted(self._places, place)]), n)
+        placed = admitted.event
+        self._counts_in.setdefault(int(self._columns.sources[place]), (placed.pipeline, placed.run))
+        return placed, found, kind
+
+    def follow(self, rows: KeyRows) -> None:
+        """Let each event know the newest one before it, and the rows know the newest of all; after `prepare`."""
+        sources = self._columns.sources[self._places]
+        by_scope: defaultdict[tuple[str, str | None], list[int]] = defaultdict(list)
+        for source in np.unique(sources).tolist():
+            by_scope[self._counts_in[source]].append(source)
+        for (pipeline, run), together in by_scope.items():
+            mine = np.flatnonzero(np.isin(sources, together))
+            self._newest_ms[mine] = rows.follow(pipeline, run, self.times_ms[mine])
 
     def stop(self, start: int, most: int) -> int:
         """Return where a batch of about so many values ends that starts with an event; it has at least one event."""

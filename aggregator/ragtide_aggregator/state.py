@@ -121,10 +121,10 @@ class AggregatorState:
         """
         # All parts are looked at before any is added.
         parts = parts_of(event)
-        if event.declared:
-            self._kept.declarations.take(event)
         for part, found, kind in parts:
             self._add(part, found, processed_ms, kind)
+        if event.declared:
+            self._kept.declare(event)
 
     def apply_columns(self, columns: EventColumns, processed_ms: Times | None = None) -> list[Refused]:
         """Add many metric events: what `apply` would make of them one by one, to the bit.
@@ -137,10 +137,10 @@ class AggregatorState:
         """
         self._work()
         replay = Replay(columns, processed_ms, segments=self._kept.options.segments)
+        replay.prepare(self._kept)
         replay.follow(self._kept.rows)
-        replay.prepare(self._kept.plan)
         for event in replay.declaring():
-            self._kept.declarations.take(event)
+            self._kept.declare(event)
         start = 0
         while start < replay.times_ms.size:
             self._begin(int(replay.times_ms[start]))
@@ -167,10 +167,14 @@ class AggregatorState:
         # A clock that runs ahead must not close the windows of everybody else.
         time_ms = min(to_milliseconds(event.occurred_at), processed_ms)
         self._begin(time_ms)
-        newest = self._kept.rows.advance(event.pipeline, event.run, time_ms)
+        admitted = self._kept.admission.admit(event, segments=self._kept.options.segments)
+        if kind is Kind.SCORED:
+            self._kept.capped.count(admitted, time_ms)
+        placed = admitted.event
+        newest = self._kept.rows.advance(placed.pipeline, placed.run, time_ms)
         stamp = Stamp(time_ms, processed_ms, newest, event.population_size or 0)
         self._queued.append(event)
-        self._put(self._queue, len(self._queued) - 1, (event, found, kind), stamp)
+        self._put(self._queue, len(self._queued) - 1, (placed, found, kind), stamp)
         if self._queue.size >= AT_ONCE:
             self._work()
 
@@ -212,7 +216,14 @@ class AggregatorState:
         kept = self._kept
         check(kept, kept.changed)
         fields, gone = written(kept)
-        changes = Changes([self.keys[row] for row in sorted(kept.changed)], fields, self._gone + gone, kept.alerts)
+        capped, alerts = kept.capped.take_changes(len(kept.rows))
+        changes = Changes(
+            keys=[self.keys[row] for row in sorted(kept.changed)],
+            rows={**fields, **capped},
+            gone=self._gone + gone,
+            alerts=[*alerts, *kept.alerts],
+            capped=kept.capped.take_news(),
+        )
         kept.changed, kept.alerts, self._gone, self._touched = set(), [], [], set()
         return changes
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
+from .capped import CAPPED
 from .checking import check
 from .errors import reading
 from .kept import Kept
@@ -66,6 +67,9 @@ def load(kept: Kept, fields: Mapping[str, bytes]) -> list[str]:
             row = kept.row(EstimateKey.decode(name))
             if row in kept.quantiles:
                 kept.quantiles[row] = Quantiles.from_bytes(data)
+    for name, data in by_kind[CAPPED]:
+        with reading(CAPPED + name):
+            kept.capped.load(name, data)
     gone: list[str] = []
     for kind in (_PANE, _PROCESSED):
         for name, data in by_kind[kind]:

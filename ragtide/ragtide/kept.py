@@ -1,5 +1,6 @@
 """What the aggregator keeps, by the settings."""
 
+from ragtide_aggregator.capping import KeyCaps
 from ragtide_aggregator.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_runtime.errors import ConfigurationError
@@ -23,6 +24,7 @@ def state_options(settings: Settings) -> StateOptions:
         if budget is None
         else AlertBudget(budget / settings.partitions, duration_ms(settings.budget.period)),
         quantiles=settings.quantiles,
+        caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
     )
 
 

@@ -118,6 +118,12 @@ LEASES_LOST: Final = Metric(
 KEYS: Final = Metric(
     "ragtide_keys", "gauge", "Pipelines, segments and metrics that this owner keeps estimates of.", ("partition",)
 )
+CAPPED: Final = Metric(
+    "ragtide_capped_total",
+    "counter",
+    "Times a segment value, run or pipeline counted in `other`, because there were as many keys as there may be.",
+    ("partition",),
+)
 ALERTS: Final = Metric(
     "ragtide_alerts_total", "counter", "Alerts this aggregator wrote, `firing` or `resolved`.", ("rule", "status")
 )
@@ -129,6 +135,7 @@ AGGREGATOR_METRICS: Final = (
     LEASE_OWNED,
     LEASES_LOST,
     KEYS,
+    CAPPED,
     ALERTS,
 )
 

@@ -66,6 +66,7 @@ class AggregatorInstruments:
         self.lease_owned = gauge(catalogue.LEASE_OWNED, registry)
         self.leases_lost = counter(catalogue.LEASES_LOST, registry)
         self.keys = gauge(catalogue.KEYS, registry)
+        self.capped = counter(catalogue.CAPPED, registry)
         self.alerts = counter(catalogue.ALERTS, registry)
 
 

@@ -169,6 +169,11 @@ class Settings(BaseSettings):
     """What counts as stalled: the table `[stall]`."""
     segments: bool = True
     """Whether every segment value gets estimates of its own."""
+    keys_cap: Annotated[int, Field(ge=1)] = 5_000
+    """Most keys (metrics of a pipeline, a run or a segment value) of one pipeline in a partition; further values of a
+    segment count in its value `other`."""
+    partition_keys_cap: Annotated[int, Field(ge=1)] = 50_000
+    """Most keys of one partition; further pipelines count in the pipeline `other:` with the partition's number."""
     windows: tuple[WindowName, ...] = ("1h", "24h/1h")
     """Windows in event time that get estimates of their own: `1h` is tumbling, `24h/1h` a day that moves every hour."""
     lateness_s: Annotated[float, Field(ge=0)] = 3600.0

@@ -174,9 +174,10 @@ class Alert(VersionedModel):
     """What happened."""
     rule: Name
     """Name of the rule."""
-    kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall"]
-    """Kind of the rule; without statistics are `budget`, a spend limit that was reached, and `stall`, something that
-    does not move: labeling that is behind, traffic that stopped, interactions that are dropped."""
+    kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
+    """Kind of the rule; without statistics are `budget`, a spend limit that was reached, `stall`, something that does
+    not move: labeling that is behind, traffic that stopped, interactions that are dropped, and `capped`, a pipeline
+    that has as many keys as it may, so that further segment values count in `other`."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
     segment: SegmentValue | None = None
@@ -233,7 +234,7 @@ class Alert(VersionedModel):
 
     @model_validator(mode="after")
     def _statistics_are_told(self) -> Self:
-        if self.kind not in ("budget", "stall"):
+        if self.kind not in ("budget", "stall", "capped"):
             for name in _STATISTICS:
                 if getattr(self, name) is None and not (self.detector != "e_detector" and name in _OF_E_DETECTORS):
                     raise ValueError(f"{name} is missing: an alert of kind {self.kind} states its statistics")

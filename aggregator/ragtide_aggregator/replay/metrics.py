@@ -174,7 +174,7 @@ class MetricsReplay:
         lease = Lease(self._redis, streams, holder=self._holder, lease_s=options.lease_s)
         token = await _acquired(lease)
         stack.push_async_callback(lease.release, token)
-        state = replace(options.state, origin=f"{partition} ") if options.split else options.state
+        state = options.state.of_partition(partition, split=options.split)
         if options.seed is not None:
             # In random order there are no changes in time to find, and no windows that close.
             state = replace(state, rules=(), panes=NO_WINDOWS, budget=None)

@@ -10,7 +10,7 @@ from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.replaying.selection import Selection
 from ragtide_schemas import Alert, AlertRule
 
-_NOT_OF_RULES = ("budget", "stall")
+_NOT_OF_RULES = ("budget", "stall", "capped")
 """Kinds of alerts that no rule raises: they are about the deployment at that moment, and are not replayed."""
 
 

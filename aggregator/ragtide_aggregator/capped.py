@@ -1,0 +1,180 @@
+"""How many interactions count in `other`, by pipeline, with one alert for each pipeline. No clock, no I/O."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ragtide_schemas import Alert, from_milliseconds
+
+from .capping import OTHER, Admission, Admitted, KeyCaps
+
+CAPPED: Final = "capped:"
+"""Beginning of the checkpoint's fields that hold what counts in `other`; a pipeline follows."""
+
+KEYS: Final = "keys"
+"""Field of the checkpoint that sums up how many keys there are and what is capped."""
+
+SHOWN: Final = 20
+"""Pipelines that the summary names, those with the most in `other`."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What counts in `other` of one pipeline."""
+
+    since_ms: int
+    """Time of the first interaction."""
+    values: Counter[str] = field(default_factory=Counter)
+    """Interactions by the segment whose value has no keys of its own."""
+    runs: int = 0
+    pipelines: int = 0
+    dropped: int = 0
+    """Segment values that count nowhere, because the pipeline has no room even for `other`."""
+    alert: dict[str, Any] | None = None
+    """The alert that is firing."""
+
+    @property
+    def total(self) -> int:
+        """How often something counted in `other`, or nowhere."""
+        return self.values.total() + self.runs + self.pipelines + self.dropped
+
+    def add(self, what: str, name: str, n: int) -> None:
+        """Count."""
+        if what == "segment":
+            self.values[name] += n
+        elif what == "run":
+            self.runs += n
+        elif what == "pipeline":
+            self.pipelines += n
+        else:
+            self.dropped += n
+
+    def encode(self) -> bytes:
+        """Return the record as stored."""
+        values = dict(sorted(self.values.items()))
+        return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped, self.alert]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Record":
+        """Return a stored record."""
+        since_ms, values, *rest = json.loads(data)
+        return cls(since_ms, Counter(values), *rest)
+
+
+class CappedRecords:
+    """The records of a partition.
+
+    Args:
+        caps: that apply.
+        admission: knows the keys.
+        origin: tells alerts of one pipeline apart where it is split over partitions.
+    """
+
+    def __init__(self, caps: KeyCaps | None, admission: Admission, origin: str) -> None:
+        self._caps = caps
+        self._admission = admission
+        self._origin = origin
+        self._records: dict[str, Record] = {}
+        self._changed: set[str] = set()
+        self._alerts: list[Alert] = []
+        self._keys = -1
+        self._news = 0
+
+    def count(self, admitted: Admitted, time_ms: int, n: int = 1) -> None:
+        """Count what an event, or `n` events that are alike, have in `other`; the first is of this time."""
+        if not admitted.capped or self._caps is None:
+            return
+        pipeline = admitted.event.pipeline
+        record = self._records.setdefault(pipeline, Record(time_ms))
+        for what, name in admitted.capped:
+            record.add(what, name, n)
+            self._news += n
+        self._changed.add(pipeline)
+        if record.alert is None:
+            record.since_ms = time_ms
+            alert = self._alert(pipeline, record, admitted.capped[0])
+            record.alert = json.loads(alert.encode())
+            self._alerts.append(alert)
+
+    def _alert(self, pipeline: str, record: Record, first: tuple[str, str]) -> Alert:
+        what, name = first
+        named = hashlib.sha256(f"{self._origin}{pipeline}".encode()).hexdigest()[:12]
+        return Alert(
+            alert_id=f"keys-cap-{named}-{record.since_ms}",
+            status="firing",
+            rule="keys-cap",
+            kind="capped",
+            pipeline=pipeline,
+            metric="keys.other",
+            direction="rise",
+            fired_at=from_milliseconds(record.since_ms),
+            message=self._message(pipeline, what, name),
+        )
+
+    def _message(self, pipeline: str, what: str, name: str) -> str:
+        caps = self._caps
+        assert caps is not None  # noqa: S101 - nothing is capped without caps
+        if what == "pipeline":
+            return (
+                f"This partition has as many keys as it may (partition_keys_cap, {caps.partition:,}): further "
+                f"pipelines count together as pipeline {pipeline}, without segments. Raise partition_keys_cap, or use "
+                "more partitions."
+            )
+        cap = (
+            f"Its partition has as many keys as segments may have (partition_keys_cap, {caps.partition:,})"
+            if self._admission.full()
+            else f"Pipeline {pipeline} has as many keys as it may (keys_cap, {caps.pipeline:,})"
+        )
+        placed = {
+            "segment": f"further values of segment {name} count together as {name}={OTHER}",
+            "run": f"further runs count together as run {OTHER}",
+            "dropped": "further segments have no estimates",
+        }[what]
+        return (
+            f"{cap}: {placed}. Estimates of whole pipelines are complete. Give segments few values, such as a plan or "
+            "a language and no ids, or raise the cap."
+        )
+
+    def take_changes(self, keys: int) -> tuple[dict[str, bytes], list[Alert]]:
+        """Return fields of the checkpoint and alerts since the last call.
+
+        Args:
+            keys: number of keys there are.
+        """
+        fields = {CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
+        if self._caps is not None and (self._changed or keys != self._keys):
+            fields[KEYS] = self._summary(keys)
+        alerts, self._alerts, self._changed, self._keys = self._alerts, [], set(), keys
+        return fields, alerts
+
+    def take_news(self) -> int:
+        """Return how often something counted in `other` since the last call."""
+        news, self._news = self._news, 0
+        return news
+
+    def _summary(self, keys: int) -> bytes:
+        largest = sorted(self._records.items(), key=lambda item: (-item[1].total, item[0]))[:SHOWN]
+        summary = {
+            "keys": keys,
+            "pipelines": len(self._records),
+            "total": sum(record.total for record in self._records.values()),
+            "largest": {pipeline: record.total for pipeline, record in largest},
+        }
+        return json.dumps(summary).encode()
+
+    def load(self, pipeline: str, data: bytes) -> None:
+        """Take on the record of a pipeline, after all keys; its alert resolves if the pipeline has room again."""
+        record = self._records[pipeline] = Record.decode(data)
+        if record.alert is not None and self._caps is not None and self._admission.room(pipeline):
+            self._alerts.append(_resolved(pipeline, record.alert))
+            record.alert = None
+            self._changed.add(pipeline)
+
+
+def _resolved(pipeline: str, fired: Mapping[str, Any]) -> Alert:
+    alert = Alert.model_validate(fired)
+    message = f"Pipeline {pipeline} has room for new keys again: new segment values get estimates of their own."
+    return alert.model_copy(update={"status": "resolved", "resolved_at": alert.fired_at, "message": message})

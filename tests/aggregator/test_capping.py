@@ -1,0 +1,198 @@
+"""Keys are bounded: further segment values, runs and pipelines count in `other`, and other pipelines notice nothing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.aggregator.events import event
+from tests.aggregator.test_columns import OPTIONS, drawn, in_columns, one_by_one, outcome
+
+from ragtide import Alert, MetricEvent
+from ragtide_aggregator import state as state_module
+from ragtide_aggregator.capped import KEYS
+from ragtide_aggregator.capping import KeyCaps
+from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_schemas.limits import SEGMENTS_MAX
+
+SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}
+CAPPED = StateOptions(caps=KeyCaps(pipeline=60, partition=200), quantiles=False)
+
+
+def crowd(n: int, pipeline: str = "crowd", **changes: Any) -> list[MetricEvent]:
+    """Return events, each of a user of its own."""
+    return [
+        event(number, SCORES, pipeline=pipeline, segments={"user": f"u{number}", "lang": "de"}, **changes)
+        for number in range(n)
+    ]
+
+
+def applied(events: Sequence[MetricEvent], options: StateOptions = CAPPED) -> AggregatorState:
+    state = AggregatorState(options)
+    for one in events:
+        state.apply(one)
+    return state
+
+
+def counts(state: AggregatorState, metric: str = "trace.adherence") -> dict[tuple[str, str | None, str | None], int]:
+    """Return the number of values of a metric by pipeline, run and segment."""
+    return {(e.pipeline, e.run, e.segment): e.n for e in estimates(state) if e.metric == metric and e.window == "all"}
+
+
+def test_further_values_of_a_segment_count_in_other_and_none_is_lost() -> None:
+    state = applied(crowd(500))
+    found = counts(state)
+    users = {segment: n for (_, _, segment), n in found.items() if segment and segment.startswith("user=")}
+    assert found["crowd", None, None] == 500
+    assert found["crowd", None, "lang=de"] == 500
+    assert users["user=u0"] == users["user=u1"] == 1
+    assert sum(users.values()) == 500
+    assert users["user=other"] > 450
+    assert len(state) <= 60 + 10
+
+
+def test_a_value_that_is_known_keeps_its_own_estimate() -> None:
+    events = crowd(300)
+    again = [
+        one.model_copy(update={"segments": {"user": "u3"}, "interaction_id": f"x{n}"}) for n, one in enumerate(events)
+    ]
+    assert counts(applied([*events, *again]))["crowd", None, "user=u3"] == 301
+
+
+def test_a_value_that_is_literally_other_counts_in_other_and_is_not_told_as_capped() -> None:
+    literal = [event(n, SCORES, segments={"kind": "other"}) for n in range(5)]
+    changes = applied(literal).take_changes()
+    assert counts(applied(literal))["shop", None, "kind=other"] == 5
+    assert (changes.alerts, changes.capped) == ([], 0)
+
+
+def test_the_estimates_of_another_pipeline_are_those_without_the_crowd() -> None:
+    calm = [
+        event(n, {"trace.adherence": n % 7 / 7}, pipeline="calm", segments={"lang": f"l{n % 3}"}) for n in range(200)
+    ]
+    mixed = [one for pair in zip(calm, crowd(200), strict=True) for one in pair]
+    alone, beside = applied(calm).take_changes().rows, applied([*crowd(400, "before"), *mixed]).take_changes().rows
+    mine = {name: data for name, data in beside.items() if '"calm"' in name}
+    assert mine == {name: data for name, data in alone.items() if '"calm"' in name}
+    assert len(mine) > 4
+
+
+def test_a_pipeline_gets_one_alert_and_it_resolves_when_the_cap_is_raised() -> None:
+    state = applied([*crowd(100, "a"), *crowd(100, "b"), *crowd(100, "a")])
+    changes = state.take_changes()
+    assert [(one.kind, one.status, one.pipeline) for one in changes.alerts] == [
+        ("capped", "firing", "a"),
+        ("capped", "firing", "b"),
+    ]
+    assert "further values of segment user count together as user=other" in changes.alerts[0].message
+    assert "keys_cap, 60" in changes.alerts[0].message
+    for one in changes.alerts:
+        assert Alert.decode(one.encode()) == one
+    assert AggregatorState.from_fields(CAPPED, changes.rows).take_changes().alerts == []
+    raised = replace(CAPPED, caps=KeyCaps(pipeline=6000, partition=20_000))
+    after = AggregatorState.from_fields(raised, changes.rows)
+    resolved = after.take_changes()
+    assert {(one.alert_id, one.status) for one in resolved.alerts} == {
+        (one.alert_id, "resolved") for one in changes.alerts
+    }
+    after.apply(event(1, SCORES, pipeline="a", segments={"user": "late"}))
+    assert counts(after)["a", None, "user=late"] == 1
+
+
+def test_further_pipelines_count_in_a_pipeline_of_the_partition() -> None:
+    events = [event(n, SCORES, pipeline=f"p{n}", segments={"lang": "de"}) for n in range(300)]
+    options = StateOptions(caps=KeyCaps(60, 200).of_partition(3), quantiles=False)
+    state = applied(events, options)
+    found = counts(state)
+    assert sum(n for (_, _, segment), n in found.items() if segment is None) == 300
+    assert found["other:3", None, None] > 200
+    assert ("other:3", None, "lang=de") not in found
+    assert len(state) <= 200 + 10
+    (alert,) = (one for one in state.take_changes().alerts if one.pipeline == "other:3")
+    assert "partition_keys_cap" in alert.message
+
+
+def test_segment_values_leave_room_for_new_pipelines() -> None:
+    crowds = [one for number in range(10) for one in crowd(100, f"crowd-{number}")]
+    options = replace(CAPPED, caps=KeyCaps(pipeline=60, partition=400))
+    found = counts(applied([*crowds, event(1, SCORES, pipeline="new")], options))
+    assert found["new", None, None] == 1
+
+
+def test_further_runs_count_in_the_run_other_of_their_pipeline() -> None:
+    events = [event(n, SCORES, run=f"r{n}") for n in range(100)]
+    found = counts(applied([*events, event(100, SCORES)]))
+    assert found["shop", "r0", None] == 1
+    assert found["shop", "other", None] > 50
+    assert found["shop", None, None] == 1
+    assert sum(found.values()) == 101
+
+
+def test_segments_with_ever_new_names_are_bounded_too() -> None:
+    events = [event(n, SCORES, segments={f"name-{n}": "v"}) for n in range(400)]
+    state = applied(events)
+    assert len(state) <= 60 + 10 + 2 * SEGMENTS_MAX
+    assert counts(state)["shop", None, None] == 400
+    assert state.take_changes().capped > 300
+
+
+def crowded(seed: int, n: int) -> list[MetricEvent]:
+    """Return random events with many users, runs and pipelines among others."""
+    found = []
+    for number, one in enumerate(drawn(seed, n, judged=0.1, absent=0.2, disorder_s=20.0, wrong=0.02)):
+        number_of = (number * 7919 + seed) % 101
+        changes: dict[str, Any] = {"segments": {**one.segments, "user": f"u{number_of}"}}
+        if number_of % 5 == 0:
+            changes["pipeline"] = f"p{number_of}"
+        if number_of % 9 == 0:
+            changes["run"] = f"r{number_of}"
+        if number_of % 11 == 0:
+            changes["segments"] = {"user": "other", f"s{number_of}": "v"}
+        found.append(one.model_copy(update=changes))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(0, 160),
+    cuts=st.lists(st.integers(0, 160), max_size=4),
+    caps=st.sampled_from([KeyCaps(40, 90), KeyCaps(1, 1), KeyCaps(100, 150), KeyCaps(30, 100_000)]),
+)
+def test_events_in_columns_count_in_other_exactly_as_one_by_one(
+    seed: int, n: int, cuts: list[int], caps: KeyCaps
+) -> None:
+    events = crowded(seed, n)
+    options = replace(OPTIONS, caps=caps)
+    expected = outcome(options, one_by_one(events))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_module, "COLUMNS_AT_ONCE", 300)
+        assert outcome(options, in_columns(events, cuts)) == expected
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**31), cuts=st.sets(st.integers(0, 149), max_size=5))
+def test_a_restart_at_any_commit_admits_the_same_values(seed: int, cuts: set[int]) -> None:
+    options = replace(OPTIONS, caps=KeyCaps(40, 90))
+    events = [one for one in crowded(seed, 150) if one.scores.get("trace.rmse_aggregation", 0) <= 0.5]
+    events = [one.model_copy(update={"gold_scores": {}, "judged": None}) for one in events]
+    whole = applied(events, options).take_changes()
+    state, stored, alerts = AggregatorState(options), {}, []
+    for number, one in enumerate(events):
+        state.apply(one)
+        if number in cuts:
+            changes = state.take_changes()
+            stored = {name: data for name, data in {**stored, **changes.rows}.items() if name not in changes.gone}
+            alerts += changes.alerts
+            state = AggregatorState.from_fields(options, stored)
+    changes = state.take_changes()
+    stored |= changes.rows
+    alerts += changes.alerts
+    capped = {name: data for name, data in whole.rows.items() if name.startswith(("capped:", "estimate:", KEYS))}
+    assert {name: data for name, data in stored.items() if name in capped} == capped
+    assert {one.encode() for one in alerts if one.kind == "capped"} == {
+        one.encode() for one in whole.alerts if one.kind == "capped"
+    }
