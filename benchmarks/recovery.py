@@ -1,10 +1,12 @@
 """How long estimates are stale when the aggregator is killed: many keys, and many events since the checkpoint.
 
     python benchmarks/recovery.py [--keys 10000] [--events 100000]
+    python benchmarks/recovery.py --crowd 6000 [--segments 1]
 
 An aggregator has committed a checkpoint of so many keys. It is frozen, so many events come, and it is killed. Measured
 is the time from then until a standby's checkpoint holds the last event, and of that until it owned the partition and
-until its first commit.
+until its first commit. With `--crowd` so many interactions with a user id each come at once, and measured is how fresh
+the estimates of another pipeline stay meanwhile.
 """
 
 import argparse
@@ -16,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from crowd import crowd
 from processes import role, until
 
 from ragtide_runtime.connection import connect
@@ -61,7 +64,15 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--lease", type=float, default=10.0)
+    parser.add_argument(
+        "--crowd", type=int, default=0, help="interactions of a pipeline that has a user id in a segment"
+    )
+    parser.add_argument("--segments", type=int, default=1, help="segments of each of these")
     options = parser.parse_args()
+    if options.crowd:
+        with tempfile.TemporaryDirectory() as name:
+            print(json.dumps(crowd(options.crowd, options.segments, Path(name)), indent=2))
+        return
     # Each pipeline has its metrics and the time labeling took.
     pipelines = options.keys // (len(METRICS) + 1)
     with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as redis:

@@ -25,13 +25,13 @@ from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, 
 from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit import Committer, Step
 from .errors import DamagedFieldError, LeaseLostError, StepFailedError, StreamWentBackError
-from .estimates import estimates
 from .halving import Halving, Taken
 from .housekeeping import Caps, House
 from .joining import Joiner
 from .observer import TenureObserver
 from .pacing import Pace
 from .recent import Recent
+from .showing import OWED, Showing, rendered
 from .stalls import StallLimits, Stalls
 from .state import Changes, StateOptions
 
@@ -134,6 +134,7 @@ class Tenure:
         self._joiner = Joiner(redis, streams, self._state, checkpoint.pending, window_s=options.feedback_window_s)
         self._recent = Recent.from_fields(checkpoint.fields)
         self._stalls = Stalls.from_fields(options.stalls, streams.partition, checkpoint.fields)
+        self._showing = Showing(checkpoint.state.keys if OWED in checkpoint.fields else ())
         self._guarded = WENT_BACK in checkpoint.fields
         self._committer = Committer(
             redis,
@@ -147,7 +148,7 @@ class Tenure:
         self._committed = self._at
         self._steps = checkpoint.steps
         self._next = Uncommitted()
-        self._dirty = False
+        self._dirty = bool(self._showing)
         self.events_applied = 0
 
     @classmethod
@@ -399,44 +400,52 @@ class Tenure:
     async def _commit(self, stop: asyncio.Event) -> None:
         started = perf_counter()
         with self._countable():
-            step, changes = await self._step()
+            step, changes, show_s = await self._step()
         write_s = await self._write(step, stop)
         self._halving.passed(self._next.metrics + self._next.feedback)
-        self._pace.committed(len(changes.keys), seconds=perf_counter() - started, write_s=write_s)
-        self._committed, self._next, self._dirty = self._at, Uncommitted(), False
+        self._pace.committed(len(changes.keys), seconds=perf_counter() - started - show_s, write_s=write_s)
+        # Estimates that are owed come with the next commit, whether or not there is anything new.
+        self._committed, self._next, self._dirty = self._at, Uncommitted(), bool(self._showing)
         self._steps += 1
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
 
-    async def _step(self) -> tuple[Step, Changes]:
-        """Return the next step, and the changes of the state in it."""
+    async def _step(self) -> tuple[Step, Changes, float]:
+        """Return the next step, the changes of the state in it, and the seconds that rendering estimates took."""
         self._joiner.expire(max(order(position)[0] for position in self._at))
         # With many keys this takes seconds, in which the event loop renews the lease and answers others.
-        changes, shown = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes)
+        changes, shown, show_s = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes)
         graded, refused = self._joiner.take_changes()
         held, let_go = self._joiner.pending.take_changes()
         stalled, moving = self._stalls.take_changes()
+        owed, paid = self._showing.take_changes()
         step = Step(
             before=self._steps,
             position=self._at.metrics,
             feedback_position=self._at.feedback,
             read=self._next.read,
             feedback_read=self._next.feedback_read,
-            rows={**changes.rows, **held, **stalled, **self._recent.take_changes(), **self._next.rows},
-            gone=[*changes.gone, *let_go, *moving],
+            rows={**changes.rows, **held, **stalled, **owed, **self._recent.take_changes(), **self._next.rows},
+            gone=[*changes.gone, *let_go, *moving, *paid],
             graded=graded,
             estimates=shown,
             alerts=changes.alerts,
             capped=changes.capped,
             dead_letters=[*self._next.letters, *refused],
         )
-        return step, changes
+        return step, changes, show_s
 
-    def _changes(self) -> tuple[Changes, list[bytes]]:
-        """Return what changed, and the estimates of it as they go on the stream."""
+    def _changes(self) -> tuple[Changes, list[bytes], float]:
+        """Return what changed, the estimates that go on the stream now, and the seconds that these took."""
         changes = self._state.take_changes()
-        found = estimates(self._state, keys=changes.keys, confidence=self._options.confidence)
-        return changes, [estimate.encode() for estimate in found]
+        started = perf_counter()
+        chosen = self._showing.take(changes.keys)
+        shown, failed = rendered(self._state, chosen, changes.keys, confidence=self._options.confidence)
+        for key, error in failed.items():
+            log.error("the estimates of a key cannot be shown", key=key.encode(), error=str(error))
+        took_s = perf_counter() - started
+        self._showing.took(len(chosen), took_s)
+        return changes, shown, took_s
 
     async def _write(self, step: Step, stop: asyncio.Event) -> float:
         """Write a step, and return the seconds that the writing took."""

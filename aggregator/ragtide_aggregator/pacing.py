@@ -10,13 +10,16 @@ from typing import Final
 SHARE_OF_LEASE: Final = 1 / 3
 """Share of the lease that a step may take."""
 
+STEP_S: Final = 1.0
+"""Seconds that a step may take however long the lease is: all pipelines of a partition wait for it."""
+
 WRITE_SHARE: Final = 1 / 20
 """Share of the lease for which the script of a commit may keep Redis busy."""
 
 GROWTH: Final = 1.1
 """Factor by which the pace grows back with every step that was committed."""
 
-FIRST_GUESS_S: Final = 0.001
+FIRST_GUESS_S: Final = 0.0005
 """Seconds that a changed key costs, before any step was measured."""
 
 FEW: Final = 50
@@ -33,7 +36,7 @@ class Pace:
 
     def __init__(self, batch: int, lease_s: float) -> None:
         self._most = batch
-        self.step_s = SHARE_OF_LEASE * lease_s
+        self.step_s = min(SHARE_OF_LEASE * lease_s, STEP_S)
         self._write_s = WRITE_SHARE * lease_s
         self._scale = 1.0
         self._key_s = FIRST_GUESS_S

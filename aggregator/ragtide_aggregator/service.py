@@ -21,6 +21,7 @@ from .membership import Membership, share
 from .observer import Observer, TenureObserver
 from .ownership import RETRY_S, ServiceOptions, Tenure
 from .pacing import Pace
+from .statistics.recent import preload
 
 SOON_S = 0.2
 """Seconds before a partition that somebody is about to give up is asked for again."""
@@ -85,6 +86,8 @@ class Aggregator:
         Raises:
             CheckpointError: another version of ragtide wrote a checkpoint.
         """
+        # In the first large step it would keep the partition waiting.
+        await asyncio.to_thread(preload)
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():

@@ -7,15 +7,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 from tests.aggregator.events import event
 from tests.aggregator.test_columns import OPTIONS, drawn, in_columns, one_by_one, outcome
+from tests.aggregator.test_pacing import OPTIONS as SERVICE
+from tests.aggregator.test_pacing import STREAMS, publish, running, until_caught_up
 
 from ragtide import Alert, MetricEvent
+from ragtide.cli.doctor import examine
 from ragtide_aggregator import state as state_module
 from ragtide_aggregator.capped import KEYS
 from ragtide_aggregator.capping import KeyCaps
 from ragtide_aggregator.estimates import estimates
+from ragtide_aggregator.observer import Observer
 from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_runtime.instruments import AggregatorInstruments
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import DATA_FIELD
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}
@@ -180,7 +188,9 @@ def test_a_restart_at_any_commit_admits_the_same_values(seed: int, cuts: set[int
     events = [one for one in crowded(seed, 150) if one.scores.get("trace.rmse_aggregation", 0) <= 0.5]
     events = [one.model_copy(update={"gold_scores": {}, "judged": None}) for one in events]
     whole = applied(events, options).take_changes()
-    state, stored, alerts = AggregatorState(options), {}, []
+    state = AggregatorState(options)
+    stored: dict[str, bytes] = {}
+    alerts: list[Alert] = []
     for number, one in enumerate(events):
         state.apply(one)
         if number in cuts:
@@ -196,3 +206,23 @@ def test_a_restart_at_any_commit_admits_the_same_values(seed: int, cuts: set[int
     assert {one.encode() for one in alerts if one.kind == "capped"} == {
         one.encode() for one in whole.alerts if one.kind == "capped"
     }
+
+
+async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_once(async_redis: Any) -> None:
+    registry = CollectorRegistry()
+    options = replace(SERVICE, state=CAPPED)
+    for first in (0, 100):  # the second aggregator continues from the checkpoint of the first
+        await publish(async_redis, crowd(200)[first : first + 100])
+        observer = Observer(AggregatorInstruments(registry) if not first else None)
+        async with running(async_redis, options, observer):
+            await until_caught_up(async_redis)
+    alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
+    assert [(one.kind, one.status, one.pipeline) for one in alerts] == [("capped", "firing", "crowd")]
+    whole = applied(crowd(200)).take_changes()
+    assert await async_redis.hget(STREAMS.checkpoint, KEYS) == whole.rows[KEYS]
+    counted = registry.get_sample_value("ragtide_capped_total", {"partition": "0"})
+    assert counted == applied(crowd(100)).take_changes().capped
+    keys = {one.subject: one for one in await examine(async_redis, Settings(), "a Redis")}["partition 0: keys"]
+    assert keys.level == "warning"
+    assert f"in `other` so far: crowd {whole.capped}" in keys.found
+    assert "keys_cap" in keys.advice

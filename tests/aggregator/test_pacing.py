@@ -16,6 +16,7 @@ from tests.aggregator.events import event
 
 from ragtide import Estimate, MetricEvent
 from ragtide_aggregator.commit import Committer, Step
+from ragtide_aggregator.observer import Observer
 from ragtide_aggregator.ownership import ServiceOptions
 from ragtide_aggregator.pacing import Pace
 from ragtide_aggregator.service import Aggregator
@@ -43,9 +44,11 @@ def many_keys(n: int, segments: int = 15) -> list[MetricEvent]:
 
 
 @asynccontextmanager
-async def running(redis: Redis, options: ServiceOptions = OPTIONS) -> AsyncIterator[Aggregator]:
+async def running(
+    redis: Redis, options: ServiceOptions = OPTIONS, observer: Observer | None = None
+) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = Aggregator(redis, Layout("ragtide"), options, holder="a")
+    service = Aggregator(redis, Layout("ragtide"), options, holder="a", observer=observer)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service

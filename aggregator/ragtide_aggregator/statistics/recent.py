@@ -59,6 +59,11 @@ def _slowly(last: float, values: Floats, n: int) -> float:
     return float(last)
 
 
+def preload() -> None:
+    """Import what the first large batch needs: a service does it before it owns anything."""
+    import scipy.signal  # noqa: F401, PLC0415 - takes a second or more
+
+
 def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:
     """Return recent means after values of one share: each product and each sum is rounded as in the formula."""
     from scipy.signal import lfilter  # noqa: PLC0415 - takes long to import, and is needed for many values only

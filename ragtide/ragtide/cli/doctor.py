@@ -21,6 +21,7 @@ from ragtide_schemas import LABEL_GROUP, Streams
 
 from .common import JsonOption, Role, given, out, print_json, with_redis
 from .doctor_judge import judge_findings
+from .doctor_keys import keys_of
 from .finding import Finding, Level
 from .repair import damage, print_repairs, repaired
 
@@ -209,6 +210,9 @@ async def _partition(redis: Redis, looked: Looked, settings: Settings) -> list[F
     damaged = await damage(redis, settings, streams)
     if damaged is not None:
         findings.append(Finding("problem", f"{name}: checkpoint", damaged))
+    keys = await keys_of(redis, streams, settings)
+    if keys is not None:
+        findings.append(Finding("warning" if keys[1] else "ok", f"{name}: keys", *keys))
     if backlog.unrecorded_s is not None:
         findings.append(await _recorder(redis, streams, name, backlog.unrecorded_s, settings))
     dead = backlog.lengths["dead_letters"]

@@ -19,7 +19,7 @@ from ragtide_schemas.base import describe
 
 _RULES = TypeAdapter(tuple[AlertRule, ...])
 
-_KEPT = ("windows", "lateness_s", "segments", "quantiles", "feedback_window_s")
+_KEPT = ("windows", "lateness_s", "segments", "quantiles", "feedback_window_s", "keys_cap", "partition_keys_cap")
 """Settings that numbers depend on."""
 
 _LABELING = ("labeler", "profile", "claim_profile")

@@ -1,0 +1,32 @@
+"""How many keys a partition has, and which pipelines have more than they may: for `ragtide doctor`."""
+
+import json
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.capped import KEYS
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Streams
+
+SHOWN = 5
+"""Pipelines that are named."""
+
+
+async def keys_of(redis: Redis, streams: Streams, settings: Settings) -> tuple[str, str] | None:
+    """Return how many keys a partition has and, if some are shared, the advice; None before the first commit."""
+    stored = cast("bytes | None", await redis.hget(streams.checkpoint, KEYS))
+    if stored is None:
+        return None
+    summary: dict[str, Any] = json.loads(stored)
+    found = f"{summary['keys']:,} of {settings.partition_keys_cap:,}"
+    if not summary["pipelines"]:
+        return found, ""
+    largest = list(summary["largest"].items())[:SHOWN]
+    named = ", ".join(f"{pipeline} {total:,}" for pipeline, total in largest)
+    more = summary["pipelines"] - len(largest)
+    found += (
+        f"; {summary['total']:,} segment values, runs or pipelines counted in `other` so far: {named}"
+        f"{f' and {more:,} more pipelines' if more > 0 else ''}"
+    )
+    return found, "give segments few values and no ids, or raise keys_cap (one pipeline) or partition_keys_cap"
