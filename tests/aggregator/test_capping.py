@@ -20,10 +20,11 @@ from ragtide_aggregator.capped import KEYS
 from ragtide_aggregator.capping import KeyCaps
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.observer import Observer
+from ragtide_aggregator.relocation import relocated
 from ragtide_aggregator.state import AggregatorState, StateOptions
 from ragtide_runtime.instruments import AggregatorInstruments
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import DATA_FIELD
+from ragtide_schemas import DATA_FIELD, Layout
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}
@@ -226,3 +227,20 @@ async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_o
     assert keys.level == "warning"
     assert f"in `other` so far: crowd {whole.capped}" in keys.found
     assert "keys_cap" in keys.advice
+
+
+def test_further_pipelines_stay_whole_when_the_number_of_partitions_changes() -> None:
+    old, new = Layout("ragtide", 4), Layout("ragtide", 2)
+    checkpoints = {}
+    for partition in range(4):
+        events = [event(n, SCORES, pipeline=f"p{partition}-{n}") for n in range(90)]
+        mine = [one for one in events if old.of(one.pipeline, one.interaction_id).partition == partition]
+        options = StateOptions(caps=KeyCaps(9, 9).of_partition(partition), quantiles=False)
+        checkpoints[partition] = applied(mine, options).take_changes().rows
+    found = relocated(old, new, checkpoints)
+    keys = {partition: {name for name in fields if name.startswith("estimate:")} for partition, fields in found.items()}
+    assert sum(map(len, keys.values())) == sum(
+        name.startswith("estimate:") for fields in checkpoints.values() for name in fields
+    )
+    for name in (f"other:{partition}" for partition in range(4)):
+        assert sum(f'"{name}"' in one for names in keys.values() for one in names) == 3

@@ -109,7 +109,7 @@ def fails_in_estimates(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
         return made(state, **arguments)
 
     monkeypatch.setattr(Kept, "take", taking)
-    monkeypatch.setattr("ragtide_aggregator.ownership.estimates", failing)
+    monkeypatch.setattr("ragtide_aggregator.showing.estimates", failing)
 
 
 def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
