@@ -12,7 +12,7 @@ TRACEPARENT_FIELD: Final = b"traceparent"
 """A field beside it that an entry may have: the W3C trace context of who added it."""
 
 MOVED_FIELD: Final = b"moved"
-"""A field of an entry that is a copy of one in another partition, made when partitions were changed."""
+"""A field of an entry that is a copy of one in another partition, made when partitions were changed: its token."""
 
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
@@ -110,6 +110,11 @@ class Streams:
     def relocated(self) -> str:
         """Hash: the checkpoint to be, while partitions are being changed."""
         return self._key("checkpoint-relocated")
+
+    @property
+    def copies(self) -> str:
+        """Hash: between which entries of a stream the copies of a change of partitions lie."""
+        return self._key("copies")
 
     @property
     def runs(self) -> str:

@@ -1,9 +1,22 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.consumers.recorder.running import (
+    add,
+    caught_up,
+    event,
+    interaction,
+    recorded,
+    recording,
+    settings_of,
+    until,
+)
 
 from ragtide import ConfigurationError
-from ragtide.cli.repartition import _at_rest
+from ragtide.cli.repartition import _at_rest, _Repartition
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.stream_reads import last_id
 from ragtide_schemas import RECORD_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -21,3 +34,47 @@ async def test_partitions_are_not_changed_before_everything_is_recorded(async_re
         await _at_rest(async_redis, STREAMS)
     await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, last)
     await _at_rest(async_redis, STREAMS)
+
+
+async def test_copies_are_not_recorded_again_and_an_entry_that_only_says_it_is_one_is(
+    async_redis: Any, tmp_path: Path
+) -> None:
+    pipelines = [f"p-{number}" for number in range(8)]
+    events = [event(number, pipeline=name) for number, name in enumerate(pipelines)]
+    await add(async_redis, Kind.METRICS, *events)
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+    position = await last_id(async_redis, STREAMS.metrics)
+    await async_redis.hset(STREAMS.checkpoint, mapping={"position": position, "feedback": "0-0"})
+    await async_redis.xadd(STREAMS.dead_letters, {"data": "no dead letter"})
+    await async_redis.xadd(STREAMS.dead_letters, {"other": "no dead letter"})
+    old = settings_of(tmp_path / "r")
+    new = old.model_copy(update={"partitions": 3})
+    assert await _Repartition(old, new.layout).run(async_redis) > 0
+    copies = {token for streams in new.layout.all() for token in await _tokens(async_redis, streams)}
+    assert len(copies) == 1
+    target = Streams("ragtide", 1)
+    for token in ("1", *copies):
+        forged = interaction(len(token), pipeline=pipelines[0]).encode()
+        await async_redis.xadd(target.interactions, {"data": forged, "moved": token})
+        await async_redis.xadd(target.metrics, {"data": event(len(token) + 100).encode(), "moved": token})
+    async with recording(async_redis, new):
+        await until(lambda: _recorded_up_to_the_end(async_redis, new.layout.all()))
+    assert len(recorded(tmp_path / "r", Kind.INTERACTIONS)) == 2
+    names = [entry.model.interaction_id for entry in recorded(tmp_path / "r", Kind.METRICS)]  # type: ignore[attr-defined]
+    assert sorted(names) == sorted([*(one.interaction_id for one in events), "i-101", "i-132"])
+
+
+async def _tokens(redis: Any, streams: Streams) -> set[str]:
+    return {fields[b"moved"].decode() for _, fields in await redis.xrange(streams.metrics) if b"moved" in fields}
+
+
+async def _recorded_up_to_the_end(redis: Any, partitions: list[Streams]) -> bool:
+    for streams in partitions:
+        for kind in (Kind.INTERACTIONS, Kind.METRICS):
+            groups = await redis.xinfo_groups(kind.stream(streams)) if await redis.exists(kind.stream(streams)) else []
+            if [group["last-delivered-id"].decode() for group in groups] != [
+                await last_id(redis, kind.stream(streams))
+            ]:
+                return False
+    return True

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.copies import Copies
 from ragtide_runtime.outages import Attempt
 from ragtide_runtime.read_size import ReadSize
 from ragtide_runtime.recorder_settings import RecorderSettings
@@ -193,6 +194,7 @@ class Tenure:
             )
         await self._fence.hold()
         await self._fence.check({})
+        self._writer.copies = await Copies.read(self._redis, self._streams)
         await self._commit(self._manifest(positions=positions, void=void, anew=tuple(anew)))
         removed = await self._aside(self._clean)
         await self._retire()

@@ -10,13 +10,14 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from ragtide_runtime.copies import Copies
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, json_lines
 from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.stream_reads import Entry
-from ragtide_schemas import MOVED_FIELD, DeadLetter, InvalidEntryError
+from ragtide_schemas import DeadLetter, InvalidEntryError
 
 from .errors import NotRedactedError, StepAbortedError
 from .redaction import Redaction
@@ -67,6 +68,8 @@ class Writer:
         self._redaction = redaction
         self._letters = letters
         self._encode = _encoder(form)
+        self.copies = Copies()
+        """Entries that are not recorded again."""
         self._aborted = False
         self._told = False
 
@@ -92,7 +95,7 @@ class Writer:
         withheld: Counter[Kind] = Counter()
         for kind, entries in found.items():
             for entry in entries:
-                if MOVED_FIELD in entry.fields:  # it was recorded where it comes from
+                if self.copies.has(kind.value, entry):  # it was recorded where it comes from
                     continue
                 if self._aborted:
                     raise StepAbortedError("the step was given up: its entries stay in Redis for the next recorder")

@@ -6,17 +6,20 @@
    single interactions (whose id is taken, where their metric events are, what was graded) is copied to where it will be
    looked for, and the checkpoints to be are written beside the present ones. Interrupted here, the next run does it
    again.
+   Copies of metric events, and in step 3 of alerts, have the token of this change in their field `moved`.
 3. It is noted that all is prepared; interrupted from now on, the next run goes on. Checkpoints are renamed into place,
    dead letters, and alerts of partitions that are no more, are moved, and the new layout is written.
 """
 
 from typing import Annotated, Any, Final, cast
+from uuid import uuid4
 
 import typer
 from redis.asyncio import Redis
 
 from ragtide_aggregator.relocation import Fields, pipeline_of, relocated
 from ragtide_runtime.backlog import read_backlog
+from ragtide_runtime.copies import begin_copies, end_copies
 from ragtide_runtime.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings import Settings
@@ -74,6 +77,7 @@ class _Repartition:
     def __init__(self, settings: Settings, new: Layout) -> None:
         self._settings = settings
         self._new = new
+        self._token = ""
 
     async def run(self, redis: Redis) -> int:
         """Change the layout, and return how many metric events are in another partition now."""
@@ -92,6 +96,10 @@ class _Repartition:
                 f"a change to {begun.partitions} partitions was interrupted: finish it first, with "
                 f"ragtide repartition {begun.partitions} and its splits"
             )
+        await redis.hsetnx(home.relocation, "token", uuid4().hex)
+        self._token = cast("bytes", await redis.hget(home.relocation, "token")).decode()
+        for streams in self._new.all():
+            await begin_copies(redis, streams, self._token)
         moved = 0
         if b"prepared" not in noted:
             # 2.
@@ -109,6 +117,8 @@ class _Repartition:
             await self._move_letters(redis, streams)
             if streams.partition >= self._new.partitions:
                 await self._empty(redis, streams)
+        for streams in self._new.all():
+            await end_copies(redis, streams, self._token)
         await redis.set(layout_key(self._new.prefix), encode_layout(self._new))
         await redis.delete(home.relocation)
         return moved
@@ -158,7 +168,7 @@ class _Repartition:
         for target, event in moved:
             source_key = streams.scored(event.pipeline, event.interaction_id)
             ttl = await redis.pttl(source_key)
-            entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: b"1"})
+            entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: self._token})
             if ttl > 0:
                 await redis.set(target.scored(event.pipeline, event.interaction_id), entry_id, px=ttl)
         return len(moved)
@@ -166,7 +176,10 @@ class _Repartition:
     async def _move_letters(self, redis: Redis, streams: Streams) -> None:
         """Move dead letters to where their interactions belong now, so that they can be retried there."""
         async for entry in read_all(redis, streams.dead_letters):
-            letter = DeadLetter.decode(entry.fields[DATA_FIELD])
+            try:
+                letter = DeadLetter.decode(entry.fields[DATA_FIELD])
+            except (InvalidEntryError, KeyError):  # no dead letter, so it belongs nowhere else
+                continue
             target = self._home_of(letter, streams)
             if target == streams:
                 continue
@@ -187,7 +200,7 @@ class _Repartition:
         """Move the alerts of a partition that is no more, and remove it."""
         home = Streams(self._new.prefix, 0)
         async for entry in read_all(redis, streams.alerts):
-            await redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD], MOVED_FIELD: b"1"})
+            await redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD], MOVED_FIELD: self._token})
             await redis.xdel(streams.alerts, entry.entry_id)
         for name, count in (await redis.hgetall(streams.dropped)).items():
             await redis.hincrby(home.dropped, name, int(count))
@@ -202,6 +215,7 @@ class _Repartition:
             streams.dropped,
             streams.fencing_tokens,
             streams.recorder_fencing_tokens,
+            streams.copies,
         ]
         await redis.delete(*gone)
         for kind in KINDS:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from tests.consumers.recorder.running import (
+    MAKERS,
     STREAMS,
     add,
     add_all,
+    alert,
     caught_up,
     event,
     feedback,
@@ -28,6 +30,7 @@ from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import prepare_recorder, run_recorder
 from ragtide_consumers.recorder.tenure import Tenure
 from ragtide_runtime.backlog import read_backlog
+from ragtide_runtime.copies import begin_copies, end_copies
 from ragtide_runtime.health import Health
 from ragtide_runtime.instruments import RecorderInstruments
 from ragtide_runtime.observed import Observed
@@ -90,10 +93,36 @@ async def test_a_restart_continues_where_the_last_one_ended(async_redis: Any, tm
 
 async def test_a_copy_made_when_partitions_were_changed_is_not_recorded_again(async_redis: Any, tmp_path: Path) -> None:
     expected = await add(async_redis, Kind.METRICS, event(0))
-    await async_redis.xadd(STREAMS.metrics, {"data": event(1).encode(), "moved": "1"})
+    await begin_copies(async_redis, STREAMS, "token")
+    await async_redis.xadd(STREAMS.metrics, {"data": event(1).encode(), "moved": "token"})
+    await async_redis.xadd(STREAMS.alerts, {"data": alert(1).encode(), "moved": "token"})
+    await end_copies(async_redis, STREAMS, "token")
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     assert recorded(tmp_path / "r", Kind.METRICS) == expected
+    assert recorded(tmp_path / "r", Kind.ALERTS) == []
+
+
+async def test_an_entry_is_no_copy_because_it_says_so(async_redis: Any, tmp_path: Path) -> None:
+    ids: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+
+    async def say(token: str) -> None:
+        for kind, make in MAKERS.items():
+            fields = {"data": make(len(ids[kind])).encode(), "moved": token}
+            ids[kind].append((await async_redis.xadd(kind.stream(STREAMS), fields)).decode())
+
+    await say("token")  # before the change
+    await begin_copies(async_redis, STREAMS, "token")
+    for word in ("1", "", "other", b"\xff"):  # no token of it, while it goes on
+        await say(word)  # type: ignore[arg-type]
+    await end_copies(async_redis, STREAMS, "token")
+    await begin_copies(async_redis, STREAMS, "unfinished")
+    for word in ("token", "unfinished"):  # after it
+        await say(word)
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+    for kind in Kind:
+        assert [entry.entry_id for entry in recorded(tmp_path / "r", kind)] == ids[kind]
 
 
 async def test_a_lease_that_ran_out_and_nobody_took_is_taken_back(async_redis: Any, tmp_path: Path) -> None:
