@@ -113,6 +113,52 @@ def test_a_report_says_who_leads_who_was_stopped_when_and_why(redis_url: str, ma
     assert (failure["count"], failure["reason"], failure["configs"]) == (1, "503 from the <model>", ["top_k=2"])
 
 
+@pytest.mark.parametrize("margin", [0.0, 0.02, 0.1])
+def test_two_configs_have_one_difference_with_one_interval_the_races(redis_url: str, margin: float) -> None:
+    names = ("a", "b", "c", "d")
+    means = dict(zip(names, (0.9, 0.5, 0.7, 0.89), strict=True))
+    write_experiment(redis_url, Run(plan_of("may", names, race=RaceOptions(margin=margin, look_every=10)), means))
+    found = fields(redis_url, "may")
+    shown: dict[tuple[str, str], set[tuple[float, ...]]] = {}
+
+    def show(first: str, second: str, gap: dict[str, float]) -> None:
+        ends = (gap["estimate"], gap["lower"], gap["upper"])
+        if first > second:
+            first, second, ends = second, first, (-ends[0], -ends[2], -ends[1])
+        shown.setdefault((first, second), set()).add(tuple(round(end, 12) + 0.0 for end in ends))
+
+    rows = {row["name"]: row for row in found["board"]["rows"]}
+    for name, row in rows.items():
+        if row["behind"] is not None:
+            show(row["against"], name, row["behind"])
+    pairs = {frozenset((pair["first"], pair["second"])): pair for pair in found["pairs"]["pairs"]}
+    for pair in pairs.values():
+        show(pair["first"], pair["second"], pair["difference"])
+    stops = [one["order"] for one in found["happened"] if one["order"]["by"] == "race"]
+    assert stops
+    for order in stops:
+        evidence = order["evidence"]
+        show(evidence["by"], order["config"], {**evidence, "estimate": evidence["difference"]})
+        # A stopped config stands beside the one it lost to, and is marked as decided.
+        assert rows[order["config"]]["against"] == evidence["by"]
+        pair = pairs[frozenset((order["config"], evidence["by"]))]
+        assert (pair["source"], pair["stopped"]) == ("decision", order["config"])
+        # The race decided that it is not better by the margin.
+        assert evidence["lower"] >= -margin
+    assert {len(intervals) for intervals in shown.values()} == {1}
+    assert {pair["source"] for pair in pairs.values()} <= {"decision", "race"}
+    for layout in ("html", "md"):
+        page = report(redis_url, "may", "--output", "-", "--format", layout).stdout
+        assert "undecided" not in page
+        assert page.count(f"surely not better by {margin:g}") >= len(stops)
+
+
+def test_the_board_shows_the_same_differences_as_the_report(redis_url: str, may: Run) -> None:
+    of_report = {row["name"]: row["behind"] for row in fields(redis_url, "may")["board"]["rows"]}
+    done = CliRunner().invoke(cli, ["--redis-url", redis_url, "experiment", "show", "may", "--json"])
+    assert {row["name"]: row["behind"] for row in json.loads(done.stdout)["rows"]} == of_report
+
+
 def test_the_worst_item_is_the_one_on_which_all_do_badly(redis_url: str, may: Run) -> None:
     found = fields(redis_url, "may", "--items", "3")
     assert len(found["worst"]) == 3
@@ -142,8 +188,9 @@ def test_pairs_hold_together_and_say_at_which_level(redis_url: str) -> None:
     assert list(by_names) == [("a", "c"), ("a", "b"), ("c", "b")]
     gap = by_names["a", "b"]["difference"]
     assert 0 < gap["lower"] < gap["estimate"] < gap["upper"]
-    alone = next(row["behind"] for row in found["board"]["rows"] if row["name"] == "b")
-    assert gap["upper"] - gap["lower"] > alone["upper"] - alone["lower"]
+    assert {pair["source"] for pair in pairs["pairs"]} == {"pairs"}
+    # The leaderboard has the same interval.
+    assert next(row["behind"] for row in found["board"]["rows"] if row["name"] == "b") == gap
     assert any("not complete: 60 of 120" in caution for caution in found["cautions"])
     assert {knob["name"] for knob in found["knobs"]["knobs"]} == {"top_k", "style"}
     style = next(knob for knob in found["knobs"]["knobs"] if knob["name"] == "style")

@@ -10,7 +10,12 @@ from ragtide_schemas.experiments import Progress, Standing
 
 from ..statistics.comparing import Difference
 from .book import Book, Cell
-from .projecting import Projected, paired, projected
+from .gaps import decided, difference_of, gaps
+from .judging import Judging
+from .projecting import Projected, projected
+
+RACED_MAX: Final = 100
+"""Configs up to which a leaderboard has the race's intervals of those that still run: each takes a while to find."""
 
 LATENCIES: Final = (0.5, 0.95)
 """Quantiles of latency that are shown."""
@@ -44,7 +49,9 @@ class Row:
     """Mean seconds of an answer."""
     latency_quantiles_s: dict[str, float]
     behind: Difference | None = None
-    """Mean of the leader minus its own, on the items both have, in the race's metric; None for the leader."""
+    """Mean of `against` minus its own, on the items both have, in the race's metric; None for the leader."""
+    against: str | None = None
+    """The config it is compared with: the one for which the race stopped it, otherwise the leader."""
     pareto: bool = False
     """Whether no other is both better and cheaper."""
     stopped_by: str | None = None
@@ -92,12 +99,15 @@ class Board:
         return asdict(self)
 
 
-def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = None) -> Board:
+def board(
+    progress: Progress, book: Book, *, judging: Judging | None = None, metrics: Iterable[str] | None = None
+) -> Board:
     """Return the leaderboard.
 
     Args:
         progress: where the experiment stands.
         book: what was scored.
+        judging: the race along the log, whose intervals are shown; without it only those of its decisions are.
         metrics: which metrics to estimate; all that have a score unless given.
     """
     plan = progress.plan
@@ -110,9 +120,7 @@ def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = Non
     rows = _marked(rows, plan.metric, higher_is_better=plan.higher_is_better)
     leader = rows[0] if rows and _value(rows[0], plan.metric) is not None else None
     if leader is not None:
-        gaps = paired(progress, book, leader.name, [row.name for row in rows[1:]])
-        behind = [None if found is None else found[1] for found in gaps]
-        rows = [leader, *(replace(row, behind=gap) for row, gap in zip(rows[1:], behind, strict=True))]
+        rows = [leader, *_compared(progress, book, judging, leader.name, rows[1:])]
     everything = [cell for cells in book.cells.values() for cell in cells.values() if cell.execution is not None]
     whole = len(plan.configs) * plan.population_size
     return Board(
@@ -131,6 +139,24 @@ def board(progress: Progress, book: Book, *, metrics: Iterable[str] | None = Non
         cost_usd=sum(cell.cost_usd for cell in everything),
         tokens=sum(cell.tokens for cell in everything),
     )
+
+
+def _compared(progress: Progress, book: Book, judging: Judging | None, leader: str, rows: Sequence[Row]) -> list[Row]:
+    """Return rows with their differences: to the config for which the race stopped one, otherwise to the leader."""
+    races = judging if len(progress.configs) <= RACED_MAX else None
+    lost = {row.name: evidence for row in rows if (evidence := decided(progress, row.name)) is not None}
+    open_ = [row.name for row in rows if row.name not in lost]
+    found = dict(zip(open_, gaps(progress, book, races, leader, open_), strict=True))
+    result = []
+    for row in rows:
+        evidence, gap = lost.get(row.name), found.get(row.name)
+        if evidence is not None:
+            result.append(replace(row, behind=difference_of(evidence), against=evidence.by))
+        elif gap is not None:
+            result.append(replace(row, behind=gap.difference, against=leader))
+        else:
+            result.append(row)
+    return result
 
 
 def _metrics(counted: Iterable[Sequence[Cell]], first: str) -> list[str]:

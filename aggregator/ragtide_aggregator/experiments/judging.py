@@ -9,6 +9,7 @@ from typing import Final
 
 from ragtide_schemas.experiments import RACE, Completed, Entry, Evidence, Looked, Order, Progress
 
+from ..statistics.comparing import Difference
 from ..statistics.racing import Elimination, Race
 from .book import Book
 
@@ -83,6 +84,16 @@ class Judging:
         orders = [self._stop(elimination) for elimination in self._look(first, last)]
         decided = len(running) - len(orders) == 1 and len(progress.configs) > 1 and not progress.plan.race.finish
         return [*looked, *orders, *([Completed()] if decided else [])]
+
+    def difference(self, first: str, second: str) -> tuple[int, Difference] | None:
+        """Return the mean of one config minus that of another with the race's interval, and over how many items.
+
+        The interval is that of the duel in which the second may be ruled out by the first. None without a race, or
+        without an item of their duel on which both have a score.
+        """
+        if self._race is None or first not in self._places or second not in self._places:
+            return None
+        return self._race.difference(self._places[second], self._places[first])
 
     def _look(self, first: int, last: int) -> list[Elimination]:
         """Let the race see items, if it has not yet, and return who has surely lost at the last of them."""

@@ -244,6 +244,14 @@ class Race:
             )
         return result
 
+    def difference(self, place: int, by: int) -> tuple[int, Difference] | None:
+        """Return the mean of `by` minus that of `place` with the race's interval, and the number of items it is over.
+
+        None without an item of their duel on which both have a score.
+        """
+        seen = int(self._duels.seen[place, by])
+        return (seen, self._difference(place, by)) if seen else None
+
     def _table(self) -> Floats:
         table = np.full((self.items, len(self._running)), np.nan)
         for item, row in enumerate(self._scores):

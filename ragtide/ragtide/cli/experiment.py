@@ -111,7 +111,7 @@ def show(
     async def body(redis: Redis, _: RedisHandle) -> None:
         await the_run(redis, settings, name)
         streams = streams_of(settings, name)
-        reader = ExperimentReader(redis, streams)
+        reader = ExperimentReader(redis, streams, races=True)
         await reader.read()
 
         async def driven() -> bool:
@@ -120,7 +120,7 @@ def show(
         if follow and not as_json:
             await cancelled_by_signal(_follow(reader, driven))
         else:
-            found = board(reader.progress, reader.book)
+            found = board(reader.progress, reader.book, judging=reader.judging)
             _print(found, as_json=as_json)
             if not found.completed and not await driven():
                 warn(f"No driver runs: nothing of {name} goes on. To go on, {GO_ON}.")
@@ -191,7 +191,7 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: st
         stopping = asyncio.Event()
 
         async def table(redis: Redis) -> None:
-            await _follow(ExperimentReader(redis, streams_of(settings, made.plan.run)))
+            await _follow(ExperimentReader(redis, streams_of(settings, made.plan.run), races=True))
 
         with on_signal(stopping.set):
             beside = [] if as_json or not out.is_terminal else [table]
@@ -219,7 +219,9 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
             if reader.begun:
                 # Drawing takes a while: what is executed meanwhile must not wait for it.
                 plan = reader.progress.plan
-                found = await asyncio.to_thread(board, reader.progress, reader.book, metrics=[plan.metric])
+                found = await asyncio.to_thread(
+                    board, reader.progress, reader.book, judging=reader.judging, metrics=[plan.metric]
+                )
                 view: list[RenderableType] = [board_view(found, out.width)]
                 if not (found.completed or runs):
                     view.append(Text(f"No driver runs. To go on, {GO_ON}.", style="yellow"))

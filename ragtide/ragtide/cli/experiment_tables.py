@@ -45,7 +45,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
     if not narrow:
         table.add_column("$ / item", justify="right")
         table.add_column("p50 s", justify="right")
-    table.add_column("behind" if narrow else "behind the first", no_wrap=True)
+    table.add_column("behind", no_wrap=True)
     for row in board.rows:
         _add(table, board, row, width, others)
     return Group(_head(board), Text(), table, *_notes(board))
@@ -70,7 +70,8 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
     narrow = width < NARROW
     bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
     gap = row.behind
-    behind = "" if gap is None else f"{gap.estimate:.3f}"
+    numbers = {one.name: one.number for one in board.rows}
+    behind = "" if gap is None else f"{gap.estimate:.3f} to #{numbers.get(row.against or '', '?')}"
     cost = f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
     latency = f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
     table.add_row(

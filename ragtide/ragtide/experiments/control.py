@@ -98,13 +98,13 @@ class ExperimentControl:
     def board(self) -> Board:
         """Return the leaderboard as it is now."""
         reader = self._read()
-        return board(reader.progress, reader.book)
+        return board(reader.progress, reader.book, judging=reader.judging)
 
     def _read(self) -> ExperimentReader:
         async def read(url: str) -> ExperimentReader:
             async with connect_async(url) as redis:
                 await the_run(redis, self._settings, self.name)
-                reader = ExperimentReader(redis, streams_of(self._settings, self.name))
+                reader = ExperimentReader(redis, streams_of(self._settings, self.name), races=True)
                 await reader.read()
                 return reader
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from ragtide_aggregator.experiments.board import Board
+from ragtide_aggregator.experiments.gaps import Source
 from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_schemas import RunInfo
 from ragtide_schemas.experiments import Order, Plan
@@ -38,6 +39,10 @@ class Pair:
     """Items on which both have a score."""
     difference: Difference
     """Mean of the first minus that of the second, in the raced metric's unit."""
+    source: Source
+    """Where the interval is from: a `decision` of the race, the `race`, or `pairs` that did not race."""
+    stopped: str | None = None
+    """Which of the two the race stopped because of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,9 @@ class Pairs:
     left_out: int
     """Configs with a score that are not among them, because a table of all would be too large to read."""
     confidence: float
-    """Level at which all of the intervals hold together."""
+    """Level at which all of the intervals that are not the race's hold together."""
     confidence_each: float
-    """Level of each, which is higher (Bonferroni)."""
+    """Level of each of them, which is higher (Bonferroni)."""
     pairs: Sequence[Pair]
     """Each two once, the first of them higher on the leaderboard."""
 

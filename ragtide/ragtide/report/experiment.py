@@ -9,7 +9,7 @@ from ragtide_schemas import utc_now
 
 from .cautions import cautions_of, instruments_of
 from .content import ExperimentReport, Refused
-from .findings import curves_of, failures_of, knobs_of, pairs_of
+from .findings import as_in_pairs, curves_of, failures_of, knobs_of, pairs_of
 from .items import Scored, disputed, scored_items, texts_wanted, view, worst
 from .orders import happened
 from .reading import Judged, Texts
@@ -49,7 +49,7 @@ def experiment_report(
         texts: their answers, as far as they are still there.
         made_at: time of the report; now unless given.
     """
-    standing = board(judged.progress, judged.book)
+    standing = board(judged.progress, judged.book, judging=judged.judging)
     names = [row.name for row in standing.rows]
     ends = [
         cell.execution.at
@@ -58,6 +58,8 @@ def experiment_report(
         if cell.execution is not None
     ]
     instruments = instruments_of(judged)
+    pairs = pairs_of(judged, standing)
+    standing = as_in_pairs(standing, pairs)
     return ExperimentReport(
         info=judged.info,
         plan=judged.progress.plan,
@@ -68,7 +70,7 @@ def experiment_report(
         instruments=instruments,
         happened=happened(judged.progress, judged.orders),
         refused=[Refused(order, why) for order, why in judged.refused],
-        pairs=pairs_of(judged, standing),
+        pairs=pairs,
         curves=curves_of(judged, standing),
         worst=[view(judged, item, texts, names) for item in chosen.worst],
         disputed=[view(judged, item, texts, names) for item in chosen.disputed],

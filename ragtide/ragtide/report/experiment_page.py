@@ -115,11 +115,21 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
     if report.pairs is not None:
         pairs = report.pairs
         left = f" {pairs.left_out:,} configs further down are left out." if pairs.left_out else ""
-        said["pairs"] = (
-            "Paired by item, betting without replacement, valid at every look; each at "
-            f"{pairs.confidence_each:.3%}, so that with {pairs.confidence:.0%} all {len(pairs.pairs):,} hold at once "
-            f"(Bonferroni). The column leader − config of the leaderboard has each at {level} on its own.{left}"
-        )
+        own = sum(pair.source == "pairs" for pair in pairs.pairs)
+        sentences = []
+        if own < len(pairs.pairs):
+            sentences.append(
+                "Intervals are the race's: paired by item, valid at every look, those of one config's duels together "
+                f"at {plan.race.confidence:.0%}. That of a stop is the one on which the race decided: the config is "
+                f"surely not better by the margin of {plan.race.margin:g}."
+            )
+        if own:
+            sentences.append(
+                f"{own:,} of {len(pairs.pairs):,} have no duel: paired by item, betting without replacement, valid "
+                f"at every look; each at {pairs.confidence_each:.3%}, so that with {pairs.confidence:.0%} all hold at "
+                "once (Bonferroni)."
+            )
+        said["pairs"] = " ".join(sentences) + left
     return said
 
 

@@ -2,16 +2,17 @@
 
 import json
 from collections import defaultdict
-from itertools import combinations
+from dataclasses import replace
 from math import comb, isnan
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from ragtide_aggregator.experiments.board import Board
+from ragtide_aggregator.experiments.board import Board, Row
+from ragtide_aggregator.experiments.gaps import gaps
+from ragtide_schemas.experiments import RACE
 
 from .content import Curve, Failure, Knob, Knobs, KnobValue, Pair, Pairs, Point
-from .paired import mean_differences
 from .reading import Judged
 
 PAIRED_MAX: Final = 12
@@ -29,25 +30,35 @@ def pairs_of(judged: Judged, board: Board) -> Pairs | None:
         return None
     confidence = judged.progress.plan.intervals.confidence
     each = 1 - (1 - confidence) / comb(len(names), 2)
-    progress = judged.progress
-    scores = {
-        name: {item: cell.score(board.metric) for item, cell in judged.book.counted(progress, progress.configs[name])}
-        for name in names
-    }
-    pairs: list[tuple[str, str]] = []
-    gaps: list[list[float]] = []
-    sizes: list[int] = []
-    for first, second in combinations(names, 2):
-        both = [scores[first][item] - scores[second][item] for item in scores[first] if item in scores[second]]
-        known = [gap for gap in both if not isnan(gap)]
-        if known:
-            pairs.append((first, second))
-            gaps.append(known)
-            sizes.append(progress.plan.population_size - (len(both) - len(known)))
-    value_range = judged.book.value_range(progress.plan, board.metric)
-    ends = mean_differences(gaps, value_range, sizes=sizes, confidence=each)
-    found = [Pair(*pair, len(gap), end) for pair, gap, end in zip(pairs, gaps, ends, strict=True)]
+    progress, book = judged.progress, judged.book
+    shown = {row.name: row for row in board.rows}
+    found: list[Pair] = []
+    for place, first in enumerate(names):
+        others = names[place + 1 :]
+        for second, gap in zip(
+            others, gaps(progress, book, judged.judging, first, others, confidence=each), strict=True
+        ):
+            if gap is not None:
+                loser = next((one for one in (first, second) if _lost(shown[one], first, second)), None)
+                found.append(Pair(first, second, gap.n, gap.difference, gap.source, loser))
     return Pairs(names, len(scored) - len(names), confidence, each, found)
+
+
+def as_in_pairs(board: Board, pairs: Pairs | None) -> Board:
+    """Return the leaderboard with differences to the leader as the pairs have them: one interval for two configs."""
+    if pairs is None or board.leader is None:
+        return board
+    leader = board.leader.name
+    known = {pair.second: pair.difference for pair in pairs.pairs if pair.first == leader}
+    rows = [
+        replace(row, behind=known[row.name]) if row.against == leader and row.name in known else row
+        for row in board.rows
+    ]
+    return replace(board, rows=rows)
+
+
+def _lost(row: Row, first: str, second: str) -> bool:
+    return row.stopped_by == RACE and row.against in (first, second) and row.name in (first, second)
 
 
 def knobs_of(judged: Judged) -> Knobs | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from ragtide_aggregator.experiments.book import Book
+from ragtide_aggregator.experiments.judging import Judging
 from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_producers.experiments.ledger import Ledger
 from ragtide_runtime.runs import settings_of_run
@@ -28,6 +29,8 @@ class Judged:
     """Orders that changed something."""
     refused: list[tuple[Order, str]]
     """Orders that changed nothing, with why."""
+    judging: Judging | None = None
+    """The race along the log."""
 
 
 def streams_of(settings: Settings, info: RunInfo) -> Streams:
@@ -41,9 +44,9 @@ async def read_experiment(redis: Redis, settings: Settings, info: RunInfo) -> Ju
     Raises:
         ConfigurationError: the run is none, or has not begun.
     """
-    reader = ExperimentReader(redis, streams_of(settings, info))
+    reader = ExperimentReader(redis, streams_of(settings, info), races=True)
     await reader.read()
-    return Judged(info, reader.progress, reader.book, reader.orders, reader.refused)
+    return Judged(info, reader.progress, reader.book, reader.orders, reader.refused, reader.judging)
 
 
 async def read_texts(redis: Redis, settings: Settings, info: RunInfo, wanted: Iterable[tuple[str, int]]) -> Texts:
