@@ -14,7 +14,7 @@ from ragtide_schemas.printable import printable
 from .keys import GOLD, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey, share_name
 from .state import AggregatorState
 from .statistics.rmse import aggregated_rmse, consistency_score
-from .statistics.strategies import ANYTIME_VALID, OF_MOMENTS
+from .statistics.strategies import ANYTIME_VALID, AUTO, OF_MOMENTS
 from .statistics.windows import ALL_TIME
 from .view import Reading, Row, Scaled, Shown, View, views
 
@@ -24,8 +24,8 @@ RMSE: Final = "rmse."
 CONSISTENCY: Final = "consistency_score."
 """Family of 1 minus the aggregated RMSE."""
 
-STRATEGIES: Final = OF_MOMENTS
-"""Interval strategies an estimate can be shown with; `running` may be looked at as often as one likes."""
+STRATEGIES: Final = (AUTO, *OF_MOMENTS)
+"""Interval strategies an estimate can be shown with; `auto` and `running` may be looked at as often as one likes."""
 
 
 ESTIMATORS: Final = ("mean", "weighted", "prediction_powered")
@@ -36,7 +36,7 @@ def estimates(
     state: AggregatorState,
     *,
     keys: Iterable[EstimateKey] | None = None,
-    strategy: str = "running",
+    strategy: str = AUTO,
     confidence: float = 0.95,
 ) -> list[Estimate]:
     """Return the estimates of these keys, or of all, ordered by scope, metric and window.
@@ -180,7 +180,7 @@ def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimat
         window,
         row,
         key.metric,
-        Scaled(value, placed(scaled.lower), placed(scaled.upper)),
+        Scaled(value, placed(scaled.lower), placed(scaled.upper), scaled.strategy),
         lowest=lowest,
         highest=highest,
         direction=None if definition is None else definition.direction,
@@ -249,7 +249,10 @@ def _rmse(window: _Window, row: int, gold: int | None) -> Estimate:
         row,
         RMSE + key.metric.removeprefix(SQUARED_ERROR),
         Scaled(
-            None if scaled.estimate is None else placed(scaled.estimate), placed(scaled.lower), placed(scaled.upper)
+            None if scaled.estimate is None else placed(scaled.estimate),
+            placed(scaled.lower),
+            placed(scaled.upper),
+            scaled.strategy,
         ),
         **_range_of_error(width),
         recent=placed(found.recent) if found.n else None,
@@ -304,7 +307,8 @@ def _aggregated(window: _Window, rows: list[int]) -> list[Estimate]:
     trend = _Trend()
     if before is not None:
         trend = _trend(_pooled(view, rows, shown.shared_by(2)), _pooled(before, rows, shown.shared_by(2)))
-    consistency = Scaled(consistency_score(now.estimate), consistency_score(now.upper), consistency_score(now.lower))
+    ends = consistency_score(now.upper), consistency_score(now.lower)
+    consistency = Scaled(consistency_score(now.estimate), *ends, now.strategy)
     error: dict[str, Any] = {}
     mirrored: dict[str, Any] = {}
     if trend.previous is not None:
@@ -332,6 +336,8 @@ def _pooled(view: View, rows: list[int], shown: Shown) -> Scaled:
         aggregated_rmse(known) if len(known) == len(parts) else None,
         aggregated_rmse([part.lower for part in parts]),
         aggregated_rmse([part.upper for part in parts]),
+        # Of several strategies the one that promises least.
+        min(part.strategy for part in parts),
     )
 
 
@@ -377,6 +383,7 @@ def _estimate(window: _Window, row: int, metric: str, values: Scaled | None, **f
     view, found, shown = window.reading.view, window.reading.of(row), window.shown
     key, stretch = view.state.keys[row], view.stretch
     seen = found.n + found.n_absent
+    strategy = (values.strategy if values is not None else "") or shown.strategy
     known: dict[str, Any] = {
         # A checkpoint of an older release may hold names that are refused today; they must not end its reader.
         "pipeline": printable(key.pipeline)[:NAME_MAX_CHARS],
@@ -395,8 +402,8 @@ def _estimate(window: _Window, row: int, metric: str, values: Scaled | None, **f
         "n_processed": found.n_processed,
         "coverage": found.n / seen if seen else None,
         "population_size": found.population_size,
-        "strategy": shown.strategy,
-        "anytime_valid": shown.strategy in ANYTIME_VALID,
+        "strategy": strategy,
+        "anytime_valid": strategy in ANYTIME_VALID,
         "confidence": shown.confidence,
         "updated_at": from_milliseconds(found.updated_ms),
     }

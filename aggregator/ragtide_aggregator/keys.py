@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final, NamedTuple
 
-from ragtide_schemas import Measure, MetricEvent, range_of
+from ragtide_schemas import METRICS, Kind, Measure, MetricEvent, range_of
 
 SQUARED_ERROR: Final = "squared_error."
 """Family of the squared differences from the gold score, in units of the metric's range."""
@@ -72,6 +72,15 @@ class EstimateKey(NamedTuple):
     def value_range(self) -> tuple[float, float]:
         """Lowest and highest possible value of the metric whose scores these are."""
         return range_of(scored_metric(self.metric), self.measure)
+
+    @property
+    def holds_counts(self) -> bool:
+        """Whether these are counts, or errors of counts: values of a distributive metric."""
+        if self.metric.startswith(SHARE):
+            return False
+        definition = METRICS.get(scored_metric(self.metric))
+        kind = definition.kind if definition is not None else None
+        return (kind if self.measure is None else self.measure.kind) is Kind.DISTRIBUTIVE
 
     def parts(self) -> list[Any]:
         """Return the key as a list, for a field of the checkpoint; without a measure where it has none."""

@@ -32,6 +32,7 @@ class KeyRows:
         counts: how often its metric was absent, came too late for a window, and out of order; shape (3, rows or more).
         updated_ms: time of its newest interaction; shape (rows or more,).
         population: size of the finite run it is of, 0 without one; same shape.
+        holds_counts: whether its values are counts; same shape.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class KeyRows:
         self.counts = np.zeros((3, _CAPACITY), dtype=np.int64)
         self.updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
         self.population = np.zeros(_CAPACITY, dtype=np.int64)
+        self.holds_counts = np.zeros(_CAPACITY, dtype=bool)
         self._newest_ms: dict[tuple[str, str | None], int] = {}
 
     def __len__(self) -> int:
@@ -55,6 +57,8 @@ class KeyRows:
         if row == self.updated_ms.size:
             self.counts = doubled(self.counts, axis=1)
             self.updated_ms, self.population = doubled(self.updated_ms), doubled(self.population)
+            self.holds_counts = doubled(self.holds_counts)
+        self.holds_counts[row] = key.holds_counts
         self.keys.append(key)
         return row
 

@@ -11,7 +11,7 @@ import numpy as np
 from .state import AggregatorState
 from .statistics.batches import Floats, Rows
 from .statistics.moments import Moments
-from .statistics.strategies import moments_interval
+from .statistics.strategies import moments_interval, resolved
 from .statistics.windows import ALL_TIME
 
 
@@ -21,6 +21,8 @@ class Scaled(NamedTuple):
     estimate: float | None
     lower: float
     upper: float
+    strategy: str = ""
+    """How the interval was made, if that is not how all of them are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +138,14 @@ class Reading:
         """Return the means of all rows with their intervals, in the order in which the rows were asked for."""
         # What has no highest value, such as seconds, has no interval; it only has to do no harm here.
         moments = replace(self.moments, mean=np.clip(self.moments.mean, 0.0, 1.0))
+        counts = self.view.state.rows.holds_counts[np.fromiter(self.places, dtype=np.intp)]
         lower, upper = moments_interval(
-            shown.strategy, moments, confidence=shown.confidence, population=self._population()
+            shown.strategy, moments, confidence=shown.confidence, population=self._population(), counts=counts
         )
+        used = resolved(shown.strategy, moments, counts)
         return [
-            Scaled(row.mean if row.n else None, low, high)
-            for row, low, high in zip(self.rows, lower.tolist(), upper.tolist(), strict=True)
+            Scaled(row.mean if row.n else None, low, high, strategy)
+            for row, low, high, strategy in zip(self.rows, lower.tolist(), upper.tolist(), used.tolist(), strict=True)
         ]
 
     def _population(self) -> Floats:

@@ -48,6 +48,25 @@ def enough(mean: ArrayLike, n: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtyp
     return np.asarray(np.minimum(total, np.asarray(n) - total) >= LEAST_OF_A_KIND)
 
 
+def enough_to_count(
+    mean: ArrayLike, n: ArrayLike, variance: ArrayLike
+) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Return whether values in [0, 1] hold enough for the limit to be trusted, however small their mean is.
+
+    n mean² / (mean² + variance) is (sum of x)² / sum of x²: n for equal values, the number of ones for zeros and ones,
+    about 1 where a single value makes up the sum. It has no unit, so it is the same for counts of 0 to 1,000 scaled to
+    [0, 1] as for the counts themselves. What the values lack of 1 is looked at in the same way.
+    """
+    means, ns, spread = (np.asarray(one, dtype=np.float64) for one in (mean, n, variance))
+
+    def effective(part: Floats) -> Floats:
+        square = part * part
+        return np.asarray(ns * square / np.maximum(square + np.nan_to_num(spread), NO_SPREAD))
+
+    trusted = np.minimum(effective(means), effective(1 - means)) >= LEAST_OF_A_KIND
+    return np.asarray(trusted & (np.nan_to_num(spread) > NO_SPREAD))
+
+
 def asymptotic_interval(
     mean: ArrayLike, n: ArrayLike, variance: ArrayLike, *, confidence: float
 ) -> tuple[Floats, Floats]:

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .batches import Floats
 from .moments import Moments
-from .running import running_interval
-from .strategies import Table, table_of
+from .strategies import AUTO, Table, moments_interval, table_of
 
 VERSION: Final = 1
 """Version of the bytes of a comparison."""
@@ -42,7 +41,7 @@ class Difference:
         return "lower" if self.upper < 0 else "undecided"
 
 
-def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0) -> Difference:
+def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0, counts: bool = False) -> Difference:
     """Return the difference of the means of two streams that share no items.
 
     Args:
@@ -50,14 +49,15 @@ def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0)
         b: moments of the other.
         confidence: level in (0, 1); each mean is taken at (1 + confidence) / 2, so both hold at once.
         width: width of the metric's range.
+        counts: whether the values are counts, whose intervals may be `asymptotic`.
 
-    Assumes: nothing about the values; each mean is the average of what its stream's mean has been.
+    Assumes: nothing about the values, but for counts; each mean is the average of what its stream's mean has been.
     Raises: ValueError if one of them has no value.
     """
     if not (a.n[0] and b.n[0]):
         raise ValueError("one of the two has no values yet: a difference needs both")
     level = (1 + confidence) / 2
-    (a_low, a_high), (b_low, b_high) = (running_interval(m.mean, m.n, m.v, confidence=level) for m in (a, b))
+    (a_low, a_high), (b_low, b_high) = (moments_interval(AUTO, m, confidence=level, counts=counts) for m in (a, b))
     return Difference(
         float(width * (a.mean[0] - b.mean[0])),
         float(width * (a_low[0] - b_high[0])),

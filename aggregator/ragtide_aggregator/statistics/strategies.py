@@ -5,9 +5,9 @@ from math import isfinite
 from typing import Final, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from .asymptotic import asymptotic_interval
+from .asymptotic import asymptotic_half_width, asymptotic_interval, enough_to_count
 from .batches import Floats, Rows
 from .bernstein import BernsteinTable
 from .betting import BettingTable
@@ -25,25 +25,53 @@ STRATEGIES: Final = (*OF_MOMENTS, "empirical_bernstein", "betting")
 ANYTIME_VALID: Final = frozenset({"running", "empirical_bernstein", "betting", "asymptotic"})
 """Strategies that may be looked at as often as one likes; `asymptotic` once there is enough of everything."""
 
+AUTO: Final = "auto"
+"""`running`; for counts `asymptotic`, from enough values on (`enough_to_count`)."""
+
 Kind = Literal["algebraic", "distributive"]
 
 
+def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.str_]:
+    """Return the strategy that each key is shown with: the named one, or the one that `auto` takes.
+
+    Args:
+        strategy: one of `OF_MOMENTS`, or `auto`.
+        moments: one element a key.
+        counts: which keys hold counts: values whose range is far wider than their spread.
+    """
+    if strategy != AUTO:
+        return np.full(moments.n.shape, strategy)
+    enough = np.asarray(counts, dtype=bool) & enough_to_count(moments.mean, moments.n, moments.variance)
+    return np.where(enough, "asymptotic", "running")
+
+
 def moments_interval(
-    strategy: str, moments: Moments, *, confidence: float, population: ArrayLike | None = None, v_opt: float = V_OPT
+    strategy: str,
+    moments: Moments,
+    *,
+    confidence: float,
+    population: ArrayLike | None = None,
+    v_opt: float = V_OPT,
+    counts: ArrayLike = False,
 ) -> tuple[Floats, Floats]:
     """Return the ends that a strategy of moments gives for means in [0, 1]; without a value the whole range.
 
     Args:
-        strategy: one of `OF_MOMENTS`.
+        strategy: one of `OF_MOMENTS`, or `auto`.
         moments: one element a key.
         confidence: level in (0, 1).
         population: sizes of the finite populations, nan where there is none; only the strategies for a fixed n and the
             limits of what is not yet seen make use of it.
         v_opt: intrinsic time at which `running` is tightest.
+        counts: for `auto`, which keys hold counts.
     """
     n = np.maximum(moments.n, 1)
-    if strategy == "running":
+    if strategy in ("running", AUTO):
         lower, upper = running_interval(moments.mean, n, moments.v, confidence=confidence, v_opt=v_opt)
+        asymptotic = resolved(strategy, moments, counts) == "asymptotic"
+        half_width = asymptotic_half_width(np.nan_to_num(moments.variance), n, confidence=confidence)
+        lower = np.where(asymptotic, np.maximum(moments.mean - half_width, 0.0), lower)
+        upper = np.where(asymptotic, np.minimum(moments.mean + half_width, 1.0), upper)
     elif strategy == "asymptotic":
         lower, upper = asymptotic_interval(moments.mean, n, moments.variance, confidence=confidence)
     else:

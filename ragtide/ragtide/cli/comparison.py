@@ -65,7 +65,7 @@ async def read_comparison(
             segment=key.segment,
             n=(int(a.n[0]), int(b.n[0])),
             means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
-            difference=difference(a, b, confidence=level, width=width),
+            difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts),
         )
         for key, (a, lowest, width) in first.items()
         if key in second and a.n[0] and (b := second[key][0]).n[0]

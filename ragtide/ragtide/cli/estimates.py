@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 
 from ragtide.offline.summary import diagnoses
 from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
+from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_runtime.redis_url import RedisHandle
 from ragtide_schemas import Estimate
@@ -27,8 +28,9 @@ def estimates(
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
-        str, typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Looking again and again is fair with running only.")
-    ] = "running",
+        str,
+        typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Looking again and again is fair with auto and running."),
+    ] = AUTO,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     estimator: Annotated[str, typer.Option(help=f"How: {', '.join(ESTIMATORS)}, or all of them.")] = "mean",

@@ -10,6 +10,7 @@ from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.estimates import estimates
 from ragtide_aggregator.merging import merged
 from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Estimate, Streams
 
@@ -18,7 +19,7 @@ async def read_estimates(
     redis: Redis,
     settings: Settings,
     *,
-    strategy: str = "running",
+    strategy: str = AUTO,
     confidence: float | None = None,
     ongoing: bool = False,
 ) -> list[Estimate]:

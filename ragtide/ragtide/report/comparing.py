@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_schemas import Direction, MetricDefinition, RunInfo
+from ragtide_schemas import Direction, Kind, MetricDefinition, RunInfo
 from ragtide_schemas.experiments import OWN
 
 from .cautions import instruments_of
@@ -258,7 +258,8 @@ def _paired(one: _Together, ends: Difference) -> Gap:
 def _unpaired(what: _What, mine: Moments, theirs: Moments, *, confidence: float) -> Gap:
     lowest, highest = what.value_range
     width = highest - lowest
-    ends = difference(mine, theirs, confidence=confidence, width=width)
+    of_counts = what.definition is not None and what.definition.kind is Kind.DISTRIBUTIVE
+    ends = difference(mine, theirs, confidence=confidence, width=width, counts=of_counts)
     means = (lowest + width * float(mine.mean[0]), lowest + width * float(theirs.mean[0]))
     counts = (int(mine.n[0]), int(theirs.n[0]))
     return Gap(*what[:3], UNPAIRED, counts, means, ends, _verdict(what.definition, ends))
