@@ -360,7 +360,7 @@ def _of_pairs(state: AggregatorState, row: int, shown: Shown) -> list[Estimate]:
                     window,
                     row,
                     key.metric,
-                    Scaled(*ends),
+                    Scaled(ends[0], ends[1], ends[2]),
                     lowest=lowest,
                     highest=highest,
                     direction=None if definition is None else definition.direction,

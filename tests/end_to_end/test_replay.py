@@ -105,6 +105,7 @@ def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: st
     compared = command(redis_url, "compare", "demo", "--run", "again", "--run", "floor", "--json")
     assert compared.returncode == 0, compared.stderr
     assert {one["difference"]["estimate"] for one in json.loads(compared.stdout)} == {0.0}
+    assert {one["method"] for one in json.loads(compared.stdout)} == {"unpaired"}
     assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again", "floor"]
     assert command(redis_url, "runs", "remove", "floor").returncode == 0
     assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again"]
@@ -127,6 +128,16 @@ def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, r
         assert again[key]["estimate"] == pytest.approx(one["estimate"], abs=1e-12)
         if one["n"] and one["pipeline"] == "good" and one["segment"] is None and key[2].startswith("trace."):
             assert again[key]["lower"] == again[key]["upper"] == again[key]["estimate"]
+    # The same labels of the same interactions, once as recorded and once anew.
+    back = command(redis_url, "replay", str(place), "--run", "back", "--json")
+    assert back.returncode == 0, back.stderr
+    runs = ("--run", "back", "--run", "again", "--recording", str(place))
+    compared = command(redis_url, "compare", "good", *runs, "--json")
+    assert compared.returncode == 0, compared.stderr
+    for one in json.loads(compared.stdout):
+        assert (one["method"], one["strategy"]) == ("paired", "closed")
+        difference = one["difference"]
+        assert difference["lower"] == difference["upper"] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str, place: Path) -> None:

@@ -1,16 +1,22 @@
 """Two pipelines beside each other, from the checkpoints."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from redis.asyncio import Redis
 
+from ragtide.labelings import Paired, is_complete, paired, read_scores
 from ragtide_aggregator.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.state import AggregatorState
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
+from ragtide_aggregator.statistics.strategies import AUTO, resolved
+from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_aggregator.view import views
+from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import run_of
+from ragtide_schemas import RunInfo, run_of
 from ragtide_schemas.suggestions import unknown
 
 from .reading import read_states
@@ -27,9 +33,16 @@ class Compared:
     profile: str
     segment: str | None
     n: tuple[int, int]
+    """Interactions in each; paired, those that both have a score of."""
     means: tuple[float, float]
     difference: Difference
     """The first one's mean minus the second one's."""
+    method: Literal["paired", "unpaired"] = "unpaired"
+    """`paired` by interaction id; `unpaired` where ids cannot be joined."""
+    strategy: str = "running"
+    """How the interval was made."""
+    other_labeler: str | None = None
+    """Labeler of the second, where it is another one."""
 
     def as_dict(self) -> dict[str, object]:
         """Return it as what JSON can hold."""
@@ -43,19 +56,85 @@ class Side:
     settings: Settings
     """Of the deployment, or of the run."""
     pipeline: str
+    info: RunInfo | None = None
+    """Of the run, if it has keys of its own."""
+    recording: Recording | None = None
+    """Recording that a replay of metric events is of."""
 
 
 async def read_comparison(
-    redis: Redis, sides: tuple[Side, Side], *, window: str, confidence: float | None = None
+    redis: Redis, sides: tuple[Side, Side], *, window: str, confidence: float | None = None, ongoing: bool = False
 ) -> list[Compared]:
-    """Return the differences of two pipelines, of every metric that the same instrument measured in both."""
+    """Return the differences of two pipelines, of every metric that was measured in the same way in both.
+
+    Two runs over the same interactions are compared interaction by interaction, also where another labeler scored.
+
+    Args:
+        redis: client.
+        sides: the two.
+        window: name of the window; only all time is compared by interaction.
+        confidence: level of the intervals; that of the settings unless given.
+        ongoing: whether the interactions are a sample of traffic that goes on, even in runs whose size is known.
+    """
     level = sides[0].settings.confidence if confidence is None else confidence
-    found: list[dict[EstimateKey, tuple[Moments, float, float]]] = []
+    states = []
     for side in sides:
-        settings = side.settings
-        (state,) = await read_states(redis, settings, settings.layout.all_of(side.pipeline))
-        found.append(_moments(state, side.pipeline, window, run=run_of(settings.prefix)))
-    first, second = found
+        states += await read_states(redis, side.settings, side.settings.layout.all_of(side.pipeline))
+    first, second = states
+    by_id: list[Compared] = []
+    if window == ALL_TIME and _share_interactions(*sides):
+        by_id = await _by_interaction(redis, sides, states, level=level, ongoing=ongoing)
+    known = {(one.metric, one.metric_version, one.profile, one.segment) for one in by_id}
+    means = _by_means(_found(first, sides[0], window), _found(second, sides[1], window), level=level)
+    return by_id + [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
+
+
+def _share_interactions(first: Side, second: Side) -> bool:
+    """Return whether equal ids mean equal interactions: in one run, and in replays."""
+    if first.info is None or second.info is None:
+        return False
+    return first.info.run == second.info.run or first.info.kind == second.info.kind == "replay"
+
+
+async def _by_interaction(
+    redis: Redis, sides: tuple[Side, Side], states: Sequence[AggregatorState], *, level: float, ongoing: bool
+) -> list[Compared]:
+    scores = []
+    for side in sides:
+        assert side.info is not None  # noqa: S101 - for the type checker: both are runs
+        streams = side.settings.layout.all_of(side.pipeline)
+        scores.append(await read_scores(redis, streams, side.pipeline, side.info, side.recording))
+    mine, theirs = scores
+    if mine is None or theirs is None:
+        return []
+    closed = not ongoing and all(
+        is_complete(of, state, side.pipeline) for of, state, side in zip((mine, theirs), states, sides, strict=True)
+    )
+    return [_compared(one) for one in paired(mine, theirs, confidence=level, closed=closed)]
+
+
+def _compared(one: Paired) -> Compared:
+    found, by = one.found, one.first
+    return Compared(
+        metric=by.metric,
+        metric_version=None if by.measure is None else by.measure.version,
+        labeler=by.labeler,
+        profile=by.profile,
+        segment=one.segment,
+        n=(found.n, found.n),
+        means=found.means,
+        difference=found.difference,
+        method="paired",
+        strategy=found.strategy,
+        other_labeler=None if by == one.second else f"{one.second.labeler} {one.second.labeler_version}",
+    )
+
+
+_Found = dict[EstimateKey, tuple[Moments, float, float]]
+"""Moments, lowest value and width of the range by key."""
+
+
+def _by_means(first: _Found, second: _Found, *, level: float) -> list[Compared]:
     return [
         Compared(
             metric=key.metric,
@@ -66,10 +145,15 @@ async def read_comparison(
             n=(int(a.n[0]), int(b.n[0])),
             means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
             difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts),
+            strategy=min(str(resolved(AUTO, of, [key.holds_counts])[0]) for of in (a, b)),
         )
         for key, (a, lowest, width) in first.items()
         if key in second and a.n[0] and (b := second[key][0]).n[0]
     ]
+
+
+def _found(state: AggregatorState, side: Side, window: str) -> _Found:
+    return _moments(state, side.pipeline, window, run=run_of(side.settings.prefix))
 
 
 async def unknown_side(redis: Redis, sides: tuple[Side, Side]) -> str | None:

@@ -1,16 +1,21 @@
 """`ragtide estimates` and `ragtide compare`: the running numbers, and the difference of two pipelines."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 from redis.asyncio import Redis
 
+from ragtide.labelings import named_recording
 from ragtide.offline.summary import diagnoses
 from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
+from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_runtime.redis_url import RedisHandle
+from ragtide_runtime.runs import the_run
+from ragtide_runtime.settings import Settings
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
@@ -105,11 +110,19 @@ def compare(
     ] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    recording: Annotated[
+        str | None,
+        typer.Option(help="Recording that a replay of metric events is of, to pair its interactions [recorder.url]."),
+    ] = None,
+    ongoing: Annotated[
+        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for runs of known size.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two pipelines, live or in runs: the difference of every metric both have, valid at every look.
 
-    Metrics count together only if the same labeler measured them with the same profile.
+    Two replays of the same interactions are compared interaction by interaction, whichever labelers scored them. All
+    else is compared by means, for metrics that the same labeler measured with the same profile.
     """
     settings = given(context).settings()
     if window not in (ALL_TIME, *settings.windows):
@@ -121,10 +134,10 @@ def compare(
         raise typer.BadParameter("give two pipelines, or one pipeline and --run twice")
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
-        of = [await settings_of(redis, settings, name) for name in runs] or [settings]
-        sides = Side(of[0], first), Side(of[-1], second or first)
-        found = await read_comparison(redis, sides, window=window, confidence=confidence)
-        return found, None if found else await unknown_side(redis, sides)
+        sides = [await _side(redis, settings, name, recording) for name in runs] or [Side(settings, first)]
+        both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
+        found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
+        return found, None if found else await unknown_side(redis, both)
 
     found, missing = with_redis(settings, body)
     names = [first, second or first]
@@ -134,8 +147,29 @@ def compare(
         print_json([one.as_dict() for one in found])
     elif found:
         out.print(comparison_table(found, *names))
+        out.print(_method(found), style="bright_black", highlight=False)
     if missing is not None:
         warn(missing)
         raise typer.Exit(1)
     if not found and not as_json:
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
+
+
+async def _side(redis: Redis, settings: Settings, run: str, recording: str | None) -> Side:
+    info = await the_run(redis, settings, run)
+    return Side(await settings_of(redis, settings, run), "", info, named_recording(settings, info, recording))
+
+
+def _method(found: Sequence[Compared]) -> str:
+    """Return how the differences were made, in a sentence or two."""
+    pairs = max((one.n[0] for one in found if one.method == "paired"), default=0)
+    said = []
+    if pairs:
+        known = any(one.strategy == CLOSED for one in found)
+        said.append(
+            f"Paired by interaction id: {pairs:,} pairs."
+            + (" All interactions of both runs are known, so no uncertainty is left about them." if known else "")
+        )
+    if any(one.method == "unpaired" for one in found):
+        said.append(f"{'The rest is unpaired' if said else 'Unpaired'}: the difference of two means.")
+    return " ".join(said)

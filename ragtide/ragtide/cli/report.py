@@ -4,17 +4,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
+from ragtide.labelings import is_complete, named_recording, paired, read_scores
 from ragtide.report.comparing import (
     Names,
     RunComparison,
     compare_experiments,
     compare_replays,
+    confidence_each,
     names_given,
     names_in_both,
 )
@@ -25,6 +27,7 @@ from ragtide.report.experiment_page import experiment_page
 from ragtide.report.mlflow_export import EXPERIMENT, export
 from ragtide.report.reading import Judged, read_experiment, read_texts
 from ragtide.report.replays import ReplayReport, moments_of, replay_page, replay_report
+from ragtide_aggregator.state import AggregatorState
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import settings_of_run, the_run
 from ragtide_runtime.settings import Settings
@@ -58,6 +61,16 @@ class _Asked:
     configs: Sequence[str]
     confidence: float | None
     items: int
+    recording: str | None
+
+
+class _Side(NamedTuple):
+    """One of two runs that are compared."""
+
+    info: RunInfo
+    settings: Settings
+    """Of the run."""
+    states: Sequence[AggregatorState]
 
 
 def report(
@@ -79,6 +92,10 @@ def report(
     confidence: Annotated[
         float | None, typer.Option(min=0.5, max=0.9999, help="With --compare, level of the intervals.")
     ] = None,
+    recording: Annotated[
+        str | None,
+        typer.Option(help="With --compare, recording that a replay of metric events is of [recorder.url]."),
+    ] = None,
     items: Annotated[int, typer.Option(min=0, max=1000, help="Items shown of the worst and of the disputed.")] = ITEMS,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Export to MLflow as well, or bring it up to date.")] = False,
     tracking_uri: Annotated[
@@ -97,7 +114,7 @@ def report(
     if tracking_uri is not None and not mlflow:
         raise typer.BadParameter("--tracking-uri says where MLflow is: give --mlflow too")
     settings = given(context).settings()
-    asked = _Asked(run, compare, config or (), confidence, items)
+    asked = _Asked(run, compare, config or (), confidence, items, recording)
     found = with_redis(settings, lambda redis, _: _read(redis, settings, asked))
     if mlflow and not isinstance(found, ExperimentReport):
         raise ConfigurationError(f"run {run} is a replay: only experiments are exported to MLflow")
@@ -119,12 +136,43 @@ async def _read(redis: Redis, settings: Settings, asked: _Asked) -> Report:
         )  # fmt: skip
     confidence = settings.confidence if asked.confidence is None else asked.confidence
     if info.kind == "replay":
-        first, second = [moments_of(await _states(redis, settings, one)) for one in (info, other)]
-        names = _names(asked, (info, other), first, second)
-        return compare_replays((info, first), (other, second), names, confidence=confidence, made_at=utc_now())
+        return await _compare_replays(redis, settings, (info, other), asked, confidence)
     mine, theirs = [await read_experiment(redis, settings, one) for one in (info, other)]
     names = _names(asked, (info, other), _configs(mine), _configs(theirs))
     return compare_experiments(mine, theirs, names, confidence=confidence, made_at=utc_now())
+
+
+async def _compare_replays(
+    redis: Redis, settings: Settings, runs: tuple[RunInfo, RunInfo], asked: _Asked, confidence: float
+) -> RunComparison:
+    states = [await _states(redis, settings, one) for one in runs]
+    first, second = (moments_of(of) for of in states)
+    names = _names(asked, runs, first, second)
+    each = confidence_each(confidence, names)
+    sides = [_Side(one, settings_of_run(settings, one), of) for one, of in zip(runs, states, strict=True)]
+    pairs = {}
+    for one, other in names:
+        scores = [
+            await read_scores(
+                redis,
+                side.settings.layout.all_of(name),
+                name,
+                side.info,
+                named_recording(settings, side.info, asked.recording),
+            )
+            for side, name in zip(sides, (one, other), strict=True)
+        ]
+        mine, theirs = scores
+        if mine is None or theirs is None:
+            continue
+        closed = all(
+            any(is_complete(of, state, name) for state in side.states)
+            for of, side, name in zip((mine, theirs), sides, (one, other), strict=True)
+        )
+        pairs[one, other] = paired(mine, theirs, confidence=each, closed=closed)
+    return compare_replays(
+        (runs[0], first), (runs[1], second), names, pairs=pairs, confidence=confidence, made_at=utc_now()
+    )  # fmt: skip
 
 
 async def _read_one(redis: Redis, settings: Settings, info: RunInfo, asked: _Asked) -> Report:
@@ -139,7 +187,7 @@ async def _read_one(redis: Redis, settings: Settings, info: RunInfo, asked: _Ask
     return replay_report(info, await read_estimates(redis, own), alerts)
 
 
-async def _states(redis: Redis, settings: Settings, info: RunInfo) -> Any:
+async def _states(redis: Redis, settings: Settings, info: RunInfo) -> list[AggregatorState]:
     own = settings_of_run(settings, info)
     return await read_states(redis, own, own.layout.all())
 

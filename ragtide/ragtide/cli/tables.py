@@ -235,6 +235,7 @@ def comparison_table(found: Sequence["Compared"], first: str, second: str) -> Ta
     table.add_column("", no_wrap=True)
     for one in found:
         name = shown_metric(one.metric, one.metric_version)
+        name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
         name = name if one.segment is None else f"{name} · {one.segment}"
         gap = one.difference
         table.add_row(

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from ragtide.labelings import Paired
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
 from ragtide_schemas import Direction, Kind, MetricDefinition, RunInfo
@@ -125,7 +126,7 @@ def compare_experiments(
         confidence: level at which, for any one metric, all pairs hold together.
         made_at: time of the report.
     """
-    each = 1 - (1 - confidence) / max(len(names), 1)
+    each = confidence_each(confidence, names)
     metrics, cautions = _metrics(first, second)
     raced = first.progress.plan.metric
     metrics.sort(key=lambda metric: metric != raced)
@@ -163,26 +164,48 @@ def compare_replays(
     second: tuple[RunInfo, Mapping[str, Mapping[Instrument, Moments]]],
     names: Names,
     *,
+    pairs: Mapping[tuple[str, str], Sequence[Paired]],
     confidence: float,
     made_at: datetime,
 ) -> RunComparison:
-    """Return the differences of pipelines of two replays, in every metric both measured with one instrument.
+    """Return the differences of pipelines of two replays.
+
+    Interaction by interaction where that is known; else by means, in every metric both measured with one instrument.
 
     Args:
         first: a replay, and the moments of each pipeline by metric and how it was measured.
         second: another one.
         names: which pipeline is compared with which.
+        pairs: for these the differences interaction by interaction, made at `confidence_each`.
         confidence: level at which, for any one metric, all pairs hold together.
         made_at: time of the report.
     """
-    each = 1 - (1 - confidence) / max(len(names), 1)
-    gaps = [
-        _unpaired(_What(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each)
-        for one, other in names
-        for by, mine in first[1][one].items()
-        if by in second[1][other]
-    ]
-    return RunComparison(first[0], second[0], made_at, None, confidence, each, gaps, [])
+    each = confidence_each(confidence, names)
+    gaps: list[Gap] = []
+    cautions: dict[str, None] = {}
+    for one, other in names:
+        known = set()
+        for pair in pairs.get((one, other), ()):
+            if pair.segment is not None:
+                continue
+            known.add(pair.first.comparable)
+            what = _What(one, other, pair.first.metric, Instrument(*pair.first).definition)
+            count, ends = pair.found.n, pair.found.difference
+            gaps.append(Gap(*what[:3], PAIRED, (count, count), pair.found.means, ends, _verdict(what.definition, ends)))
+            if pair.first != pair.second:
+                labelers = (f"{by.labeler} {by.labeler_version}" for by in (pair.first, pair.second))
+                cautions[f"Scored by another labeler in each run: {' and '.join(labelers)}."] = None
+        gaps += [
+            _unpaired(_What(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each)
+            for by, mine in first[1][one].items()
+            if by in second[1][other] and (by.metric, by.measure, by.profile) not in known
+        ]
+    return RunComparison(first[0], second[0], made_at, None, confidence, each, gaps, list(cautions))
+
+
+def confidence_each(confidence: float, names: Names) -> float:
+    """Return the level of each pair, so that for any one metric all of them hold together (Bonferroni)."""
+    return 1 - (1 - confidence) / max(len(names), 1)
 
 
 def _metrics(first: Judged, second: Judged) -> tuple[list[str], list[str]]:

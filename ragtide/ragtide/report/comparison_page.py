@@ -41,9 +41,15 @@ def meaning(report: RunComparison) -> str:
     parts[0] += f"{together}, and they hold at every look."
     methods = {gap.method for gap in report.gaps}
     if PAIRED in methods:
-        parts.append("Paired: item by item, on the items on which both have a score, by betting.")
+        experiments = report.first.kind == "experiment"
+        parts.append(
+            "Paired: item by item, on the items on which both have a score, by betting."
+            if experiments
+            else "Paired by interaction id, on the interactions that both have a score of."
+        )
         if any(gap.difference.lower == gap.difference.upper for gap in report.gaps):
-            parts.append("Where both were run on all items, no uncertainty is left about these items.")
+            items = "items" if experiments else "interactions"
+            parts.append(f"Where both were run on all {items}, no uncertainty is left about these {items}.")
     if methods - {PAIRED}:
         parts.append(
             "Unpaired: the runs share no items, so the difference of two means, each with an interval of its own; far "

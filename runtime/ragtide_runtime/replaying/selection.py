@@ -63,7 +63,8 @@ class Selection:
         if self.pipelines is not None:
             found["pipelines"] = ", ".join(sorted(self.pipelines))
         if self.segments:
-            found["segments"] = ", ".join(sorted(f"{name}={value}" for name, value in self.segments))
+            # Not `segments`: that is the setting.
+            found["segment"] = ", ".join(sorted(f"{name}={value}" for name, value in self.segments))
         return found
 
 

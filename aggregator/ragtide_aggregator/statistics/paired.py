@@ -1,0 +1,73 @@
+"""The mean difference of two scores of the same items, looked at as often as one likes. Arrays in, numbers out."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .asymptotic import LEAST_OF_A_KIND
+from .comparing import Difference
+from .moments import MomentTable
+from .strategies import AUTO, moments_interval, resolved
+
+CLOSED = "closed"
+"""Strategy of a difference that is known: every item of a finite set has been seen."""
+
+
+class PairedDifference(NamedTuple):
+    """A mean difference, how many pairs it is of, and how its interval was made."""
+
+    n: int
+    means: tuple[float, float]
+    difference: Difference
+    strategy: str
+    """`running`; `asymptotic` for counts with enough pairs that differ; `closed` where all pairs are known."""
+
+
+def paired_difference(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    value_range: tuple[float, float],
+    confidence: float,
+    counts: bool = False,
+    closed: bool = False,
+) -> PairedDifference:
+    """Return the mean of first - second with its interval.
+
+    Args:
+        first: scores of the items, in the order in which they came; shape (n,).
+        second: other scores of the same items, in the same order.
+        value_range: lowest and highest possible score.
+        confidence: level in (0, 1).
+        counts: whether the scores are counts, whose interval may be `asymptotic`.
+        closed: whether these are all items of the finite set that is asked about.
+
+    Assumes: of scores nothing but their range; of counts that enough pairs differ (docs/statistics.md, "Comparing").
+    Raises: ValueError without a pair, or for a score outside the range.
+    Source: `running_interval` on the differences, scaled from [-width, width] to [0, 1].
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    lowest, highest = value_range
+    if not a.size or a.shape != b.shape:
+        raise ValueError(f"first has {a.size} scores and second {b.size}: give as many of both, at least one")
+    if not np.all((a >= lowest) & (a <= highest) & (b >= lowest) & (b <= highest)):
+        raise ValueError(f"a score is outside {lowest:g} to {highest:g}: give the right value_range")
+    gaps = (a - b) / (highest - lowest)
+    means = float(a.mean()), float(b.mean())
+    mean = (highest - lowest) * float(gaps.mean())
+    if closed:
+        return PairedDifference(a.size, means, Difference(mean, mean, mean), CLOSED)
+    table = MomentTable()
+    table.update(np.full(a.size, table.add_row()), (gaps + 1) / 2)
+    moments = table.read([0])
+    enough = counts and _differing(gaps) >= LEAST_OF_A_KIND
+    ends = moments_interval(AUTO, moments, confidence=confidence, counts=enough)
+    lower, upper = ((highest - lowest) * (2 * float(end[0]) - 1) for end in ends)
+    return PairedDifference(a.size, means, Difference(mean, lower, upper), str(resolved(AUTO, moments, [enough])[0]))
+
+
+def _differing(gaps: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+    """Return how many pairs differ, large differences counted for more: (sum of |d|)² / sum of d²."""
+    squares = float((gaps * gaps).sum())
+    return float(np.abs(gaps).sum()) ** 2 / squares if squares > 0 else 0.0
