@@ -76,8 +76,8 @@ def test_windows_comparisons_samples_and_labeling_are_shown(redis: Any, redis_ur
     # Its last two hours are alike.
     assert "→ was 0." in command(redis_url, "estimates", "--window", "1h", "--pipeline", "slow").stdout
     nothing = command(redis_url, "compare", "a", "unknown")
-    assert nothing.returncode == 0
-    assert "no metric in common" in nothing.stderr
+    assert nothing.returncode == 1
+    assert "there is no pipeline 'unknown'" in nothing.stderr
 
 
 @pytest.mark.parametrize(
