@@ -206,6 +206,9 @@ class Aggregator:
                 )
                 while not await self._run(partition, begin, stop, halving, observer):
                     progress.made()
+            # An owner that was paused may be asked to hand over before it finds out that there is nothing to hand over.
+            if not await lease.release(token):
+                raise LeaseLostError(f"the lease of partition {partition} had run out: another may own it")  # noqa: TRY301
         except (LeaseLostError, StreamWentBackError) as error:
             observer.lost()
             log.warning("partition lost: this aggregator no longer owns it", partition=partition, detail=str(error))

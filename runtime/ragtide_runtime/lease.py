@@ -34,10 +34,11 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """
 
 RELEASE_SCRIPT: Final = """
--- KEYS: lease. ARGV: token.
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-    redis.call('DEL', KEYS[1])
+-- KEYS: lease. ARGV: token. Returns 1 if it was still ours.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+    return 0
 end
+return redis.call('DEL', KEYS[1])
 """
 
 
@@ -128,6 +129,6 @@ class Lease:
                 # The owner meets the same failure and decides.
                 log.debug("renewing a lease failed, trying again", lease=self._keys[0], error=str(error))
 
-    async def release(self, token: str) -> None:
-        """Give the lease up, if it is still held with this token."""
-        await self._release(keys=self._keys[:1], args=[token])
+    async def release(self, token: str) -> bool:
+        """Give the lease up if it is still held with this token, and return whether it was."""
+        return bool(await self._release(keys=self._keys[:1], args=[token]) == 1)

@@ -87,7 +87,7 @@ async def test_an_owner_that_vanishes_is_replaced_within_the_time_of_its_lease(a
         await until(lambda: shared(3, 3))
         # As a kill does: it gives nothing up.
         for lease in doomed._leases:
-            lease.release = lambda token: asyncio.sleep(0)  # type: ignore[method-assign]
+            lease.release = lambda token: asyncio.sleep(0, result=True)  # type: ignore[method-assign]
         for serving in doomed._serving.values():
             serving.task.cancel()
         task.cancel()

@@ -60,7 +60,7 @@ def plan(seed: int, count: int, interactions: int, kinds: tuple[str, ...] = tupl
 
 Ending = Callable[[], None]
 
-NOTICED = (b"partition lost", b"Redis failed", b"using ")
+NOTICED = (b"partition lost", b"Redis failed", b"Redis answers again", b"using ")
 """What an owner says that finds its lease lost or its connection cut, and a process that takes the place of another."""
 
 
@@ -136,6 +136,9 @@ class Injector:
         if role is None:
             return None
         role.pause()
+        if role.pid not in self.observer.owners():
+            role.resume()  # it gave its partition up in the moment before: another owner is to be hit
+            return None
 
         def resume() -> None:
             self.stale.append(Stale(role, role.log.stat().st_size))

@@ -5,7 +5,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.publisher import Publisher
 from tests.chaos.redis_server import RedisServer
 from tests.chaos.traffic import Traffic
+from tests.conditions import wait_until
 
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import AlertRule
@@ -36,6 +37,9 @@ TICK_S = 0.02
 
 PATIENCE_S = 120.0
 """Seconds without any progress after which a run is given up, and its checks say what is missing."""
+
+NOTICED_S = 30.0
+"""Seconds that an owner has to find out that it lost its lease; it looks three times in the time of a lease."""
 
 Say = Callable[[str], None]
 
@@ -139,6 +143,7 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
         stuck = _until_done(
             options, injector, publisher, faults, lambda text: say(f"{time.monotonic() - started:8.1f} s  {text}")
         )
+        not_refused = _not_refused(injector, options)
         wrong_ends = deployment.stop() if not stuck else []
         outcome = read_outcome(redis.client, settings, f"unix://{redis.socket}")
         return Run(
@@ -147,13 +152,21 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
             wrong_ends=deployment.ended_by_themselves + wrong_ends,
             stuck=stuck,
             stale=len(injector.stale),
-            not_refused=[stale.role.name for stale in injector.stale if not stale.noticed],
+            not_refused=not_refused,
             faults=faults,
             logged=deployment.logged(),
             ended_while_starting=deployment.ended_while_starting,
             publish_retries=publisher.retries,
             connections=proxy.connections,
         )
+
+
+def _not_refused(injector: Injector, options: Options) -> list[str]:
+    """Return the owners that were paused beyond their lease and did not find out, once they had the time to."""
+    with suppress(AssertionError):
+        # The last one may have gone on just now. With a planted bug there may be nothing to wait for.
+        wait_until(lambda: all(stale.noticed for stale in injector.stale), NOTICED_S if options.plant is None else 1.0)
+    return [stale.role.name for stale in injector.stale if not stale.noticed]
 
 
 def _environment(settings: Settings, judge: UnevenJudge) -> dict[str, str]:

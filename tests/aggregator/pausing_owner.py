@@ -1,0 +1,79 @@
+"""An aggregator that stops itself with SIGSTOP at a point of its commit, once for each time it is told to.
+
+python -m tests.aggregator.pausing_owner REDIS_URL FILE
+
+The file names the point at which it is to stop next; it is removed right before.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from redis import ConnectionError  # noqa: A004 - Redis's own
+from tests.aggregator.test_service import OPTIONS
+
+from ragtide_aggregator.commit import Committer, Step
+from ragtide_aggregator.ownership import Tenure
+from ragtide_aggregator.service import Aggregator
+from ragtide_runtime.connection import connect_async
+from ragtide_schemas import Layout
+
+POINTS = (
+    "before reading",
+    "after reading",
+    "after applying",
+    "before the script",
+    "after the script, before the reply",
+    "after the script, and the reply is lost",
+)
+
+
+def pause_at(file: Path) -> None:
+    """Let every point look whether it is its turn."""
+    take, apply_some, commit_step, commit = Tenure._take, Tenure._apply_some, Tenure._commit, Committer.commit
+
+    def reached(point: str) -> bool:
+        if not file.exists() or file.read_text(encoding="utf-8") != point:
+            return False
+        file.unlink()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return True
+
+    async def taking(self: Tenure, *arguments: Any) -> Any:
+        reached("before reading")
+        return await take(self, *arguments)
+
+    async def applying(self: Tenure, *arguments: Any) -> Any:
+        reached("after reading")
+        return await apply_some(self, *arguments)
+
+    async def building(self: Tenure, *arguments: Any) -> Any:
+        reached("after applying")
+        return await commit_step(self, *arguments)
+
+    async def committing(self: Committer, step: Step, token: str) -> None:
+        reached("before the script")
+        await commit(self, step, token)
+        reached("after the script, before the reply")
+        if reached("after the script, and the reply is lost"):
+            raise ConnectionError("the reply is lost")
+
+    setattr(Tenure, "_take", taking)  # noqa: B010 - for the type checker
+    setattr(Tenure, "_apply_some", applying)  # noqa: B010
+    setattr(Tenure, "_commit", building)  # noqa: B010
+    setattr(Committer, "commit", committing)  # noqa: B010
+
+
+async def serve(url: str) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with connect_async(url) as redis:
+        await Aggregator(redis, Layout("ragtide"), OPTIONS, holder="paused").run(stop)
+
+
+if __name__ == "__main__":
+    pause_at(Path(sys.argv[2]))
+    asyncio.run(serve(sys.argv[1]))
