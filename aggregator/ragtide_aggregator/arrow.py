@@ -62,7 +62,7 @@ def columns_of(table: Any) -> EventColumns:
         sources=combined((pipeline, run))[0],
         alike=(
             *instrument,
-            _sets(_column(table, "absent", _NAMES), values=False),
+            _sets(_column(table, "absent", _NAMES), values=True),
             _some(table, "prompts"),
             declarations,
         ),

@@ -31,7 +31,7 @@ class EventColumns:
         origins: the events themselves, each by its place; few are asked for. Their scores are those of the columns.
         sources: which events have one pipeline and run.
         alike: more codes: events that are equal in all of them, and in `sources`, have the same pipeline, run, labeler
-            with its version, profile, and names of absent metrics, and either all or none have prompts.
+            with its version, profile, and absent metrics with their reasons, and either all or none have prompts.
         segments: which events have the same segments.
         scores: by metric; nan where an event has none.
         gold_scores: the same of true scores.

@@ -141,8 +141,12 @@ def _of_view(view: View, rows: list[int], shown: Shown) -> list[Estimate]:
     if not needed:
         return []
     window = _read(view, list(needed), shown)
+    absences = _absences(view, means)
     result = [
-        _usage(window, row) if state.keys[row].metric in UNBOUNDED else _mean(window, row, shares[row]) for row in means
+        _usage(window, row)
+        if state.keys[row].metric in UNBOUNDED
+        else _mean(window, row, shares[row], absences.get(row, {}))
+        for row in means
     ]
     result += [_rmse(window, row, golds[row]) for row in errors]
     for members in families:
@@ -158,12 +162,29 @@ def _shares(state: AggregatorState, row: int) -> list[tuple[float, int]]:
     return [(edge, share) for edge, share in found if share is not None]
 
 
+def _absences(view: View, rows: list[int]) -> dict[int, dict[str, int]]:
+    """Return how often the metrics of rows were absent in a window, by reason, the most frequent reason first."""
+    of = {row: view.state.absences.of(view.state.keys[row]) for row in rows}
+    wanted = [reason_row for reasons in of.values() for reason_row in reasons.values()]
+    if not wanted:
+        return {}
+    reading = view.read(wanted)
+    counts = {
+        row: {printable(reason): reading.of(reason_row).n_absent for reason, reason_row in reasons.items()}
+        for row, reasons in of.items()
+    }
+    return {
+        row: {reason: n for reason, n in sorted(found.items(), key=lambda one: (-one[1], one[0])) if n}
+        for row, found in counts.items()
+    }
+
+
 def _gold(state: AggregatorState, row: int) -> int | None:
     key = state.keys[row]
     return state.index(key._replace(metric=GOLD + key.metric.removeprefix(SQUARED_ERROR)))
 
 
-def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimate:
+def _mean(window: _Window, row: int, shares: list[tuple[float, int]], absences: dict[str, int]) -> Estimate:
     view = window.reading.view
     key = view.state.keys[row]
     lowest, highest = key.value_range
@@ -185,6 +206,7 @@ def _mean(window: _Window, row: int, shares: list[tuple[float, int]]) -> Estimat
         highest=highest,
         direction=None if definition is None else definition.direction,
         kind=None if definition is None else definition.kind,
+        absent=absences,
         standard_deviation=None if spread is None else width * spread,
         minimum=placed(found.minimum) if found.n else None,
         maximum=placed(found.maximum) if found.n else None,

@@ -8,11 +8,12 @@ import numpy as np
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
+from .absence_rows import AbsenceRows
 from .capped import CappedRecords
 from .capping import Admission
 from .declarations import Declarations
 from .gathering import Gathered, Plan
-from .keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey
+from .keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
 from .observations import EventPart, Kind, Pair, estimate_key, pair_key, scopes_of
 from .options import StateOptions
 from .pairs import PairRows
@@ -40,6 +41,7 @@ class Kept:
         watching: the alert rules on every row.
         panes: of every row, None without windows.
         pairs: of true and cheap scores.
+        absences: rows that count how often metrics were absent, by reason.
         quantiles: by row, of those that have some.
         admission: which scopes may have keys.
         capped: what counts in `other`.
@@ -59,6 +61,7 @@ class Kept:
         self.watching = Watching(options.rules, budget, options.origin)
         self.panes = PaneBook(options.panes) if options.panes.windows else None
         self.pairs = PairRows()
+        self.absences = AbsenceRows()
         self.quantiles: dict[int, Quantiles] = {}
         # Whether a row has quantiles.
         self._sketched = np.zeros(64, dtype=bool)
@@ -76,7 +79,7 @@ class Kept:
         event, found, kind = part
         scopes = scopes_of(event, segments=self.options.segments)
         # Events of one pipeline and segment touch the same rows again and again.
-        absent = tuple(event.absent) if kind is not Kind.GRADED else ()
+        absent = self.absences.known(event.absent) if kind is not Kind.GRADED else ()
         usage = bool(event.prompts) or event.judged is not None
         pairs = tuple(pair[:4] for pair in found.pairs)
         declared = event.declared and tuple((name, one.measure) for name, one in event.declared.items())
@@ -87,7 +90,8 @@ class Kept:
         plan = self._plans.get(seen)
         if plan is None:
             rows = [self.row(estimate_key(event, segment, name)) for segment in scopes for name in found.names]
-            missing = [self.row(estimate_key(event, segment, name)) for segment in scopes for name in absent]
+            missing = [self.row(estimate_key(event, segment, name)) for segment in scopes for name, _ in absent]
+            missing += [self.row(estimate_key(event, None, absent_name(*absence))) for absence in absent]
             if kind is Kind.SCORED:
                 rows += [self.row(estimate_key(event, None, name)) for name in (UNBOUNDED if usage else (LATENCY,))]
             paired = [self._pair(event, segment, pair) for pair in found.pairs for segment in scopes]
@@ -106,6 +110,7 @@ class Kept:
         self.watching.add_row(key)
         row = self.rows.add(key)
         self.admission.add(key)
+        self.absences.add(key, row)
         if row == self._sketched.size:
             self._sketched = doubled(self._sketched)
         if self.options.quantiles and key.segment is None and not key.metric.startswith(HIDDEN):

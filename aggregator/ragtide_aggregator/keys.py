@@ -14,7 +14,10 @@ GOLD: Final = "gold."
 SHARE: Final = "share."
 """Family of whether a score is at or below an edge of its metric's distribution."""
 
-HIDDEN: Final = (SQUARED_ERROR, GOLD, SHARE)
+ABSENT: Final = "absent."
+"""Family of how often a metric was absent for one reason; whole pipelines have it."""
+
+HIDDEN: Final = (SQUARED_ERROR, GOLD, SHARE, ABSENT)
 """Families from which estimates are made, but which are none themselves."""
 
 LATENCY: Final = "labeling.latency_s"
@@ -37,6 +40,27 @@ def share_name(metric: str, edge: float) -> str:
     'share.trace.rmse_aggregation<=0.15'
     """
     return f"{SHARE}{metric}<={edge:g}"
+
+
+def absent_name(metric: str, reason: str) -> str:
+    """Return the name under which it is counted how often a metric was absent for a reason.
+
+    >>> absent_name("trace.adherence", "judge_unusable")
+    'absent.trace.adherence<=judge_unusable'
+    """
+    return f"{ABSENT}{metric}<={reason}"
+
+
+def absence_of(name: str) -> tuple[str, str] | None:
+    """Return metric and reason of a name that `absent_name` made; None for another name.
+
+    >>> absence_of("absent.trace.adherence<=judge_unusable"), absence_of("trace.adherence")
+    (('trace.adherence', 'judge_unusable'), None)
+    """
+    if not name.startswith(ABSENT):
+        return None
+    metric, _, reason = name.removeprefix(ABSENT).partition("<=")
+    return metric, reason
 
 
 def scored_metric(name: str) -> str:

@@ -22,6 +22,7 @@ from ragtide_runtime.repeats import Repeats
 from ragtide_runtime.stream_reads import Entry, end_at, order, read_after
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
+from .absences import Absences
 from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit import Committer, Step
 from .errors import DamagedFieldError, LeaseLostError, StepFailedError, StreamWentBackError
@@ -135,6 +136,7 @@ class Tenure:
         self._recent = Recent.from_fields(checkpoint.fields)
         self._stalls = Stalls.from_fields(options.stalls, streams.partition, checkpoint.fields)
         self._showing = Showing(checkpoint.state.keys if OWED in checkpoint.fields else ())
+        self._absences = Absences.from_fields(options.stalls.absent_share, streams.partition, checkpoint.fields)
         self._guarded = WENT_BACK in checkpoint.fields
         self._committer = Committer(
             redis,
@@ -383,7 +385,7 @@ class Tenure:
     async def _look(self) -> None:
         """Trim what everybody is done with, and see what has stalled."""
         seen = await self._house.keep(*self._committed)
-        alerts = self._stalls.look(seen)
+        alerts = [*self._stalls.look(seen), *self._absences.look(seen.now_ms, self._state)]
         if alerts:
             self._state.raise_alerts(alerts)
             self._dirty = True
@@ -419,14 +421,23 @@ class Tenure:
         held, let_go = self._joiner.pending.take_changes()
         stalled, moving = self._stalls.take_changes()
         owed, paid = self._showing.take_changes()
+        followed, forgotten = self._absences.take_changes()
         step = Step(
             before=self._steps,
             position=self._at.metrics,
             feedback_position=self._at.feedback,
             read=self._next.read,
             feedback_read=self._next.feedback_read,
-            rows={**changes.rows, **held, **stalled, **owed, **self._recent.take_changes(), **self._next.rows},
-            gone=[*changes.gone, *let_go, *moving, *paid],
+            rows={
+                **changes.rows,
+                **held,
+                **stalled,
+                **followed,
+                **owed,
+                **self._recent.take_changes(),
+                **self._next.rows,
+            },
+            gone=[*changes.gone, *let_go, *moving, *forgotten, *paid],
             graded=graded,
             estimates=shown,
             alerts=changes.alerts,

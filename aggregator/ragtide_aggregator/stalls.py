@@ -36,6 +36,8 @@ class StallLimits:
     """Nothing was scored for so long, though nothing waits."""
     quiet_s: float | None = 300.0
     """Any dropped interaction fires; nothing dropped for so long resolves."""
+    absent_share: float | None = 0.2
+    """The share of interactions in which a metric is absent rises by so much (`absences.py`)."""
 
 
 class Stalls:

@@ -5,6 +5,7 @@ from typing import Final
 
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 
+from .absence_rows import AbsenceRows
 from .checking import check
 from .columns import EventColumns, Refused
 from .declarations import Declarations
@@ -86,6 +87,11 @@ class AggregatorState:
         """Pairs of true and cheap scores."""
         self._work()
         return self._kept.pairs
+
+    @property
+    def absences(self) -> AbsenceRows:
+        """Rows that count how often metrics were absent, by reason."""
+        return self._kept.absences
 
     def row_of(self, key: EstimateKey) -> int:
         """Return the row of a key, added if there is none."""

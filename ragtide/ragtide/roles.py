@@ -131,7 +131,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
             interactions_bytes=settings.interactions_bytes,
             dead_letters_bytes=settings.dead_letters_bytes,
         ),
-        stalls=StallLimits(settings.stall.labeling_s, settings.stall.traffic_s, settings.stall.quiet_s),
+        stalls=StallLimits(**settings.stall.model_dump()),
     )
     holder = f"{socket.gethostname()}-{os.getpid()}"
     observer = Observer(AggregatorInstruments(observed.registry), observed.health)

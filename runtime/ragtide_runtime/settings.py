@@ -64,6 +64,13 @@ class StallSettings(BaseModel):
     """Seconds in which nothing at all may be scored; None for traffic that comes and goes."""
     quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
     """Any dropped interaction is an alert, which resolves after so many seconds without one; None never alerts."""
+    absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
+    """Rise of the share of interactions in which a metric is absent that is an alert; None never alerts."""
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return settings by which nothing counts as stalled."""
+        return cls(labeling_s=None, traffic_s=None, quiet_s=None, absent_share=None)
 
 
 def _expanded(path: Path) -> Path:

@@ -176,8 +176,8 @@ class Alert(VersionedModel):
     """Name of the rule."""
     kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
     """Kind of the rule; without statistics are `budget`, a spend limit that was reached, `stall`, something that does
-    not move: labeling that is behind, traffic that stopped, interactions that are dropped, and `capped`, a pipeline
-    that has as many keys as it may, so that further segment values count in `other`."""
+    not move: labeling that is behind, traffic that stopped, interactions that are dropped, scores that stop coming, and
+    `capped`, a pipeline that has as many keys as it may, so that further segment values count in `other`."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
     segment: SegmentValue | None = None

@@ -71,6 +71,8 @@ class Estimate(VersionedModel):
     """Number of values in the estimate."""
     n_absent: Count = 0
     """Number of interactions for which the metric was absent."""
+    absent: dict[str, Count] = Field(default_factory=dict)
+    """The same by reason, the most frequent first; of whole pipelines."""
     n_late: Count = 0
     """Number of values that came too late for their windows; all-time estimates have them."""
     n_out_of_order: Count = 0

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from redis import ConnectionError  # noqa: A004 - Redis's own
 from tests.aggregator.events import adherence, beta
+from tests.aggregator.events import event as metric_event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.commit import Committer, Step
@@ -215,3 +216,27 @@ async def test_what_is_dropped_is_an_alert_once_whoever_owns_the_partition(async
 
         await until(looked)
     assert await told() == [("stall-dropped", "firing")]
+
+
+async def test_scores_that_stop_coming_are_an_alert_once_whoever_owns_the_partition(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtide_aggregator.absences.LEAST_MS", 1)
+    number = 0
+
+    async def alerts_after_more() -> list[Alert]:
+        nonlocal number
+        absent = {"trace.adherence": "judge_unusable"}
+        await publish(async_redis, [metric_event(number + more, {}, absent=absent) for more in range(25)])
+        number += 25
+        await until(lambda: caught_up(async_redis))
+        return [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
+
+    async with running(async_redis, "first"):
+        await until(alerts_after_more)
+        await until(lambda: async_redis.hexists(STREAMS.checkpoint, "steps"))
+    async with running(async_redis, "second"):
+        for _ in range(3):
+            found = await alerts_after_more()
+    assert [(alert.rule, alert.status) for alert in found] == [("stall-absent", "firing")]
+    assert found[0].metric == "trace.adherence"

@@ -185,6 +185,9 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
     table.add_column("recent" if all_time else "before", no_wrap=True, min_width=7)
     if not narrow:
         table.add_column("band", no_wrap=True)
+    with_absent = not narrow and any(estimate.n_absent and estimate.n for estimate in estimates)
+    if with_absent:
+        table.add_column("absent", no_wrap=True)
     before: tuple[str, str] | None = None
     for estimate in in_reading_order(estimates):
         pipeline = estimate.pipeline if estimate.run is None else f"{estimate.pipeline} ({estimate.run})"
@@ -196,7 +199,10 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         named = () if narrow else tuple(Text(part, style="bold") for part in (scope if before != scope else ("", "")))
         before = scope
         lower, upper = ends_of(estimate)
+        missing = absent_text(estimate)
         drawn = Text.assemble(f"{lower:.3f} ", bar(estimate, bar_width), f" {upper:.3f}")
+        if missing and not estimate.n:  # nothing is known, and the reason says more than a whole range
+            drawn, missing = missing, None
         band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
             *named,
@@ -205,9 +211,21 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
             drawn,
             f"{estimate.n:,}",
             trend(estimate, () if narrow else (trends or {}).get(estimate_key(estimate), ())),
-            *(() if narrow else (band,)),
+            *(() if narrow else (band, *((missing or "",) if with_absent else ()))),
         )
+        if narrow and missing:
+            table.add_row("", "", missing)
     return table
+
+
+def absent_text(estimate: Estimate) -> Text | None:
+    """Return in how many interactions a metric was absent, with the most frequent reason; None if in none."""
+    if not estimate.n_absent:
+        return None
+    reasons = list(estimate.absent)
+    named = f": {reasons[0]}" if reasons else ""
+    more = f" +{len(reasons) - 1}" if len(reasons) > 1 else ""
+    return Text(f"{estimate.n_absent:,} absent{named}{more}", style="yellow")
 
 
 def labeling_table(estimates: Sequence[Estimate]) -> Table:

@@ -12,7 +12,7 @@ from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_consumers.metrics.own import own_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import find_run, settings_of_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings import Settings, StallSettings
 from ragtide_runtime.stream_reads import read_range
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, run_of
 from ragtide_schemas.experiments import Begun, Plan, decode_entry
@@ -37,7 +37,7 @@ def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
             "events_cap": UNBOUNDED,
             "alerts": (),
             "windows": (),
-            "stall": own.stall.model_copy(update={"labeling_s": None, "traffic_s": None, "quiet_s": None}),
+            "stall": StallSettings.none(),
         }
     )
 

@@ -13,7 +13,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.replaying.selection import Selection
 from ragtide_runtime.runs import find_run, register_run, settings_of_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings import Settings, StallSettings
 from ragtide_schemas import AlertRule, RunInfo
 from ragtide_schemas.base import describe
 
@@ -152,7 +152,7 @@ def settings_of_replay(settings: Settings, info: RunInfo) -> Settings:
         "alerts": stored.rules,
         "windows": own.windows if stored.windows is None else stored.windows,
         # That a replay waits, or has come to its end, is no alert.
-        "stall": own.stall.model_copy(update={"labeling_s": None, "traffic_s": None, "quiet_s": None}),
+        "stall": StallSettings.none(),
     }
     given = {name: getattr(stored, name) for name in _LABELING}
     changes |= {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,45 @@
+"""Tables say in how many interactions a metric is absent, and why."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from tests.aggregator.events import event
+
+from ragtide.cli.tables import estimates_table
+from ragtide_aggregator.estimates import chosen, estimates
+from ragtide_aggregator.state import AggregatorState, StateOptions
+
+
+def rendered(width: int, *counts: tuple[int, str | None]) -> str:
+    state = AggregatorState(StateOptions())
+    number = 0
+    for count, reason in counts:
+        for _ in range(count):
+            number += 1
+            absent = {"trace.adherence": reason} if reason else {}
+            state.apply(event(number, {} if reason else {"trace.adherence": 0.5}, absent=absent))
+    console = Console(file=StringIO(), width=width)
+    console.print(estimates_table(chosen(estimates(state)), width))
+    output = console.file
+    assert isinstance(output, StringIO)
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 150, 200])
+def test_a_metric_without_any_value_shows_why_instead_of_a_whole_range(width: int) -> None:
+    table = rendered(width, (1234, "judge_unusable"))
+    assert "1,234 absent: judge_unusable" in table
+    assert "1.000" not in table
+
+
+@pytest.mark.parametrize("width", [80, 100, 150, 200])
+def test_a_metric_that_is_absent_at_times_shows_how_often_and_the_most_frequent_reason(width: int) -> None:
+    table = rendered(width, (90, None), (7, "judge_refused"), (3, "judge_unusable"))
+    assert "10 absent: judge_refused +1" in table
+    assert "0.500" in table
+
+
+@pytest.mark.parametrize("width", [80, 150])
+def test_a_metric_that_is_never_absent_shows_nothing_of_it(width: int) -> None:
+    assert "absent" not in rendered(width, (9, None))
