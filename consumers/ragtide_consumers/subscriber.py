@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.settings import Settings, settings_of_application
 from ragtide_runtime.stream_reads import START, Entry, last_id, order, read_after, read_last, read_range
 from ragtide_runtime.unreadable import Unreadable
 from ragtide_schemas import Alert
@@ -59,7 +59,7 @@ class AlertSubscriber:
     def __init__(
         self, redis_url: str | None = None, *, from_start: bool = False, settings: Settings | None = None
     ) -> None:
-        self._settings = settings or load_settings(**({} if redis_url is None else {"redis_url": redis_url}))
+        self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
         self._from_start = from_start
         self._handle: RedisHandle | None = None
         self._redis: Redis | None = None

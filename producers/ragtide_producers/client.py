@@ -16,7 +16,7 @@ from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.producer_settings import Policy
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.settings import Settings, settings_of_application
 from ragtide_runtime.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 
@@ -71,7 +71,7 @@ class InteractionProducer:
             "dedupe_window_s": dedupe_window_s,
             "producer": policy and {"policy": policy},
         }
-        self._settings = settings or load_settings(
+        self._settings = settings or settings_of_application(
             **{name: value for name, value in given.items() if value is not None}
         )
         self._addressing = Addressing.of(self._settings)

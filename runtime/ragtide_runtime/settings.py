@@ -1,8 +1,9 @@
 """Settings: environment (`RAGTIDE_*`), then `ragtide.toml` (or the file `RAGTIDE_CONFIG` names), then the defaults."""
 
+import logging
 import os
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -22,14 +23,16 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from ragtide_schemas import AlertRule, Layout, describe
+from ragtide_schemas import AlertRule, Layout
 from ragtide_schemas.alert import Duration
 
 from .addresses import with_credentials
+from .environment import Environment, unknown_variables
 from .errors import ConfigurationError
 from .judge_settings import CascadeSettings, JudgeSettings
 from .producer_settings import ProducerSettings
 from .recorder_settings import RecorderSettings
+from .settings_errors import Explainer, read_toml
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -260,8 +263,11 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources, the strongest first: arguments, environment, TOML file."""
-        file = os.environ.get("RAGTIDE_CONFIG", "ragtide.toml")
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+        return init_settings, Environment(settings_cls), TomlConfigSettingsSource(settings_cls, toml_file=_file())
+
+
+def _file() -> Path:
+    return Path(os.environ.get("RAGTIDE_CONFIG", "ragtide.toml"))
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -270,14 +276,40 @@ def load_settings(**overrides: object) -> Settings:
     Raises:
         ConfigurationError: a setting is unknown or wrong, or the file that `RAGTIDE_CONFIG` names cannot be read.
     """
+    unknown = unknown_variables(Settings)
+    if unknown:
+        raise ConfigurationError(f"settings: {'; '.join(unknown)}")
+    return _load(overrides)
+
+
+def settings_of_application(**overrides: object) -> Settings:
+    """Do as `load_settings`, in an application of a user's: an unknown variable is a warning there.
+
+    The variable may belong to a newer release or to another program of the same host. A typo in it must not keep an
+    application from starting; a role or a command, which does nothing else, refuses it.
+    """
+    for sentence in unknown_variables(Settings):
+        if sentence not in _warned:
+            _warned.add(sentence)
+            log.warning("%s; it is ignored here, and refused by ragtide's own commands", sentence)
+    return _load(overrides)
+
+
+log: Final = logging.getLogger("ragtide.settings")
+
+_warned: set[str] = set()
+"""What was said of unknown variables in this process: once is enough, however many producers it makes."""
+
+
+def _load(overrides: dict[str, object]) -> Settings:
     named = os.environ.get("RAGTIDE_CONFIG")
     if named is not None and not Path(named).is_file():
         raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
+    text, _ = read_toml(_file())
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
     except ValidationError as error:
-        raise ConfigurationError(
-            f"settings: {describe(error)}; correct the RAGTIDE_* variable or ragtide.toml"
-        ) from None
-    except (SettingsError, ValueError) as error:  # JSON in a variable, or TOML, that cannot be parsed
+        explained = Explainer(Settings, _file(), text, given=overrides).explain(error)
+        raise ConfigurationError(f"settings: {explained}") from None
+    except (SettingsError, ValueError) as error:
         raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None

@@ -215,7 +215,7 @@ def describe(error: ValidationError) -> str:
 
 
 def _describe_one(detail: ErrorDetails) -> str:
-    field, kind = _shortened(".".join(str(part) for part in detail["loc"])), detail["type"]
+    field, kind = shortened(".".join(str(part) for part in detail["loc"])), detail["type"]
     message = detail["msg"].removeprefix("Value error, ")
     if not field:  # a rule about several fields, whose message names them
         return message
@@ -224,19 +224,22 @@ def _describe_one(detail: ErrorDetails) -> str:
     remedy = _REMEDIES.get(kind, message[:1].lower() + message[1:])
     if kind == "string_pattern_mismatch" and detail.get("ctx", {}).get("pattern") == NAME_PATTERN:
         remedy = "has a control character, a bidirectional control or a line separator: take it out"
-    if _may_hold_a_secret(detail):
+    elif kind == "string_pattern_mismatch":
+        remedy = "is not of the form that is expected here: see docs/schemas"
+    if may_hold_a_secret(detail):
         return f"{field} {remedy}"
-    shown = _shortened(repr(detail["input"]))
+    shown = shortened(repr(detail["input"]))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
         return f"schema_version {shown} is not known here (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older one"
     return f"{field} {remedy} (got {shown})"
 
 
-def _may_hold_a_secret(detail: ErrorDetails) -> bool:
+def may_hold_a_secret(detail: ErrorDetails) -> bool:
     """Return whether an error is about a whole object, such as the judge's settings, or about a secret itself."""
     whole = isinstance(detail["input"], Mapping) or detail["type"] in {"model_type", "dict_type"}
     return whole or any(str(part) in _SECRETS for part in detail["loc"])
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return the beginning of a text, as much as a message shows."""
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

@@ -1,8 +1,9 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ragtide import ConfigurationError
+from ragtide import AlertSubscriber, ConfigurationError, InteractionProducer
 from ragtide_runtime.settings import Settings, load_settings
 
 RULE = """
@@ -144,3 +145,132 @@ def test_every_plain_setting_can_be_set_in_the_environment(
 
 def test_an_entry_is_not_taken_over_before_a_judge_has_had_its_time() -> None:
     assert Settings().worker_min_idle_s > Settings().judge.timeout_s
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("RAGTIDE_LABELLER", "RAGTIDE_LABELLER is no setting: did you mean RAGTIDE_LABELER?"),
+        ("ragtide_labeller", "ragtide_labeller is no setting: did you mean RAGTIDE_LABELER?"),
+        ("RAGTIDE_JUDGE_MODLE", "did you mean RAGTIDE_JUDGE_MODEL?"),
+        ("RAGTIDE_JUDGE__MODEL", "one underscore stands between table and name, write RAGTIDE_JUDGE_MODEL"),
+        ("RAGTIDE_REDIS", "RAGTIDE_REDIS is no setting: did you mean RAGTIDE_REDIS_URL?"),
+        ("RAGTIDE_XYZ", "RAGTIDE_XYZ is no setting: see the settings in docs/operations.md, or unset it"),
+    ],
+)
+def test_an_unknown_variable_is_an_error_with_what_was_meant(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "judge")
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+    assert said in str(caught.value)
+
+
+def test_in_an_application_an_unknown_variable_is_a_warning_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("RAGTIDE_PREFFIX", "shop")
+    for make in (InteractionProducer, AlertSubscriber, InteractionProducer):
+        make("redis://127.0.0.1:1/0")
+    (record,) = caplog.records
+    assert record.name == "ragtide.settings"
+    assert "RAGTIDE_PREFFIX is no setting: did you mean RAGTIDE_PREFIX?" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RAGTIDE_SERVICE_HOST", "10.0.0.1"),
+        ("RAGTIDE_REDIS_SERVICE_PORT", "6379"),
+        ("RAGTIDE_REDIS_SERVICE_PORT_HTTP", "80"),
+        ("RAGTIDE_REDIS_PORT", "tcp://10.0.0.1:6379"),
+        ("RAGTIDE_REDIS_PORT_6379_TCP", "tcp://10.0.0.1:6379"),
+        ("RAGTIDE_REDIS_PORT_6379_TCP_ADDR", "10.0.0.1"),
+        ("RAGTIDE_CONFIG", "empty.toml"),
+        ("RAGTIDE_SPLITS_shop", "1"),
+    ],
+)
+def test_what_kubernetes_sets_for_a_service_is_no_mistake(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty.toml").write_text("")
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(Settings, "__init__", lambda self, **_: None)  # only the names are looked at here
+    load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        ("RAGTIDE_JUDGE_FAMILIES", "trace", lambda s: s.judge.families == ("trace",)),
+        ("RAGTIDE_JUDGE_FAMILIES", "trace, ragchecker", lambda s: s.judge.families == ("trace", "ragchecker")),
+        ("RAGTIDE_JUDGE_FAMILIES", '["trace"]', lambda s: s.judge.families == ("trace",)),
+        ("RAGTIDE_METRICS", "my:metric", lambda s: s.metrics == ("my:metric",)),
+        ("RAGTIDE_METRICS", "my:metric,my:other", lambda s: s.metrics == ("my:metric", "my:other")),
+        ("RAGTIDE_RECORDER_REDACT", "email,card", lambda s: s.recorder.redact == ("email", "card")),
+        ("RAGTIDE_WINDOWS", "1h,24h/1h", lambda s: s.windows == ("1h", "24h/1h")),
+        ("RAGTIDE_CASCADE_BELOW", "trace.adherence=0.3", lambda s: s.cascade.below == {"trace.adherence": 0.3}),
+        ("RAGTIDE_CASCADE_SEGMENT_RATES", "lang=ru=0.5", lambda s: s.cascade.segment_rates == {"lang=ru": 0.5}),
+        ("RAGTIDE_CASCADE_SEGMENT_RATES", '{"lang=ru": 0.5}', lambda s: s.cascade.segment_rates == {"lang=ru": 0.5}),
+        ("RAGTIDE_METRICS", "", lambda s: s.metrics == ()),
+    ],
+)
+def test_lists_and_pairs_in_the_environment_may_be_written_with_commas(
+    name: str, value: str, read: Callable[[Settings], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert read(load_settings())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RAGTIDE_ALERTS", "{not json", "RAGTIDE_ALERTS cannot be read as JSON"),
+        ("RAGTIDE_JUDGE", "gpt-5", "RAGTIDE_JUDGE cannot be read as JSON"),
+        ("RAGTIDE_JUDGE_FAMILIES", '["trace"', "RAGTIDE_JUDGE_FAMILIES cannot be read as JSON"),
+        ("RAGTIDE_JUDGE_FAMILIES", "tracer", "RAGTIDE_JUDGE_FAMILIES: judge.families"),
+        ("RAGTIDE_CASCADE_BELOW", "0.3", "RAGTIDE_CASCADE_BELOW holds pairs: write pairs such as name=0.5"),
+        ("RAGTIDE_CASCADE_BELOW", "a=low", "RAGTIDE_CASCADE_BELOW: cascade.below"),
+        ("RAGTIDE_WORKER_BATCH", "many", "RAGTIDE_WORKER_BATCH: worker_batch"),
+        ("RAGTIDE_PREFIX", "with space", "RAGTIDE_PREFIX: prefix may have letters, digits"),
+        ("RAGTIDE_WINDOWS", "1 hour", "RAGTIDE_WINDOWS: windows is no window: write 1h"),
+        ("RAGTIDE_BUDGET_PERIOD", "week", "RAGTIDE_BUDGET_PERIOD: budget.period is no duration: write one such as 30m"),
+        ("RAGTIDE_ALERTS", '[{"name": "d", "kind": "drift", "metric": "adherence"}]',
+         "RAGTIDE_ALERTS, rule 'd': metric is no metric with its family: write trace.adherence (got 'adherence')"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_environment_names_the_variable_and_shows_the_form(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+    assert said in str(caught.value)
+    assert "^" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[judge\nmodel = 1\n", "ragtide.toml cannot be read: it is not TOML: "),
+        ("partitions = 1\nthis is not toml\n", "line 2"),
+        ("partitions = 1\nprefx = 'typo'\n", "ragtide.toml, line 2: prefx is no setting: did you mean prefix?"),
+        ("[[alert]]\nname = 'x'\n", "ragtide.toml, line 1: alert is no setting: did you mean alerts?"),
+        ("[judge]\nmodel = 'm'\nfamlies = ['trace']\n", "line 3: judge.famlies is no setting: did you mean families?"),
+        (RULE.replace("target", "traget"), "line 6, rule 'floor': traget is no setting: did you mean target?"),
+        (RULE.replace("trace.adherence", "adherence"), "line 5, rule 'floor': metric is no metric with"),
+        (RULE.replace("target = 0.7", ""), "rule 'floor': a threshold rule needs target"),
+        (RULE + RULE.replace("floor", "second").replace("0.7", "'high'"), "line 12, rule 'second': target"),
+        (RULE.replace('name = "floor"', ""), "rule number 1: name is missing: add it"),
+        (RULE + "baseline_window = 'long'\n", "rule 'floor': baseline_window is no duration"),
+        ("wholly_unknown = 1\n", "wholly_unknown is no setting: correct its name or remove it"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_file_names_file_line_and_rule(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "ragtide.toml").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+    assert said in str(caught.value)
+    assert "metadata" not in str(caught.value)
+    assert "^" not in str(caught.value)

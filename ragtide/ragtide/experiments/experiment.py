@@ -13,7 +13,7 @@ from ragtide_producers.items import items_of, read_items
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.logs import keep_logs_apart
 from ragtide_runtime.redis_url import resolve_redis
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.settings import Settings, settings_of_application
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Config, Plan
 
@@ -61,7 +61,7 @@ class Experiment:
         settings: Settings | None = None,
         **options: Any,
     ) -> None:
-        self._settings = settings or load_settings(**({} if redis_url is None else {"redis_url": redis_url}))
+        self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
         fields: dict[str, Any] = {"name": name, "metric": metric, **options}
         fields["target"] = target if isinstance(target, str) else _name_of(target)
         if isinstance(data, str | Path):

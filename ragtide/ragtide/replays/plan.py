@@ -1,7 +1,6 @@
 """What a replay was told to do: kept with its run, compared when it goes on, and turned into settings."""
 
 import json
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from ragtide_runtime.recordings import Recording
 from ragtide_runtime.replaying.selection import Selection
 from ragtide_runtime.runs import find_run, register_run, settings_of_run
 from ragtide_runtime.settings import Settings, StallSettings
+from ragtide_runtime.settings_errors import Explainer, read_toml
 from ragtide_schemas import AlertRule, RunInfo
 from ragtide_schemas.base import describe
 
@@ -44,15 +44,16 @@ def rules_of(file: Path) -> tuple[AlertRule, ...]:
     Raises:
         ConfigurationError: the file cannot be read, or a rule is wrong.
     """
+    if not file.is_file():
+        raise ConfigurationError(f"{file} cannot be read: give a TOML file with [[alerts]] tables")
+    text, content = read_toml(file)
+    if not content.get("alerts"):
+        raise ConfigurationError(f"{file} has no rules: write each as a table [[alerts]]")
     try:
-        text = tomllib.loads(file.read_text(encoding="utf-8"))
-        if not text.get("alerts"):
-            raise ConfigurationError(f"{file} has no rules: write each as a table [[alerts]]")
-        return _RULES.validate_python(text["alerts"])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be read ({error}): give a TOML file with [[alerts]] tables") from None
+        return _RULES.validate_python(content["alerts"])
     except ValidationError as error:
-        raise ConfigurationError(f"{file}: alerts: {describe(error)}") from None
+        explainer = Explainer(Settings, file, text, environment={}, inside=("alerts",))
+        raise ConfigurationError(explainer.explain(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
