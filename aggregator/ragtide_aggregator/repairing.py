@@ -26,6 +26,7 @@ from .watch import Watch
 
 REPAIRED: Final = (
     "estimate:", "watch:", "pane:", "processed:", "quantiles:", "pair:", "declared:", "pending:", "stall:", "recent:",
+    "capped:",
 )  # fmt: skip
 """What the names of fields begin with that may be dropped; `clock` and `went_back` may be, too."""
 

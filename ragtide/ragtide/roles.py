@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import structlog
 from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
@@ -21,6 +22,7 @@ from ragtide_schemas import run_of
 
 from .experiments.joining import taking_part, until_it_begins
 from .known_metrics import check_rules, known_metrics
+from .rule_findings import rule_findings
 from .running import together
 from .trusted import check_labeler
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from ragtide_consumers.recorder.service import Prepared
 
 # What only one role needs is imported when it runs: a worker has no use for SciPy, an aggregator none for FastStream.
+
+
+log = structlog.get_logger("ragtide")
 
 
 async def serve(
@@ -55,10 +60,18 @@ async def serve(
             check_labeler(own.labeler, settings, run_of(settings.prefix) or "")
         settings = own
         prepared = await _prepare_recorder(settings, redis) if recorder else None
+    _warn_of_rules(settings)
     roles = [work(settings, url, stop, observed, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, observed)] if aggregator else []
     roles += [record(settings, url, stop, observed, prepared)] if prepared else []
     await together(*roles, stop=stop)
+
+
+def _warn_of_rules(settings: Settings) -> None:
+    """Log the alert rules that can never fire although nothing is wrong with them."""
+    for finding in rule_findings(settings.alerts, settings):
+        if finding.level == "warning":
+            log.warning("an alert rule never fires", rule=finding.rule, detail=finding.message)
 
 
 async def work(

@@ -1,12 +1,14 @@
 """Alert rules, and the alerts they raise."""
 
+from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
-from .metric_definitions import METRICS
+from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Direction, MetricDefinition, MetricName
+from .suggestions import unknown
 
 Movement = Literal["fall", "rise"]
 
@@ -69,7 +71,9 @@ class AlertRule(WireModel):
     def _fields_agree(self) -> Self:
         family, _, rest = self.metric.partition(".")
         if family == "rmse":
-            raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {rest}")
+            near = get_close_matches(rest, METRICS, n=1)
+            meant = near[0] if near and rest not in METRICS else rest
+            raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {meant}")
         if family in _ESTIMATED:
             raise ValueError(f"no rule can watch {self.metric}: name a metric that has scores, such as trace.adherence")
         self._check_reference()
@@ -78,6 +82,8 @@ class AlertRule(WireModel):
         definition = METRICS.get(self.metric)
         if definition is not None:
             self.check_definition(definition)
+        elif family in CLOSED_FAMILIES:
+            raise ValueError(unknown("metric", self.metric, (one for one in METRICS if one.startswith(f"{family}."))))
         return self
 
     def _check_reference(self) -> None:

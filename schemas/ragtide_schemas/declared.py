@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from .base import Name, WireModel
-from .metric_definitions import METRICS
+from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Bands, Direction, Kind, MetricDefinition, MetricName, check_range
 
 MEANING_MAX_CHARS = 500
@@ -85,9 +85,15 @@ def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclarat
     """Return what events say of a metric of the user's own.
 
     Raises:
-        ValueError: its name is that of one of ragtide's own, or its version is no name.
+        ValueError: its name or its family is one of ragtide's own, or its version is no name.
     """
     check_not_built_in([definition.name])
+    family = definition.name.partition(".")[0]
+    if family in CLOSED_FAMILIES:
+        raise ValueError(
+            f"{definition.name} is of the family {family}, whose metrics are ragtide's own: give it a family of yours, "
+            "such as mine"
+        )
     return MetricDeclaration(
         version=version,
         lower=definition.lower,

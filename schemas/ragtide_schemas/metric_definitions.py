@@ -257,6 +257,9 @@ EMPTY_RESPONSE: Final = _outcome(
     "Share of the interactions without a response, such as refusals and errors of tools.",
 )
 
+CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
+"""Families whose metrics are all known: a metric of the user's own has another family."""
+
 OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
 """Of every interaction, whichever labeler scored it: they need no labels."""
 

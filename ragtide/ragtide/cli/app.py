@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "replay": "replay:replay",
     "experiment": "experiment:experiment",
     "report": "report:report",
+    "rules": "rules:rules",
     "runs": "runs:runs",
     "doctor": "doctor:doctor",
     "repartition": "repartition:repartition",

@@ -13,6 +13,7 @@ from redis.asyncio.cluster import RedisCluster
 from rich.table import Table
 from rich.text import Text
 
+from ragtide.rule_findings import rule_findings
 from ragtide_aggregator.ownership import WENT_BACK
 from ragtide_runtime.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
 from ragtide_runtime.redis_url import RedisHandle
@@ -43,6 +44,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
     ]
     findings.append(_roles(partitions))
     findings += await _aggregators(redis, settings)
+    findings += _rules(settings)
     findings += await judge_findings(redis, settings)
     for looked in partitions:
         findings += await _partition(redis, looked, settings)
@@ -62,6 +64,18 @@ class Looked:
     def waiting(self) -> int:
         """Interactions and metric events that wait for a role."""
         return self.backlog.waiting + self.backlog.events_waiting
+
+
+def _rules(settings: Settings) -> list[Finding]:
+    """Return the alert rules that can never fire, or how many there are."""
+    found = rule_findings(settings.alerts, settings)
+    if not found:
+        return [Finding("ok", "alert rules", f"{len(settings.alerts):,}")] if settings.alerts else []
+    levels: dict[str, Level] = {"error": "problem", "warning": "warning"}
+    return [
+        Finding(levels[one.level], f"alert rule {one.rule}", one.message, "correct the rule: ragtide rules check FILE")
+        for one in found
+    ]
 
 
 def _roles(partitions: Sequence[Looked]) -> Finding:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ragtide.kept import state_options
 from ragtide.known_metrics import check_rules, known_metrics
-from ragtide.replays.back_test import OfRule, by_rule, recorded_alerts
+from ragtide.replays.back_test import OfRule, by_rule, recorded_alerts, without_values
 from ragtide.replays.plan import ReplayPlan, begin, rules_of, settings_of_replay
 from ragtide.replays.relabeling import Relabeling, RelabelOptions, RelabelProgress
 from ragtide.running import on_signal
@@ -116,6 +116,7 @@ def replay(
     found = with_redis(settings, body, convert=True)
     alerts, estimates = found.pop("alerts"), found.pop("estimates")
     rules_found: dict[str, OfRule] = found.pop("rules")
+    found_metrics = {estimate.metric for estimate in estimates if estimate.n}
     if as_json:
         print_json(
             {
@@ -128,6 +129,9 @@ def replay(
         )
     else:
         _print(plan, found, rules_found, estimates)
+    if plan.seed is None:
+        for sentence in without_values(plan.rules, found_metrics):
+            err.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
     if not found["complete"]:
         _say_how_to_go_on(plan, found)
         raise typer.Exit(1)

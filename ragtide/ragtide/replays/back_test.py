@@ -1,7 +1,7 @@
 """What rules raised in a replay beside what production raised."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -55,3 +55,17 @@ def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Cou
     for name, count in production.items():
         found[name].production = count
     return dict(found)
+
+
+def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each rule that could not fire, because there was no value of its metric.
+
+    Args:
+        rules: that were tested.
+        metrics: names of the estimates that have values; of errors against gold scores, too.
+    """
+    for rule in rules:
+        if rule.metric not in metrics:
+            yield f"Rule {rule.name} could not fire: no interaction has a value of {rule.metric}."
+        elif rule.kind == "rmse" and f"rmse.{rule.metric}" not in metrics:
+            yield f"Rule {rule.name} could not fire: no interaction has a gold score of {rule.metric}."

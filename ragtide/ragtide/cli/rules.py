@@ -1,0 +1,49 @@
+"""`ragtide rules`: alert rules in a file, checked before they are used."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ragtide.replays.plan import rules_of
+from ragtide.rule_findings import rule_findings
+from ragtide_schemas.printable import printable
+
+from .common import JsonOption, given, out, print_json
+
+rules = typer.Typer(help="Alert rules in a file.", no_args_is_help=True)
+
+
+@rules.callback()
+def _group() -> None:
+    """Make `check` a command of its own, although it is the only one so far."""
+
+
+@rules.command()
+def check(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="TOML file with [[alerts]] tables.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings, too.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check alert rules; exit code 1 if one is wrong.
+
+    A rule is wrong if a field of it is, or if there is no such metric. A warning is about a metric that the labeler of
+    the settings never publishes, or that is not known here. Needs no Redis.
+    """
+    found = rules_of(file)
+    findings = rule_findings(found, given(context).settings())
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        marks = {"error": ("✗", "red"), "warning": ("!", "yellow")}
+        for finding in findings:
+            said = printable(f" {file}: alert rule {finding.rule}: {finding.message}")
+            out.print(Text.assemble(marks[finding.level], said), soft_wrap=True)
+        wrong = {finding.rule for finding in findings}
+        fine = sum(rule.name not in wrong for rule in found)
+        out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
+    if any(finding.level == "error" or strict for finding in findings):
+        raise typer.Exit(1)

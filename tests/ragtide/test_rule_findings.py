@@ -1,0 +1,186 @@
+"""A rule on a metric that does not exist, or that the labeler never publishes, is refused or warned of."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.conditions import until
+from typer.testing import CliRunner
+
+from ragtide import AlertRule, CustomMetric, MetricDefinition
+from ragtide.cli.app import cli
+from ragtide.cli.doctor import examine
+from ragtide.replays.back_test import without_values
+from ragtide.roles import serve
+from ragtide.rule_findings import published, rule_findings
+from ragtide_consumers.local.labeler import LocalLabeler
+from ragtide_runtime.observed import Observed
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Direction, Kind, RagInteraction
+
+WORDS = CustomMetric(
+    MetricDefinition("mine.words", 0, 1000, Direction.NEITHER, Kind.ALGEBRAIC, "Words of the response.", "us"),
+    lambda interaction, labels: 1.0,
+)
+
+
+def rule(metric: str, name: str = "floor") -> AlertRule:
+    return AlertRule(name=name, kind="threshold", metric=metric, target=0.5, direction="fall")
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("trace.adherance", "there is no metric 'trace.adherance'; did you mean 'trace.adherence'?"),
+        ("ragchecker.faithfullness", "did you mean 'ragchecker.faithfulness'?"),
+        ("sentences.unsuported", "did you mean 'sentences.unsupported'?"),
+        ("rmse.trace.adherance", "use kind rmse with the metric trace.adherence"),
+    ],
+)
+def test_a_metric_that_a_closed_family_has_not_is_refused(metric: str, words: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        rule(metric)
+    assert words in str(refused.value)
+
+
+def test_a_metric_of_ones_own_is_not_named_into_a_closed_family() -> None:
+    with pytest.raises(ValueError, match="give it a family of yours, such as mine"):
+        CustomMetric(
+            MetricDefinition("trace.words", 0, 1, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us"),
+            lambda interaction, labels: 1.0,
+        )
+
+
+def test_a_declared_metric_is_known_and_a_misspelt_one_is_warned_of() -> None:
+    settings = Settings(metrics=("tests.ragtide.test_rule_findings:WORDS",))
+    assert rule_findings([rule("mine.words")], settings) == []
+    (found,) = rule_findings([rule("mine.wrods")], settings)
+    assert found.level == "warning"
+    assert "did you mean mine.words?" in found.message
+    (unknown,) = rule_findings([rule("mine.words")], Settings())
+    assert unknown.level == "warning"
+    assert "name it in the setting metrics" in unknown.message
+
+
+@pytest.mark.parametrize(
+    ("labeler", "families", "metric", "fires"),
+    [
+        ("local", ("trace",), "trace.completeness", False),
+        ("local", ("trace",), "trace.adherence", True),
+        ("local", ("trace",), "retrieval.empty", True),
+        ("local", ("trace",), "ragchecker.f1", False),
+        ("judge", ("trace",), "trace.completeness", True),
+        ("judge", ("trace",), "sentences.unsupported", True),
+        ("judge", ("ragchecker",), "trace.adherence", False),
+        ("cascade", ("ragchecker",), "trace.adherence", True),
+        ("cascade", ("ragchecker",), "trace.average", False),
+        ("tests.own:labeler", ("trace",), "ragchecker.f1", True),
+    ],
+)
+def test_a_metric_that_the_labeler_never_publishes_is_warned_of(
+    labeler: str, families: Any, metric: str, fires: bool
+) -> None:
+    settings = Settings(labeler=labeler, judge={"families": families})
+    found = rule_findings([rule(metric)], settings)
+    assert [one.level for one in found] == ([] if fires else ["warning"])
+    if not fires:
+        assert f"the labeler {labeler} (setting labeler) never publishes {metric}" in found[0].message
+
+
+async def test_the_local_labeler_publishes_what_is_said_of_it() -> None:
+    labeling = await LocalLabeler().label(
+        RagInteraction(
+            pipeline="p",
+            question="Where is the tower of the city?",
+            documents=[{"text": "The tower of the city is in Paris. It is made of iron."}],
+            response="The tower of the city is in Paris.",
+        )
+    )
+    said = published(Settings())
+    assert said is not None
+    assert {metric for metric in said if metric.startswith("trace.")} == set(labeling.scores)
+
+
+RULES = """
+[[alerts]]
+name = "fine"
+kind = "drift"
+metric = "trace.adherence"
+
+[[alerts]]
+name = "quiet"
+kind = "drift"
+metric = "trace.completeness"
+"""
+
+
+def checked(file: Path, text: str, *options: str) -> Any:
+    file.write_text(text, encoding="utf-8")
+    return CliRunner().invoke(cli, ["rules", "check", str(file), *options])
+
+
+def test_rules_check_passes_warns_and_fails_by_its_exit_code(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    result = checked(file, RULES)
+    assert result.exit_code == 0
+    assert f"{file}: alert rule quiet: the labeler local" in result.stdout
+    assert "1 of 2 rules can fire" in result.stdout
+    assert checked(file, RULES, "--strict").exit_code == 1
+    found = json.loads(checked(file, RULES, "--json").stdout)
+    assert [(one["rule"], one["level"]) for one in found] == [("quiet", "warning")]
+    twice = checked(file, RULES.replace("quiet", "fine"))
+    assert twice.exit_code == 1
+    assert "another rule has this name" in twice.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (RULES.replace("trace.adherence", "trace.adherance"), "did you mean 'trace.adherence'?"),
+        (RULES.replace('metric = "trace.adherence"', 'metric = "trace.adherence"\ntraget = 1'), "traget"),
+        ("[[alerts]\n", "rules.toml"),
+        ("", "has no rules"),
+    ],
+)
+def test_rules_check_tells_file_rule_and_remedy_and_never_a_regular_expression(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    result = checked(tmp_path / "rules.toml", text)
+    assert result.exit_code == 1
+    said = str(result.exception) + result.output
+    assert "rules.toml" in said
+    assert words in said
+    assert "[a-z]" not in said
+
+
+async def test_doctor_and_a_starting_role_tell_of_a_rule_that_never_fires(
+    async_redis: Any, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(redis_url=redis_url, alerts=(rule("trace.completeness", "quiet"),))
+    found = {finding.subject: finding for finding in await examine(async_redis, settings, "a Redis")}
+    assert found["alert rule quiet"].level == "warning"
+    assert "never publishes trace.completeness" in found["alert rule quiet"].found
+    stop = asyncio.Event()
+    told: list[str] = []
+
+    def warned() -> bool:
+        told.append(capsys.readouterr().out)
+        return "an alert rule never fires" in "".join(told)
+
+    task = asyncio.create_task(serve(settings, redis_url, stop, worker=False, aggregator=True, observed=Observed()))
+    await until(warned)
+    stop.set()
+    await task
+    assert "quiet" in "".join(told)
+
+
+def test_a_replay_tells_which_rules_saw_no_value() -> None:
+    errors = AlertRule(name="errors", kind="rmse", metric="trace.adherence", target=0.2)
+    told = list(without_values([rule("trace.completeness"), rule("trace.adherence"), errors], {"trace.adherence"}))
+    assert told == [
+        "Rule floor could not fire: no interaction has a value of trace.completeness.",
+        "Rule errors could not fire: no interaction has a gold score of trace.adherence.",
+    ]
