@@ -1,9 +1,11 @@
 """Commands that read streams anybody may write to: what cannot be read is skipped, counted and told."""
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,12 @@ from tests.end_to_end.roles import environment
 from tests.in_process import run_command
 from tests.redis_processes import RedisProcess
 
+from ragtide.cli.common import SafeConsole
+from ragtide.cli.watch import Screen, watch
+from ragtide_runtime.connection import connect_async
 from ragtide_runtime.runs import list_runs
 from ragtide_runtime.settings import load_settings
+from ragtide_runtime.tasks import end
 from ragtide_schemas import DeadLetter, Reason, RunInfo, Streams, utc_now
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
@@ -160,3 +166,25 @@ def test_alerts_follow_survives_a_restart_of_redis(tmp_path: Path) -> None:
         finally:
             process.kill()
             process.wait()
+
+
+async def test_watch_survives_a_restart_of_redis(tmp_path: Path) -> None:
+    with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
+        async with connect_async(server.url) as client:
+            drawn = StringIO()
+            screen = Screen(client, load_settings(redis_url=server.url))
+            watching = asyncio.create_task(
+                watch(SafeConsole(file=drawn, width=200, force_terminal=True), screen, interval_s=0.05)
+            )
+
+            async def until(words: str) -> None:
+                place = drawn.tell()
+                await asyncio.to_thread(wait_until, lambda: words in drawn.getvalue()[place:] or watching.done(), 60)
+                assert not watching.done()
+
+            await until("scored")
+            await asyncio.to_thread(server.kill)
+            await until("Redis does not answer")
+            await asyncio.to_thread(server.start)
+            await until("scored")
+            await end(watching)

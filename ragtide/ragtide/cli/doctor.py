@@ -16,6 +16,7 @@ from rich.text import Text
 from ragtide.rule_findings import rule_findings
 from ragtide_aggregator.ownership import WENT_BACK
 from ragtide_runtime.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
+from ragtide_runtime.eviction import SAFE, danger_of
 from ragtide_runtime.redis_url import RedisHandle
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
@@ -190,14 +191,16 @@ def _persistence(info: dict[str, Any]) -> list[Finding]:
 
 
 def _memory(info: dict[str, Any]) -> list[Finding]:
-    policy = info.get("maxmemory_policy", "noeviction")
+    policy = str(info.get("maxmemory_policy", SAFE))
     used = f"{info.get('used_memory_human', '?')} used"
-    if info.get("maxmemory") and policy.startswith("allkeys"):
-        return [Finding("problem", "memory", f"{used}, eviction policy {policy} may drop streams", "set noeviction")]
-    if info.get("maxmemory") and policy.startswith("volatile"):
-        found = f"{used}, eviction policy {policy} may drop leases and known interaction ids"
-        return [Finding("problem", "memory", found, "set noeviction: otherwise an interaction may count twice")]
-    return [Finding("ok", "memory", f"{used}, {policy}")]
+    danger = danger_of(policy)
+    if not danger:
+        return [Finding("ok", "memory", f"{used}, {policy}")]
+    advice = f"set maxmemory-policy {SAFE}: otherwise data go silently, and an interaction may count twice"
+    if info.get("maxmemory"):
+        return [Finding("problem", "memory", f"{used}, eviction policy {policy} may drop {danger}", advice)]
+    found = f"{used}, eviction policy {policy} may drop {danger} as soon as maxmemory is set"
+    return [Finding("warning", "memory", found, advice)]
 
 
 async def _partition(redis: Redis, looked: Looked, settings: Settings) -> list[Finding]:
