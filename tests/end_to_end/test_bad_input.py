@@ -138,7 +138,7 @@ def test_bad_metric_events_become_dead_letters_and_the_aggregator_goes_on(
         redis.xadd(STREAMS.metrics, {"data": b"hello"})
         redis.xadd(STREAMS.metrics, {"other": b"{}"})
         redis.xadd(STREAMS.interactions, {"data": with_()})
-        wait_until(lambda: redis.xlen(STREAMS.metrics) == 3)
+        wait_until(lambda: redis.xlen(STREAMS.metrics) == 3, 90)
         good = redis.xrevrange(STREAMS.metrics, count=1)[0][1][b"data"]
         redis.xadd(STREAMS.metrics, {"data": good.replace(b'"trace.adherence":0', b'"trace.adherence":7')})
         wait_for_aggregation(redis)
