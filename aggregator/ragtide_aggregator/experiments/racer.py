@@ -8,6 +8,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.outages import redis_outage
 from ragtide_schemas import Streams
 from ragtide_schemas.experiments import Completed, Entry, Order
 
@@ -53,14 +54,16 @@ class Racer:
         Raises:
             ConfigurationError: there is no experiment.
         """
+        outage = redis_outage(self._redis).attempt("judging the experiment")
         while not stop.is_set():
             try:
                 await self.reader.read(wait_ms=POLL_MS)
                 if self.reader.progress.completed:
                     return
                 await self._judge()
+                outage.succeeded()
             except RedisError as error:
-                log.warning("judging failed, trying again", error=str(error))
+                outage.failed(error)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), RETRY_S)
 

@@ -7,6 +7,7 @@ from math import isfinite
 
 import structlog
 
+from ragtide_runtime.repeats import Repeats
 from ragtide_schemas import MetricDeclaration, MetricDefinition, RagInteraction, declaration_of
 
 from ..labeler import Labeler, Labeling, Labels
@@ -16,6 +17,9 @@ Compute = Callable[[RagInteraction, Sequence[Labels]], float | Absent | AbsentRe
 """Returns the value of one interaction within the metric's range; `Absent` with a reason, or None, without one."""
 
 log = structlog.get_logger("ragtide.metrics")
+
+repeats = Repeats()
+"""A metric that fails does so for every interaction: the log says it once a minute."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +125,19 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
             return str(value.reason if isinstance(value, Absent) else value)
         number = float(value)
     except Exception as error:  # noqa: BLE001 - it is a user's code: an error in it must not stop the worker
-        log.warning("a metric failed", metric=definition.name, error=f"{type(error).__name__}: {error}")
+        repeats.warning(
+            log,
+            (definition.name, type(error)),
+            "a metric of yours failed; it is absent as metric_failed",
+            metric=definition.name,
+            error=f"{type(error).__name__}: {error}",
+        )
         return str(AbsentReason.METRIC_FAILED)
     if not (isfinite(number) and definition.lower <= number <= definition.upper):
-        log.warning(
-            "a metric left its range",
+        repeats.warning(
+            log,
+            (definition.name, "range"),
+            "a metric of yours left its range; it is absent as metric_failed",
             metric=definition.name,
             value=number,
             lower=definition.lower,

@@ -16,6 +16,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_random_exponential
 
+from ragtide_runtime.outages import redis_outage
 from ragtide_runtime.stream_reads import START, read_after
 from ragtide_runtime.tasks import end
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, MetricEvent, RagInteraction, Streams
@@ -163,13 +164,15 @@ class Executor:
         return progress
 
     async def _follow(self, progress: Progress, positions: dict[str, str]) -> None:
+        reading = redis_outage(self._redis).attempt("reading the log of the experiment")
         while True:
             try:
                 found = dict(await read_after(self._redis, positions, count=AT_ONCE, block_ms=POLL_MS))
             except RedisError as error:
-                log.warning("reading the log failed, trying again", error=str(error))
+                reading.failed(error)
                 await asyncio.sleep(RETRY_S)
                 continue
+            reading.succeeded()
             if found:
                 halted = progress.halted
                 self._take(found, positions, progress)
@@ -187,17 +190,18 @@ class Executor:
             task.add_done_callback(self._calls.discard)
 
     async def _call(self, pair: Pair, progress: Progress, schedule: Schedule) -> None:
-        done = False
+        done, writing = False, redis_outage(self._redis).attempt("writing answers")
         try:
             execution, interaction = await self._executed(pair, progress)
             while not done:
                 try:
                     await self._ledger.write(execution, interaction)
                 except RedisError as error:
-                    log.warning("writing an execution failed, trying again", error=str(error))
+                    writing.failed(error)
                     await asyncio.sleep(RETRY_S)
                 else:
                     done = True
+                    writing.succeeded()
                     self._ended(progress, execution)
         except MeasureError as error:
             self._fault = error

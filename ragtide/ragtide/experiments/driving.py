@@ -26,6 +26,7 @@ from ragtide_producers.experiments.targets import target_of
 from ragtide_producers.items import Item
 from ragtide_runtime.connection import connect_async
 from ragtide_runtime.deployment import agree_on_layout
+from ragtide_runtime.outages import redis_outage
 from ragtide_runtime.runs import find_run, register_run, settings_of_run
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import START
@@ -202,6 +203,7 @@ async def _alone(redis: Redis, streams: Streams, run: str, lease_s: float) -> As
 
 
 async def _hold(lock: Lock, lease_s: float) -> None:
+    outage = redis_outage(lock.redis).attempt("keeping the lock of the experiment")
     while True:
         await asyncio.sleep(lease_s / 3)
         try:
@@ -210,4 +212,6 @@ async def _hold(lock: Lock, lease_s: float) -> None:
             # Lost while Redis or this process stood still. Results stay exact: the ledger takes each answer once.
             await lock.acquire(blocking=False)
         except RedisError as error:
-            log.warning("keeping the lock of the experiment failed, trying again", error=str(error))
+            outage.failed(error)
+        else:
+            outage.succeeded()
