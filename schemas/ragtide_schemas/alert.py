@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
+from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Direction, MetricDefinition, MetricName
 from .suggestions import unknown
@@ -53,16 +54,16 @@ class AlertRule(WireModel):
     """For `distribution` with a baseline: the standard deviation that is normal."""
     baseline_window: Duration | None = None
     """Take the baseline from the whole stretch of this length before the present one, such as `1d`."""
-    learn_n: Annotated[int, Field(ge=20)] = 200
+    learn_n: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 200
     """Number of first values a baseline is learned from, or least number in its window."""
     min_effect: Annotated[float, Field(ge=0)] = 0.02
     """Movement that is too small to alert on, in the metric's unit."""
     hysteresis: Annotated[float, Field(ge=0)] = 0.0
     """How far back beyond the alarm line the mean must be for the alert to resolve, in the metric's unit."""
-    run_length: Annotated[float, Field(ge=10)] | None = None
+    run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] | None = None
     """Mean number of values between false alarms is at least this, per pipeline or segment value; None takes a share of
     the deployment's budget, or 10,000 where there is none."""
-    resolve_run_length: Annotated[float, Field(ge=10)] = 1_000
+    resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
     """The same for falsely resolving: lower resolves sooner."""
     detector: Detector = "e_detector"
     """`adwin` and `page_hinkley` are those of the library river, for comparison: without a stated false-alarm rate."""

@@ -62,3 +62,6 @@ VALUE_MAX: Final = 1e15
 
 PROBABILITY_MIN: Final = 1e-9
 """The lowest probability of being chosen: its inverse is a weight."""
+
+RUN_LENGTH_MAX: Final = 1e100
+"""The longest mean run between false alarms that a rule may ask for."""

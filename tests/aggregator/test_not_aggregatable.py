@@ -232,6 +232,16 @@ async def test_an_error_that_no_entry_is_to_blame_for_ends_the_aggregator(
     assert not await async_redis.exists(STREAMS.lease)
 
 
+def test_a_state_with_a_detector_that_is_not_finite_is_not_handed_out() -> None:
+    state = AggregatorState(STATE)
+    for one in EVENTS[:10]:
+        state.apply(one)
+    assert len(state.moments)
+    state._kept.watching._detectors._m[0] = np.inf
+    with pytest.raises(ValueError, match="not finite"):
+        state.take_changes()
+
+
 @pytest.mark.parametrize("field", ["sum", "m2", "count", "recent", "maximum"])
 def test_a_state_with_an_impossible_number_is_not_handed_out(field: str) -> None:
     state = AggregatorState(STATE)

@@ -206,7 +206,11 @@ class DetectorTable:
         return alarm
 
     def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
+        """Return a row as bytes, exactly.
+
+        Raises: ValueError if a number of the row is not finite.
+        """
+        self._check_finite(row)
         head = (float(self._rising[row]), float(self._line[row]), float(self._cost[row]), *self._totals[row].tolist())
         arrays = (self._m, self._cusum, self._start)
         parts = [_HEAD.pack(VERSION, *head), *(array[row].astype("<f8").tobytes() for array in arrays)]
@@ -215,7 +219,7 @@ class DetectorTable:
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
-        Raises: ValueError if the bytes were written by another version.
+        Raises: ValueError if the bytes were written by another version, or hold a number that is not finite.
         """
         if len(data) != _SIZE or data[0] != VERSION:
             raise ValueError(f"a drift detector has version {data[:1].hex() or 'none'} and {len(data)} bytes")
@@ -225,6 +229,12 @@ class DetectorTable:
         self._m[row], self._cusum[row] = floats[:BETS], floats[BETS : 2 * BETS]
         self._start[row] = floats[2 * BETS :].reshape(BETS, 3)
         self._tag[row] = np.frombuffer(data, "<i8", BETS, _HEAD.size + 5 * BETS * 8)
+        self._check_finite(row)
+
+    def _check_finite(self, row: int) -> None:
+        held = (self._line[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
+        if not all(np.isfinite(one).all() for one in held):
+            raise ValueError("a drift detector holds a number that is not finite")
 
 
 class _Path:
