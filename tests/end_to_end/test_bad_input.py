@@ -18,7 +18,7 @@ from tests.end_to_end.roles import (
 from tests.redis_cli import redis_cli
 
 from ragtide import InteractionProducer
-from ragtide_schemas import Reason
+from ragtide_schemas import Reason, from_milliseconds
 from ragtide_schemas.dead_letter import beginning_of
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
@@ -56,6 +56,7 @@ BAD: dict[str, tuple[bytes, Reason, str]] = {
     "lone surrogate": (with_().replace(b"1889", b"\\ud83d"), Reason.NOT_JSON, "JSON"),
     "unknown field": (with_(respnse="typo"), Reason.INVALID, "respnse"),
     "naive time": (with_(occurred_at="2026-01-01T00:00:00"), Reason.INVALID, "time zone"),
+    "time before 1970": (with_(occurred_at="1969-12-31T23:59:59Z"), Reason.INVALID, "from 1970 to 2200"),
     "newer schema": (with_(schema_version=99), Reason.UNKNOWN_SCHEMA_VERSION, "schema_version 99"),
 }
 
@@ -109,6 +110,23 @@ def test_the_producer_after_a_plain_xadd_of_the_same_id_adds_nothing(
     with InteractionProducer(redis_url) as producer:
         publication = producer.publish(interaction)
     assert (publication.added, publication.entry_id) == (False, entry.decode())
+
+
+def test_a_time_that_was_never_set_and_absurd_metric_events_end_no_aggregator(
+    redis: Any, redis_url: str, worker: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    with running("aggregator", redis_url, tmp_path / "aggregator.log") as aggregator:
+        entry = redis.xadd(STREAMS.interactions, {"data": with_(occurred_at="0001-01-01T00:00:00Z")}).decode()
+        wait_until(lambda: len(metric_events(redis)) == 1)
+        (event,) = metric_events(redis)
+        assert event.occurred_at == from_milliseconds(int(entry.partition("-")[0]))
+        fields = event.model_dump(mode="json", exclude_none=True)
+        for absurd in ({"occurred_at": "0001-01-01T00:00:00Z"}, {"latency_s": 1e12}, {"cost_usd": 1e308}):
+            redis.xadd(STREAMS.metrics, {"data": json.dumps({**fields, **absurd})})
+        after = redis.xadd(STREAMS.metrics, {"data": json.dumps({**fields, "interaction_id": "after"})})
+        wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == after)
+        assert [letter.reason for letter in dead_letters(redis)] == [Reason.INVALID] * 3
+        assert aggregator.poll() is None
 
 
 def test_redis_cli_with_plain_json_is_enough(
