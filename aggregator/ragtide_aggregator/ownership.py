@@ -32,7 +32,7 @@ from .joining import Joiner
 from .observer import TenureObserver
 from .pacing import Pace
 from .recent import Recent
-from .showing import OWED, Showing, rendered
+from .showing import BEHIND_S, OWED, SHOW_S, Showing, rendered
 from .stalls import StallLimits, Stalls
 from .state import Changes, StateOptions
 
@@ -151,6 +151,7 @@ class Tenure:
         self._steps = checkpoint.steps
         self._next = Uncommitted()
         self._dirty = bool(self._showing)
+        self._behind = False
         self.events_applied = 0
 
     @classmethod
@@ -236,7 +237,7 @@ class Tenure:
             self._thread.shutdown(wait=False)
 
     async def _serve(self, stop: asyncio.Event) -> None:
-        next_commit = monotonic() + self._options.commit_interval_s
+        next_commit = next_due = monotonic() + self._options.commit_interval_s
         next_renewal = monotonic() + self._options.lease_s / 3
         next_look = monotonic()
         while True:
@@ -244,9 +245,11 @@ class Tenure:
             due_s = max(next_commit - monotonic(), 0.0) if self._dirty else self._options.lease_s / 4
             behind = False
             if not stop.is_set():
-                behind = await self._take(min(due_s, 0.5))
+                behind = self._behind = await self._take(min(due_s, 0.5))
                 self._observer.turned(len(self._state))
             now = monotonic()
+            if not behind:  # the pause was for reading, and there is nothing more to read
+                next_commit = min(next_commit, next_due)
             if now >= next_look and not stop.is_set():
                 await self._look()
                 next_look = now + HOUSE_S
@@ -256,7 +259,8 @@ class Tenure:
                 took_s = monotonic() - now
                 pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
                 pause_s = min(pause_s, self._pace.step_s)
-                next_commit = monotonic() + max(self._options.commit_interval_s, pause_s)
+                next_due = monotonic() + self._options.commit_interval_s
+                next_commit = max(next_due, monotonic() + pause_s)
                 next_renewal = monotonic() + self._options.lease_s / 3
             elif now >= next_renewal:
                 await self._renew()
@@ -450,7 +454,7 @@ class Tenure:
         """Return what changed, the estimates that go on the stream now, and the seconds that these took."""
         changes = self._state.take_changes()
         started = perf_counter()
-        chosen = self._showing.take(changes.keys)
+        chosen = self._showing.take(changes.keys, seconds=BEHIND_S if self._behind else SHOW_S)
         shown, failed = rendered(self._state, chosen, changes.keys, confidence=self._options.confidence)
         for key, error in failed.items():
             log.error("the estimates of a key cannot be shown", key=key.encode(), error=str(error))

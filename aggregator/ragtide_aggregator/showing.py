@@ -17,6 +17,9 @@ from .state import AggregatorState
 SHOW_S: Final = 0.25
 """Seconds that a commit may take for rendering estimates."""
 
+BEHIND_S: Final = 0.05
+"""The same while there are more events to read: they come first."""
+
 FIRST_GUESS_S: Final = 0.00025
 """Seconds that the estimates of a key cost, before any were measured."""
 
@@ -77,10 +80,10 @@ class Showing:
         for key in keys:
             (self._whole if key.segment is None else self._values).setdefault(key)
 
-    def take(self, changed: Iterable[EstimateKey]) -> list[EstimateKey]:
-        """Return the keys to show now, after these have changed."""
+    def take(self, changed: Iterable[EstimateKey], *, seconds: float = SHOW_S) -> list[EstimateKey]:
+        """Return the keys to show now, in so many seconds, after these have changed."""
         self._owe(changed)
-        left = max(int(SHOW_S / self._key_s), 1)
+        left = max(int(seconds / self._key_s), 1)
         chosen: list[EstimateKey] = []
         for owed in (self._whole, self._values):
             some = list(islice(owed, left - len(chosen)))
