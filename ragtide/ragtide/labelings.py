@@ -116,6 +116,13 @@ def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = F
     return found
 
 
+def of_labeler(scores: Scores, name: str) -> Scores:
+    """Return the scores by the labelers of a name; in a cascade those of the judge are of its uniform sample."""
+    found = Scores(scopes=scores.scopes)
+    found.of.update({by: of for by, of in scores.of.items() if by.labeler == name})
+    return found
+
+
 def _comparable(first: Scores, second: Scores) -> Iterator[tuple[Measured, Measured]]:
     for mine in first.of:
         if mine in second.of:
@@ -152,6 +159,12 @@ async def read_scores(
                 stored,
             )
         return scores
+    return await read_kept(redis, streams, pipeline)
+
+
+async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str) -> Scores:
+    """Return the scores of the interactions whose metric events are still on the streams."""
+    scores = Scores()
     for one in streams:
         async for entry in read_all(redis, one.metrics):
             try:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from ragtide import ConfigurationError
 from ragtide.cli.app import cli
-from ragtide.cli.comparison import Compared, Side, read_comparison
+from ragtide.cli.comparison import Compared, Side, read_comparison, read_labelers
 from ragtide.labelings import named_recording
 from ragtide_aggregator.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state import AggregatorState, StateOptions
@@ -23,7 +23,7 @@ from ragtide_runtime.connection import connect_async
 from ragtide_runtime.recorder_settings import RecorderSettings
 from ragtide_runtime.runs import register_run, settings_of_run
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import DATA_FIELD, MetricDeclaration, MetricEvent, RunInfo, Streams
+from ragtide_schemas import DATA_FIELD, JudgedScores, MetricDeclaration, MetricEvent, RunInfo, Streams
 
 METRIC = "trace.adherence"
 SETTINGS = Settings()
@@ -165,9 +165,33 @@ def test_the_commands_compare_two_replays_by_interaction(redis: Any, redis_url: 
         page = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, "--format", "md", "-o", "-"])
         assert "Paired by interaction id" in page.stdout
     else:
+        labelers = ["--run", "one", "--labeler", "a", "--labeler", "c", "--json"]
+        none = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *labelers])
+        assert (none.exit_code, json.loads(none.stdout)) == (0, [])
         shown = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *runs], env={"COLUMNS": "140"})
         assert "Paired by interaction id: 100 pairs." in shown.stdout
         assert "a and b 1" in shown.stdout
+
+
+async def test_two_labelers_of_a_cascade_are_compared_on_what_both_scored(async_redis: Redis) -> None:
+    rng = np.random.default_rng(6)
+    values = rng.uniform(0.1, 1, 300)
+
+    def judged(score: float, *, uniform: bool) -> JudgedScores:
+        return JudgedScores(
+            labeler="judge", labeler_version="m", profile="ragbench", scores={METRIC: score}, uniform=uniform
+        )
+
+    # The judge is 0.1 lower on the uniform sample; the rest was chosen for its scores and is no fair sample.
+    events = [
+        event(number, {METRIC: value}, judged=judged(value - 0.1 if number % 2 else 0.0, uniform=bool(number % 2)))
+        for number, value in enumerate(values.tolist())
+    ]
+    side = await labeled(async_redis, "one", events)
+    (one,) = await read_labelers(async_redis, side, ("test", "judge"))
+    assert (one.method, one.n, one.labeler, one.other_labeler) == ("paired", (150, 150), "test", "judge m")
+    assert one.difference.estimate == pytest.approx(0.1)
+    assert one.difference.verdict == "higher"
 
 
 def test_redis_does_not_decide_which_recording_is_opened(tmp_path: Path) -> None:

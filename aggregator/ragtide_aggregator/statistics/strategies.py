@@ -68,10 +68,11 @@ def moments_interval(
     n = np.maximum(moments.n, 1)
     if strategy in ("running", AUTO):
         lower, upper = running_interval(moments.mean, n, moments.v, confidence=confidence, v_opt=v_opt)
-        asymptotic = resolved(strategy, moments, counts) == "asymptotic"
-        half_width = asymptotic_half_width(np.nan_to_num(moments.variance), n, confidence=confidence)
-        lower = np.where(asymptotic, np.maximum(moments.mean - half_width, 0.0), lower)
-        upper = np.where(asymptotic, np.minimum(moments.mean + half_width, 1.0), upper)
+        if strategy == AUTO and np.any(counts):
+            asymptotic = resolved(strategy, moments, counts) == "asymptotic"
+            half_width = asymptotic_half_width(np.nan_to_num(moments.variance), n, confidence=confidence)
+            lower = np.where(asymptotic, np.maximum(moments.mean - half_width, 0.0), lower)
+            upper = np.where(asymptotic, np.minimum(moments.mean + half_width, 1.0), upper)
     elif strategy == "asymptotic":
         lower, upper = asymptotic_interval(moments.mean, n, moments.variance, confidence=confidence)
     else:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from redis.asyncio import Redis
 
-from ragtide.labelings import Paired, is_complete, paired, read_scores
+from ragtide.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 from ragtide_aggregator.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.state import AggregatorState
 from ragtide_aggregator.statistics.comparing import Difference, difference
@@ -87,6 +87,19 @@ async def read_comparison(
     known = {(one.metric, one.metric_version, one.profile, one.segment) for one in by_id}
     means = _by_means(_found(first, sides[0], window), _found(second, sides[1], window), level=level)
     return by_id + [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
+
+
+async def read_labelers(
+    redis: Redis, side: Side, labelers: tuple[str, str], *, confidence: float | None = None
+) -> list[Compared]:
+    """Return the differences of two labelers of one pipeline, on the interactions that both scored.
+
+    These are the interactions whose metric events are kept; of a cascade those of the judge's uniform sample.
+    """
+    level = side.settings.confidence if confidence is None else confidence
+    scores = await read_kept(redis, side.settings.layout.all_of(side.pipeline), side.pipeline)
+    first, second = (of_labeler(scores, name) for name in labelers)
+    return [_compared(one) for one in paired(first, second, confidence=level)]
 
 
 def _share_interactions(first: Side, second: Side) -> bool:

@@ -20,7 +20,7 @@ from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, PipelineOption, err, given, out, print_json, warn, with_redis
-from .comparison import Compared, Side, read_comparison, unknown_side
+from .comparison import Compared, Side, read_comparison, read_labelers, unknown_side
 from .of_run import settings_if_run, settings_of
 from .reading import read_estimates
 from .tables import comparison_table, estimates_table, labeling_table
@@ -108,6 +108,10 @@ def compare(
     run: Annotated[
         list[str] | None, typer.Option(help="Run that has keys of its own; given twice, of the first and the second.")
     ] = None,
+    labeler: Annotated[
+        list[str] | None,
+        typer.Option(help="Given twice: two labelers of the one pipeline, such as local and judge in a cascade."),
+    ] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     recording: Annotated[
@@ -121,7 +125,7 @@ def compare(
 ) -> None:
     """Compare two pipelines, live or in runs: the difference of every metric both have, valid at every look.
 
-    Two replays of the same interactions are compared interaction by interaction, whichever labelers scored them. All
+    Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction. All
     else is compared by means, for metrics that the same labeler measured with the same profile.
     """
     settings = given(context).settings()
@@ -130,18 +134,26 @@ def compare(
             f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
         )
     runs = run or []
-    if len(runs) > 2 or (second is None and len(runs) != 2):
-        raise typer.BadParameter("give two pipelines, or one pipeline and --run twice")
+    labelers = labeler or []
+    if labelers and (len(labelers) != 2 or len(set(labelers)) != 2 or second is not None or len(runs) > 1):
+        raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --run")
+    if len(runs) > 2 or (second is None and len(runs) != 2 and not labelers):
+        raise typer.BadParameter("give two pipelines, or one pipeline and --run twice or --labeler twice")
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
         sides = [await _side(redis, settings, name, recording) for name in runs] or [Side(settings, first)]
         both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
+        if labelers:
+            found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
+            return found, None if found else await unknown_side(redis, both)
         found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
         return found, None if found else await unknown_side(redis, both)
 
     found, missing = with_redis(settings, body)
     names = [first, second or first]
-    if len(runs) == 2:
+    if labelers:
+        names = labelers
+    elif len(runs) == 2:
         names = [f"{name} ({of_run})" for name, of_run in zip(names, runs, strict=True)]
     if as_json:
         print_json([one.as_dict() for one in found])
