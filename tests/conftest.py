@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import structlog
 from tests.other_server import use_the_wanted_server
@@ -17,6 +18,10 @@ from ragtide_runtime.embedded import EmbeddedRedis
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 use_the_wanted_server()
+
+# No property says how fast it holds: beside other load an example may take a second.
+hypothesis.settings.register_profile("ragtide", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("ragtide")
 
 
 NOISY = {"chaos", "test_cluster.py", "test_sentinel.py", "test_servers.py", "test_recorder.py", "test_repartition.py"}
