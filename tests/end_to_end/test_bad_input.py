@@ -117,14 +117,14 @@ def test_a_time_that_was_never_set_and_absurd_metric_events_end_no_aggregator(
 ) -> None:
     with running("aggregator", redis_url, tmp_path / "aggregator.log") as aggregator:
         entry = redis.xadd(STREAMS.interactions, {"data": with_(occurred_at="0001-01-01T00:00:00Z")}).decode()
-        wait_until(lambda: len(metric_events(redis)) == 1)
+        wait_until(lambda: len(metric_events(redis)) == 1, 90.0)
         (event,) = metric_events(redis)
         assert event.occurred_at == from_milliseconds(int(entry.partition("-")[0]))
         fields = event.model_dump(mode="json", exclude_none=True)
         for absurd in ({"occurred_at": "0001-01-01T00:00:00Z"}, {"latency_s": 1e12}, {"cost_usd": 1e308}):
             redis.xadd(STREAMS.metrics, {"data": json.dumps({**fields, **absurd})})
         after = redis.xadd(STREAMS.metrics, {"data": json.dumps({**fields, "interaction_id": "after"})})
-        wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == after)
+        wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == after, 90.0)
         assert [letter.reason for letter in dead_letters(redis)] == [Reason.INVALID] * 3
         assert aggregator.poll() is None
 
