@@ -8,8 +8,9 @@ from time import perf_counter
 from typing import Final
 
 from ragtide_consumers.event import metric_event
-from ragtide_consumers.judge.errors import JudgeMisconfigured, JudgeUnavailable, OverBudget
+from ragtide_consumers.judge.errors import JudgeMisconfigured, OverBudget
 from ragtide_consumers.labeler import Identity, Labeling
+from ragtide_consumers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.tasks import end
@@ -104,7 +105,7 @@ async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
         event = _event(interaction, asked, labeling, perf_counter() - started)
     except (JudgeMisconfigured, OverBudget) as error:
         raise ScoringStopped(f"{error}; run the same command again to go on where it stopped") from None
-    except JudgeUnavailable as error:
+    except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))
     except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: one bad row must not stop the file
         return Outcome(row, problem=f"labeling failed with {type(error).__name__}: {error}")

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.consumers.judge.asking import TOWER, judge
+from tests.consumers.judge.asking import TOWER, judge, settings
 from tests.judge_server import JudgeServer, Says, Status
 
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide_consumers.judge.errors import OverBudget
 from ragtide_consumers.judge.spend import Reached, RedisSpend, Reservation, read_spent
 from ragtide_consumers.judge.spend_file import FileSpend
+from ragtide_consumers.labelers import labeler_of
 from ragtide_consumers.patience import Patience
 from ragtide_runtime.judge_settings import JudgeSettings
 from ragtide_schemas import Streams, run_prefix
@@ -187,9 +188,16 @@ async def test_many_workers_over_budget_raise_one_alert(async_redis: Any) -> Non
     assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
 
 
-async def test_runs_share_the_account_the_alert_and_the_cache_of_their_deployment(
-    server: JudgeServer, async_redis: Any
-) -> None:
+async def test_a_run_finds_in_the_cache_what_the_deployment_paid_for(server: JudgeServer, async_redis: Any) -> None:
+    live = settings(server, cache_ttl_s=60)
+    for one in (live, live.model_copy(update={"prefix": run_prefix(live.prefix, "again")})):
+        async with labeler_of(one, async_redis) as labeler:
+            labeling = await labeler.label(TOWER)
+    assert labeling.counters == {"cache_hits": 1}
+    assert len(server.requests) == 1
+
+
+async def test_runs_share_the_account_and_the_alert_of_their_deployment(async_redis: Any) -> None:
     run = run_prefix("ragtide", "again")
     live = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
     replay = RedisSpend(async_redis, run, LIMITED, now=lambda: NOON)
@@ -203,8 +211,8 @@ async def test_runs_share_the_account_the_alert_and_the_cache_of_their_deploymen
 
 async def test_a_resolved_alert_says_all_that_the_firing_one_said(async_redis: Any) -> None:
     now = NOON
-    settings = LIMITED.model_copy(update={"over_budget": "local"})
-    spend = RedisSpend(async_redis, "ragtide", settings, now=lambda: now)
+    falling_back = LIMITED.model_copy(update={"over_budget": "local"})
+    spend = RedisSpend(async_redis, "ragtide", falling_back, now=lambda: now)
     assert isinstance(await spend.reserve(2.0), Reached)
     now = NOON + timedelta(minutes=1)
     await asyncio.gather(*(spend.reserve(0.01) for _ in range(20)))
