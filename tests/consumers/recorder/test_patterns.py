@@ -22,7 +22,7 @@ LIMIT_S = 500.0
 
 def worst_cases() -> Iterator[tuple[str, Callable[[str], object], str]]:
     """Yield each function that reads foreign text with texts that make it look back or ahead most."""
-    email = ["a", "!@", "a@a", "a.", " (at) a", "a@" + "a" * 60 + ".", "a@b.co", "@" + "a" * 64 + "."]
+    email = ["a", "!@", "a.", " (at) a", "a@" + "a" * 60 + ".", "a@b.co", "@" + "a" * 64 + "."]
     digits = [
         "1",
         "0 1 ",
@@ -41,12 +41,12 @@ def worst_cases() -> Iterator[tuple[str, Callable[[str], object], str]]:
             yield name, PATTERNS[name], unit * (SIZE // len(unit))
     yield "email", PATTERNS["email"], "a" * 64 + "@" + "a." * (SIZE // 2) + "_"
     yield "card", PATTERNS["card"], "1-" * (SIZE // 2) + "x"
-    words = ["a", "a'", "'", "“", "« ", "'a' ", "`", "A ", "İ", "Dr. ", '"a." ', "(", "!?", "1. ", "«a» ", "\n", "w1 "]
+    yield "language_of", language_of, "a" * SIZE
+    words = ["a", "a'", "'", "“", "'a' ", "A ", "İ", "Dr. ", '"a." ', "(", "!?", "1. ", "«a» ", "\n", "w1 "]
     for unit in words:
         text = unit * (SIZE // len(unit))
         yield "content_words", content_words, text
         yield "split_sentences", split_sentences, text
-        yield "language_of", language_of, text
 
 
 def test_a_megabyte_of_its_worst_case_takes_each_pattern_seconds() -> None:
