@@ -176,9 +176,7 @@ def test_a_standby_is_ready_and_takes_over(redis: Any, redis_url: str, tmp_path:
             assert "standing by" in third.get("/readyz")[1]
 
 
-def test_a_judge_that_is_down_makes_a_worker_neither_dead_nor_unready(
-    redis: Any, redis_url: str, tmp_path: Path
-) -> None:
+def test_a_judge_that_is_down_makes_a_worker_unready_and_not_dead(redis: Any, redis_url: str, tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     with JudgeServer() as server:
         server.always = Status(500)
@@ -196,14 +194,15 @@ def test_a_judge_that_is_down_makes_a_worker_neither_dead_nor_unready(
             role = Role(log)
             wait_until(lambda: role.scrape().get(("ragtide_judge_breaker_open", "m")) == 1)
             assert role.status("/healthz") == 200
-            wait_until(lambda: role.status("/readyz") == 200)
+            wait_until(lambda: "labeler judge" in role.get("/readyz")[1] and role.status("/readyz") == 503)
             found = role.scrape()
             assert found["ragtide_judge_calls_total", "m", "server_error"] == len(server.requests)
             assert found["ragtide_interactions_waiting", "0"] == 10
             assert found["ragtide_labelings_in_flight",] == 2
-        waits = [event for event in role.logged() if event["event"] == "the judge cannot be asked; waiting"]
-        assert waits
-        assert all(event["interaction_id"] and event["entry_id"] and event["pipeline"] == "shop" for event in waits)
+        (told,) = [event for event in role.logged() if event["event"] == "the labeler is unavailable"]
+        assert told["interaction_id"]
+        assert told["entry_id"]
+        assert told["pipeline"] == "shop"
 
 
 def test_a_port_that_is_in_use_ends_a_role_with_one_sentence(redis_url: str) -> None:
