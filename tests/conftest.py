@@ -1,5 +1,6 @@
 """Fixtures for every test: a real Redis, and an environment without settings of this machine."""
 
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -50,8 +51,13 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.fixture(autouse=True)
 def _logs_as_they_come() -> Iterator[None]:
+    root = logging.getLogger()
+    level = root.level
     yield
     structlog.reset_defaults()
+    # A command that ran in this process has sent the logs elsewhere: pytest's own handlers are of another class.
+    root.setLevel(level)
+    root.handlers[:] = [handler for handler in root.handlers if type(handler) is not logging.StreamHandler]
 
 
 @pytest.fixture(scope="session")
