@@ -313,7 +313,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
     stop = asyncio.Event()
     begun = asyncio.Event()
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=0.5))
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=3.0))
     first = asyncio.create_task(slow.run(stop, lambda _: begun.set()))
     await begun.wait()
     with pytest.raises(ConfigurationError, match="another process replays this run"):
