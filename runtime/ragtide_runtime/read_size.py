@@ -17,6 +17,9 @@ READ_BYTES: Final = 32 * 1024 * 1024
 SAMPLES: Final = 1000
 """Nodes of a stream that are looked at."""
 
+NOT_TOLD: Final = ("permission", "ACL failure", "nknown")
+"""Words in the answer of a Redis that does not tell sizes: an ACL forbids it, or a service has no `MEMORY USAGE`."""
+
 SIZE_SCRIPT: Final = """
 -- KEYS: streams. ARGV: most entries, most bytes, nodes to look at, a group or nothing, then the position in each stream
 -- (without a group). Returns how many of the next entries of each stream are no more than so many bytes; 1 at least.
@@ -81,6 +84,8 @@ class ReadSize:
         try:
             arguments: list[str | int] = [most, READ_BYTES, SAMPLES, self._group, *positions.values()]
             return int(await self._script(keys=list(positions), args=arguments))
-        except ResponseError:  # an ACL that does not allow it, or a service without MEMORY USAGE
+        except ResponseError as error:
+            if not any(words in str(error) for words in NOT_TOLD):
+                raise
             self._told = False
             return most
