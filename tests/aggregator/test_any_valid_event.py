@@ -50,6 +50,15 @@ JUDGED = st.builds(
 )
 
 
+DECLARED = (
+    {"lower": -1e15, "upper": 1e15, "edges": [-1.0, 0.0, 0.5]},
+    {"lower": 0.0, "upper": 1e-12},
+    {"lower": -1e-12, "upper": 1.0, "direction": "lower", "kind": "distributive", "version": "2"},
+    {"lower": 0.0, "upper": 1.0, "edges": [5e-324, 1e-308]},
+)
+"""Declarations of a metric that is not ragtide's own, with ranges as wide and as narrow as may be."""
+
+
 def _changed(event: MetricEvent, changes: dict[str, Any]) -> MetricEvent:
     return MetricEvent.model_validate({**event.model_dump(), **changes})
 
@@ -69,6 +78,7 @@ CLOSE = st.builds(
             "scores": SCORES,
             "gold_scores": SCORES,
             "judged": st.none() | JUDGED,
+            "declared": st.none() | st.fixed_dictionaries({"own.metric": st.sampled_from(DECLARED)}),
             "latency_s": st.sampled_from([0.0, 5e-324, 1e-300, 0.1, LATENCY_MAX_S]),
             "cost_usd": st.sampled_from([0.0, 5e-324, 1e-300, COST_MAX_USD]),
         }
