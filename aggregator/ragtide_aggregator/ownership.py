@@ -229,7 +229,9 @@ class Tenure:
             redis.RedisError: Redis failed; begin again from the checkpoint.
         """
         try:
-            await self._serve(stop)
+            # Whatever looks at the state, at any time, may meet what an entry has done to it.
+            with self._countable():
+                await self._serve(stop)
         except LeaseLostError:
             self._pace.fenced(self._steps)
             raise
