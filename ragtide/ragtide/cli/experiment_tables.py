@@ -71,7 +71,7 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
     bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
     gap = row.behind
     numbers = {one.name: one.number for one in board.rows}
-    behind = "" if gap is None else f"{gap.estimate:.3f} to #{numbers.get(row.against or '', '?')}"
+    behind = "" if gap is None else f"{gap.estimate:.3f}"
     cost = f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
     latency = f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
     table.add_row(
@@ -88,7 +88,9 @@ def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]
         Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black"),
         *(_number(row.estimates[metric].estimate if metric in row.estimates else None) for metric in others),
         *(() if narrow else (cost, latency)),
-        behind if narrow or gap is None else f"{behind} [{gap.lower:.3f}, {gap.upper:.3f}]",
+        behind
+        if narrow or gap is None
+        else f"{behind} [{gap.lower:.3f}, {gap.upper:.3f}] to #{numbers.get(row.against or '', '?')}",
     )
 
 
