@@ -7,10 +7,12 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.known_ids import FIND_SCRIPT
 from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.repeats import Repeats
+from ragtide_runtime.scripts import Run, run_together
 from ragtide_runtime.stream_reads import Entry, order, read_range
-from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams
+from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams, known_digest
 
 from .feedback import Held, PendingFeedback, judge_feedback
 from .state import AggregatorState
@@ -44,12 +46,15 @@ class Joiner:
         held = [one for entry in entries if (one := self._read(entry)) is not None]
         if not held:
             return
+        find = self._redis.register_script(FIND_SCRIPT)
+        identities = [(one.feedback.pipeline, one.feedback.interaction_id) for one in held]
+        runs = [Run(find, self._streams.event_keys(*identity), [known_digest(*identity)]) for identity in identities]
+        places: list[Any] = await run_together(self._redis, runs)
         async with self._redis.pipeline(transaction=False) as pipe:
             for one in held:
-                pipe.get(self._streams.scored(one.feedback.pipeline, one.feedback.interaction_id))
                 pipe.smembers(self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id))
             replies: list[Any] = await pipe.execute()
-        for one, scored, graded in zip(held, replies[::2], replies[1::2], strict=True):
+        for one, scored, graded in zip(held, places, replies, strict=True):
             at = None if scored is None else scored.decode()
             if at is None or order(at) > order(position):
                 self.pending.hold(one)

@@ -18,13 +18,16 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.known_ids import KNOWN_IDS
 from ragtide_runtime.scripts import Run, run_together
-from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams
+from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams, known_digest
 
-EMIT_SCRIPT: Final = """
--- KEYS: interactions, metrics, owner of the interaction id, where its event went.
--- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms, traceparent or nothing.
-local owner = redis.call('GET', KEYS[3])
+EMIT_SCRIPT: Final = (
+    KNOWN_IDS
+    + """
+-- KEYS: interactions, metrics, the keys of the interaction id's owner (7), those of its event (7).
+-- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms, traceparent or nothing, digest.
+local owner = known_id(3, ARGV[7])
 if owner and owner ~= ARGV[2] then
     return 'duplicate'
 end
@@ -32,13 +35,14 @@ if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
     return 'finished_before'
 end
 if not owner then
-    redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[4])
+    remember_id(3, ARGV[7], ARGV[2], tonumber(ARGV[4]))
 end
 local trace = ARGV[6] ~= '' and {'traceparent', ARGV[6]} or {}
 local event = redis.call('XADD', KEYS[2], '*', 'data', ARGV[3], unpack(trace))
-redis.call('SET', KEYS[4], event, 'PX', ARGV[5])
+remember_id(10, ARGV[7], event, tonumber(ARGV[5]))
 return 'emitted'
 """
+)
 
 REFUSE_SCRIPT: Final = """
 -- KEYS: interactions, dead letters. ARGV: group, entry id, dead letter, 1 if the entry is still to be acknowledged.
@@ -111,7 +115,7 @@ class Delivery:
         identity = result.event.pipeline, result.event.interaction_id
         return Run(
             self._emit,
-            [streams.interactions, streams.metrics, streams.owner(*identity), streams.scored(*identity)],
+            [streams.interactions, streams.metrics, *streams.owner_keys(*identity), *streams.event_keys(*identity)],
             [
                 LABEL_GROUP,
                 result.entry_id,
@@ -119,5 +123,6 @@ class Delivery:
                 self._window_ms,
                 self._feedback_ms,
                 result.traceparent,
+                known_digest(*identity),
             ],
         )

@@ -1,7 +1,7 @@
 """One partition as the background sender sees it: what to send next, and what to send again if Redis lost it. No I/O.
 
 Redis can lose the last moments before a power cut or a failover, never something in between. So the newest entry that
-this lane knows of tells whether anything is lost: the key that owns its interaction id (the `mark`) is gone. It is read
+this lane knows of tells whether anything is lost: its interaction id (the `mark`) is not known any more. It is looked up
 in the same round trip as the next batch, and once more when `keep_s` have passed without one.
 """
 
@@ -59,7 +59,7 @@ class Lane:
         self._waiting: deque[_Item] = deque()
         self._recent: deque[tuple[float, Call]] = deque()
         self._recent_bytes = 0
-        self._mark: str | None = None
+        self._mark: Call | None = None
         self._mark_order = (0, 0)
         self._full = False
 
@@ -82,8 +82,8 @@ class Lane:
         return [item.call for item in (self._waiting[at] for at in range(min(most, len(self._waiting))))]
 
     @property
-    def mark(self) -> str | None:
-        """Key to look at in the same round trip, before the batch; None if nothing would be sent again."""
+    def mark(self) -> Call | None:
+        """Call whose id is looked up in the same round trip, before the batch; None if nothing would be sent again."""
         return self._mark if self._recent else None
 
     def failed(self, count: int) -> None:
@@ -135,7 +135,7 @@ class Lane:
         order = (int(milliseconds), int(number))
         # An id that was published long ago is no mark: its entry survives what its neighbours here do not.
         if order > self._mark_order:
-            self._mark, self._mark_order = call.owner, order
+            self._mark, self._mark_order = call, order
         self._recent.append((now, call))
         self._recent_bytes += call.size_bytes
         while len(self._recent) > self._most or self._recent_bytes > self._most_bytes:

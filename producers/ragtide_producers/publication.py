@@ -4,17 +4,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from ragtide_runtime.known_ids import KNOWN_IDS
 from ragtide_runtime.producer_settings import Policy
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import Dropped, InvalidEntryError, Layout, RagInteraction, Reason, Streams
+from ragtide_schemas import Dropped, InvalidEntryError, Layout, RagInteraction, Reason, Streams, known_digest
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.streams import interaction_digest
 
-PUBLISH_SCRIPT: Final = """
--- KEYS: interactions stream, owner of the interaction id, counts of what was dropped.
--- ARGV: payload, dedupe window in ms, cap, policy, the interaction's draw in [0, 1), traceparent or nothing.
+PUBLISH_SCRIPT: Final = (
+    KNOWN_IDS
+    + """
+-- KEYS: interactions stream, counts of what was dropped, the keys of the interaction id's owner (7).
+-- ARGV: payload, dedupe window in ms, cap, policy, the interaction's draw in [0, 1), traceparent or nothing, digest.
 -- Returns {entry id, 1 if it was added now}, or {'full' or why it was dropped, -1}.
-local owner = redis.call('GET', KEYS[2])
+local owner = known_id(3, ARGV[7])
 if owner then
     return {owner, 0}
 end
@@ -32,14 +35,15 @@ elseif room <= 0 then
     why = 'drop_new'
 end
 if why then
-    redis.call('HINCRBY', KEYS[3], why, 1)
+    redis.call('HINCRBY', KEYS[2], why, 1)
     return {why, -1}
 end
 local trace = ARGV[6] ~= '' and {'traceparent', ARGV[6]} or {}
 local entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1], unpack(trace))
-redis.call('SET', KEYS[2], entry, 'PX', ARGV[2])
+remember_id(3, ARGV[7], entry, tonumber(ARGV[2]))
 return {entry, 1}
 """
+)
 """Adds an interaction unless its id was seen within the window or there is no room for it.
 
 Sending it again after a lost reply adds nothing; what the policy dropped is then decided, and counted, again.
@@ -74,13 +78,13 @@ class Call:
 
     interaction_id: str
     partition: int
-    keys: tuple[str, str, str]
-    arguments: tuple[bytes, int, int, Policy, float, str]
+    keys: tuple[str, ...]
+    arguments: tuple[bytes, int, int, Policy, float, str, bytes]
 
-    @property
-    def owner(self) -> str:
-        """Key that holds the entry's id from the moment it is in the stream."""
-        return self.keys[1]
+    mark_keys: tuple[str, ...]
+    """Keys that hold the entry's id from the moment it is in the stream: those of `FIND_SCRIPT`."""
+    digest: bytes
+    """Digest by which it is found there."""
 
     @property
     def size_bytes(self) -> int:
@@ -126,10 +130,11 @@ class Addressing:
             )
         pipeline, interaction_id = interaction.pipeline, interaction.interaction_id
         partition, stream, counts, streams = _keys(self.layout.of(pipeline, interaction_id))
+        owner_keys, digest = streams.owner_keys(pipeline, interaction_id), known_digest(pipeline, interaction_id)
         return Call(
             interaction_id,
             partition,
-            (stream, streams.owner(pipeline, interaction_id), counts),
+            (stream, counts, *owner_keys),
             (
                 payload,
                 int(self.dedupe_window_s * 1000),
@@ -137,7 +142,10 @@ class Addressing:
                 self.policy,
                 draw(pipeline, interaction_id) if self.policy == "sample" else 0.0,
                 traceparent,
+                digest,
             ),
+            owner_keys,
+            digest,
         )
 
 

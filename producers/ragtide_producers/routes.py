@@ -142,7 +142,14 @@ class FeedbackRoute:
         streams = self.layout.of(item.pipeline, item.interaction_id)
         mark = streams.feedback_mark(blake2b(payload, digest_size=16).hexdigest())
         keys = streams.feedback, mark, streams.dropped
-        return Call(item.interaction_id, streams.partition, keys, (payload, int(MARK_S * 1000), 0, "block", 0.0, ""))
+        return Call(
+            item.interaction_id,
+            streams.partition,
+            keys,
+            (payload, int(MARK_S * 1000), 0, "block", 0.0, "", b""),
+            mark_keys=(mark,),
+            digest=b"",
+        )
 
     def counted_as(self, why: Dropped) -> Dropped:
         """Return that it was feedback: the counts of interactions stay theirs."""

@@ -15,16 +15,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
 from redis.retry import Retry
 
 from ragtide_runtime.connection import connect
 from ragtide_runtime.deployment import check_layout_blocking
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.known_ids import FIND_SCRIPT
 from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.scripts import BlockingRun, run_together_blocking
 from ragtide_runtime.settings import Settings
@@ -196,22 +196,16 @@ class Delivery:
             self._refusals = 0
             self._warned.discard("full")
 
-    def _send(self, batch: list[Call], mark: str | None) -> tuple[bool, list[Reply]]:
+    def _send(self, batch: list[Call], mark: Call | None) -> tuple[bool, list[Reply]]:
         """Return whether the mark was there (True without one), and the replies to a batch of one partition."""
         client = self._connected()
         script = client.register_script(self._route.script)
-        if isinstance(client, RedisCluster):  # whose pipelines hold no scripts
-            mark_is_there = mark is None or bool(client.exists(mark))
-            return mark_is_there, run_together_blocking(
-                client, [BlockingRun(script, call.keys, call.arguments) for call in batch]
-            )
-        with client.pipeline(transaction=False) as pipe:
-            if mark is not None:
-                pipe.exists(mark)
-            for call in batch:
-                script(keys=call.keys, args=call.arguments, client=pipe)
-            replies: list[Any] = pipe.execute()
-        return (True, replies) if mark is None else (bool(replies[0]), replies[1:])
+        runs = [BlockingRun(script, call.keys, call.arguments) for call in batch]
+        if mark is None:
+            return True, run_together_blocking(client, runs)
+        look = BlockingRun(client.register_script(FIND_SCRIPT), mark.mark_keys, [mark.digest])
+        found, *replies = run_together_blocking(client, [look, *runs])
+        return found is not None, replies
 
     def _report(self) -> None:
         """Add to the counts in Redis what it does not know of; after a lost reply it may be added twice."""

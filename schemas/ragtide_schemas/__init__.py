@@ -22,6 +22,7 @@ from .streams import (
     TRACEPARENT_FIELD,
     Layout,
     Streams,
+    known_digest,
     partition_of,
 )
 from .times import from_milliseconds, to_milliseconds, utc_now
@@ -69,6 +70,7 @@ __all__ = [
     "deployment_prefix",
     "describe",
     "from_milliseconds",
+    "known_digest",
     "partition_of",
     "range_of",
     "run_of",

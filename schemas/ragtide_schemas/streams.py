@@ -17,6 +17,12 @@ MOVED_FIELD: Final = b"moved"
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
 
+KNOWN_SHARDS: Final = 64
+"""Parts over which known interaction ids are spread, so that no key of them becomes large."""
+
+KNOWN_BUCKETS: Final = 6
+"""Buckets of a shard of known ids, which take turns."""
+
 RECORD_GROUP: Final = "record"
 """Consumer group that stands for the recorder: it keeps what is not recorded yet from being trimmed."""
 
@@ -150,8 +156,29 @@ class Streams:
         """Return the pattern of all keys of single interactions of a kind: `owner`, `scored` or `graded`."""
         return self._key(f"{kind}:*")
 
+    def known_buckets(self, kind: str) -> str:
+        """Return the pattern of all buckets of known ids of a kind: `owners` or `events`."""
+        return self._key(f"{kind}:*")
+
+    def owner_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        """Where the entry that a pipeline's interaction id belongs to is, for the dedupe window (runtime/known_ids.py).
+
+        First the key of an id that no bucket takes, then the buckets.
+        """
+        return self._known_keys("owner", "owners", pipeline, interaction_id)
+
+    def event_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        """Where the id of an interaction's metric event is, for the feedback window; in the same order."""
+        return self._known_keys("scored", "events", pipeline, interaction_id)
+
+    def _known_keys(self, own: str, buckets: str, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        digest = interaction_digest(pipeline, interaction_id)
+        shard = int(digest[-2:], 16) % KNOWN_SHARDS
+        base = self._key(f"{buckets}:{shard}:")
+        return (self._key(f"{own}:{digest}"), *(f"{base}{bucket}" for bucket in range(KNOWN_BUCKETS)))
+
     def owner(self, pipeline: str, interaction_id: str) -> str:
-        """String: the entry that a pipeline's interaction id belongs to, kept for the dedupe window."""
+        """String: the owner of an id that no bucket takes, and of every id that an earlier release wrote."""
         return self._key(f"owner:{interaction_digest(pipeline, interaction_id)}")
 
     def feedback_mark(self, digest: str) -> str:
@@ -163,7 +190,7 @@ class Streams:
         return self._key(f"quarantine:{entry_id}")
 
     def scored(self, pipeline: str, interaction_id: str) -> str:
-        """String: the metric event of an interaction, kept for the feedback window."""
+        """String: the metric event of an interaction that no bucket takes, or that an earlier release wrote."""
         return self._key(f"scored:{interaction_digest(pipeline, interaction_id)}")
 
     def graded(self, pipeline: str, interaction_id: str) -> str:
@@ -208,6 +235,11 @@ class Layout:
 def interaction_digest(pipeline: str, interaction_id: str) -> str:
     """Return a short name of an interaction: long names are not to cost their length in every key."""
     return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
+
+
+def known_digest(pipeline: str, interaction_id: str) -> bytes:
+    """Return the 10 bytes by which an interaction id is known."""
+    return bytes.fromhex(interaction_digest(pipeline, interaction_id))[:10]
 
 
 def partition_of(pipeline: str, partitions: int) -> int:

@@ -4,25 +4,29 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.known_ids import KNOWN_IDS
 from ragtide_runtime.stream_reads import read_all, read_range
-from ragtide_schemas import DATA_FIELD, RagInteraction, Streams
+from ragtide_schemas import DATA_FIELD, RagInteraction, Streams, known_digest
 from ragtide_schemas.experiments import Execution
 
-EXECUTED_SCRIPT: Final = """
--- KEYS: executed, executions, interactions, owner of the interaction id.
--- ARGV: field, execution, interaction or nothing, dedupe window in ms.
+EXECUTED_SCRIPT: Final = (
+    KNOWN_IDS
+    + """
+-- KEYS: executed, executions, interactions, the keys of the interaction id's owner (7).
+-- ARGV: field, execution, interaction or nothing, dedupe window in ms, digest.
 -- Returns 1, or 0 if this config has an answer to this item already.
 if redis.call('HSETNX', KEYS[1], ARGV[1], '') == 0 then
     return 0
 end
 if ARGV[3] ~= '' then
     local entry = redis.call('XADD', KEYS[3], '*', 'data', ARGV[3])
-    redis.call('SET', KEYS[4], entry, 'PX', ARGV[4])
+    remember_id(4, ARGV[5], entry, tonumber(ARGV[4]))
     redis.call('HSET', KEYS[1], ARGV[1], entry)
 end
 redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
 return 1
 """
+)
 
 Pair = tuple[str, int]
 """A config and the place of an item."""
@@ -57,14 +61,15 @@ class Ledger:
             redis.RedisError: it may or may not have been written; write it again.
         """
         streams = self._streams
-        owner = streams.owner(execution.config, execution.interaction_id or "")
+        identity = execution.config, execution.interaction_id or ""
         reply = await self._script(
-            keys=[streams.executed, streams.executions, streams.interactions, owner],
+            keys=[streams.executed, streams.executions, streams.interactions, *streams.owner_keys(*identity)],
             args=[
                 _field(execution.config, execution.item),
                 execution.encode(),
                 b"" if interaction is None else interaction.encode(),
                 self._window_ms,
+                known_digest(*identity),
             ],
         )
         return bool(reply)

@@ -9,14 +9,18 @@ from typing import Final, NamedTuple, cast
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import Streams
+from ragtide_runtime.known_ids import KNOWN_IDS
+from ragtide_schemas import Streams, known_digest
 
 from ..errors import ReplayError
 from .items import Item
 
-FEED_SCRIPT: Final = """
--- KEYS: how far the replay is, interactions, feedback, then for each interaction the owner of its id.
--- ARGV: position before, position after, dedupe window in ms, number of interactions, they, then feedback about them.
+FEED_SCRIPT: Final = (
+    KNOWN_IDS
+    + """
+-- KEYS: how far the replay is, interactions, feedback, then for each interaction the keys of its id's owner (7).
+-- ARGV: position before, position after, dedupe window in ms, number of interactions, for each its digest and itself,
+-- then feedback about them.
 -- Returns 1 if they were published, 0 if they had been; nothing if the replay is elsewhere.
 local at = redis.call('HGET', KEYS[1], 'position') or ''
 if at == ARGV[2] then
@@ -27,13 +31,14 @@ if at ~= ARGV[1] then
 end
 local count, added = tonumber(ARGV[4]), 0
 for i = 1, count do
-    if redis.call('EXISTS', KEYS[3 + i]) == 0 then
-        local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[4 + i])
-        redis.call('SET', KEYS[3 + i], entry, 'PX', ARGV[3])
+    local first, digest = 7 * i - 3, ARGV[3 + 2 * i]
+    if not known_id(first, digest) then
+        local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[4 + 2 * i])
+        remember_id(first, digest, entry, tonumber(ARGV[3]))
         added = added + 1
     end
 end
-for i = 5 + count, #ARGV do
+for i = 5 + 2 * count, #ARGV do
     redis.call('XADD', KEYS[3], '*', 'data', ARGV[i])
 end
 redis.call('HINCRBY', KEYS[1], 'published', added)
@@ -41,6 +46,7 @@ redis.call('HINCRBY', KEYS[1], 'duplicates', count - added)
 redis.call('HSET', KEYS[1], 'position', ARGV[2])
 return 1
 """
+)
 
 
 class Fed(NamedTuple):
@@ -108,14 +114,18 @@ class Feeder:
                 streams.replay,
                 streams.interactions,
                 streams.feedback,
-                *(streams.owner(one.pipeline, one.interaction_id) for one in interactions),
+                *(key for one in interactions for key in streams.owner_keys(one.pipeline, one.interaction_id)),
             ],
             args=[
                 self._position,
                 after,
                 self._window_ms,
                 len(interactions),
-                *(one.encode() for one in interactions),
+                *(
+                    argument
+                    for one in interactions
+                    for argument in (known_digest(one.pipeline, one.interaction_id), one.encode())
+                ),
                 *(one.encode() for item in items for one in item.feedback),
             ],
         )

@@ -5,25 +5,29 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.known_ids import KNOWN_IDS
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import read_all
 from ragtide_runtime.unreadable import Unreadable
-from ragtide_schemas import Alert, DeadLetter, RagInteraction, Streams
+from ragtide_schemas import Alert, DeadLetter, RagInteraction, Streams, known_digest
 
-RETRY_SCRIPT = """
--- KEYS: dead letters, the stream it came from, owner of the interaction id or nothing.
--- ARGV: id of the dead letter, payload, stream entry that failed.
+RETRY_SCRIPT = (
+    KNOWN_IDS
+    + """
+-- KEYS: dead letters, the stream it came from, the keys of the interaction id's owner (7) or nothing.
+-- ARGV: id of the dead letter, payload, stream entry that failed, digest if there are those keys.
 -- Returns the new entry, or nothing if the dead letter is no longer there.
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then
     return false
 end
 local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
 -- The id may still belong to the entry that failed; what is tried again must not count as its duplicate.
-if KEYS[3] and redis.call('GET', KEYS[3]) == ARGV[3] then
-    redis.call('SET', KEYS[3], entry, 'KEEPTTL')
+if KEYS[3] then
+    change_id(3, ARGV[4], ARGV[3], entry)
 end
 return entry
 """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +96,19 @@ async def retry_dead_letters(
         except ValueError as error:
             unreadable.add(f"{stored.letter_id} of {streams.dead_letters}", error)
             continue
-        owner = _owner(streams, stored.letter, payload) if stored.letter.stream == streams.interactions else []
-        keys = [streams.dead_letters, stored.letter.stream, *owner]
+        keys = [streams.dead_letters, stored.letter.stream]
         arguments: list[str | bytes] = [stored.letter_id, payload, stored.letter.entry_id]
+        identity = _identity(stored.letter, payload) if stored.letter.stream == streams.interactions else None
+        if identity is not None:
+            keys += streams.owner_keys(*identity)
+            arguments.append(known_digest(*identity))
         retried += await script(keys=keys, args=arguments) is not None
     return retried
 
 
-def _owner(streams: Streams, letter: DeadLetter, payload: bytes) -> list[str]:
+def _identity(letter: DeadLetter, payload: bytes) -> tuple[str, str] | None:
     try:
         interaction = RagInteraction.from_entry(letter.entry_id, payload)
     except (ValueError, OverflowError):  # the second: an entry id of an impossible time
-        return []
-    return [streams.owner(interaction.pipeline, interaction.interaction_id)]
+        return None
+    return interaction.pipeline, interaction.interaction_id

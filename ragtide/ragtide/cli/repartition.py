@@ -22,6 +22,7 @@ from ragtide_runtime.backlog import read_backlog
 from ragtide_runtime.copies import begin_copies, end_copies
 from ragtide_runtime.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.known_ids import COPY_SCRIPT, FIND_SCRIPT, REMEMBER_SCRIPT, without_entries
 from ragtide_runtime.settings import Settings
 from ragtide_runtime.stream_reads import START, last_id, read_all
 from ragtide_schemas import (
@@ -33,12 +34,16 @@ from ragtide_schemas import (
     MetricEvent,
     RagInteraction,
     Streams,
+    known_digest,
 )
 
 from .common import err, given, with_redis
 
 KINDS: Final = ("owner", "graded", "scored")
-"""What is known of single interactions."""
+"""What is known of single interactions in a key each."""
+
+BUCKETS: Final = ("owners", "events")
+"""What is known of many in one key (`known_ids.py`)."""
 
 AT_ONCE: Final = 500
 """Entries or keys moved in one round trip."""
@@ -165,12 +170,17 @@ class _Repartition:
                     targets[target.partition] = target
         for kind in KINDS:
             await _copy(redis, streams, kind, list(targets.values()))
+        for kind in BUCKETS:
+            await _copy_buckets(redis, streams, kind, list(targets.values()))
+        find, remember = redis.register_script(FIND_SCRIPT), redis.register_script(REMEMBER_SCRIPT)
+        window_ms = int(self._settings.feedback_window_s * 1000)
         for target, event in moved:
-            source_key = streams.scored(event.pipeline, event.interaction_id)
-            ttl = await redis.pttl(source_key)
+            identity = event.pipeline, event.interaction_id
+            digest = known_digest(*identity)
+            found = await find(keys=streams.event_keys(*identity), args=[digest])
             entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: self._token})
-            if ttl > 0:
-                await redis.set(target.scored(event.pipeline, event.interaction_id), entry_id, px=ttl)
+            if found is not None:
+                await remember(keys=target.event_keys(*identity), args=[digest, entry_id, window_ms])
         return len(moved)
 
     async def _move_letters(self, redis: Redis, streams: Streams) -> None:
@@ -218,9 +228,9 @@ class _Repartition:
             streams.copies,
         ]
         await redis.delete(*gone)
-        for kind in KINDS:
-            async for key in redis.scan_iter(match=streams.known(kind), count=AT_ONCE):
-                await redis.delete(key)
+        for pattern in (*map(streams.known, KINDS), *map(streams.known_buckets, BUCKETS)):
+            async for key in redis.scan_iter(match=pattern, count=AT_ONCE):
+                await redis.unlink(key)
 
 
 def _targets(field: str, new: Layout) -> list[Streams]:
@@ -294,3 +304,20 @@ async def _copy_some(redis: Redis, source: Streams, names: list[str], kind: str,
                     # Metric events have other ids there: those that are copied get theirs afterwards.
                     pipe.set(name, START if kind == "scored" else data, px=ttl_ms, nx=True)
             await pipe.execute()
+
+
+async def _copy_buckets(redis: Redis, source: Streams, kind: str, targets: list[Streams]) -> None:
+    """Copy buckets of known ids to the same buckets of other partitions, for as long as they are kept here."""
+    if not targets:
+        return
+    copy = redis.register_script(COPY_SCRIPT)
+    async for key in redis.scan_iter(match=source.known_buckets(kind), count=AT_ONCE):
+        kept_ms = await redis.pttl(key)
+        groups = cast("list[bytes]", await redis.hvals(key))
+        if kind == "events":  # metric events have other ids there: those that are copied get theirs afterwards
+            groups = [without_entries(group) for group in groups]
+        shard_and_bucket = key.decode().partition(f":{kind}:")[2]
+        for target in targets:
+            name = target.known_buckets(kind).replace("*", shard_and_bucket)
+            for start in range(0, len(groups), AT_ONCE):
+                await copy(keys=[name], args=[kept_ms, *groups[start : start + AT_ONCE]])

@@ -1,0 +1,85 @@
+"""What known interaction ids take of Redis's memory and time: `python benchmarks/known_ids.py [--count 200000]`.
+
+The same ids are written twice to the same server: as releases before did, in two keys an interaction, and in buckets.
+Both are written as publishing and delivering write them, the owner for the dedupe window and the event for the feedback
+window; bytes are the growth of used_memory. Then it says what a deployment comes to at several rates.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ragtide_runtime.connection import connect
+from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT, projected_bytes
+from ragtide_runtime.settings import Settings
+from ragtide_schemas import Streams, known_digest
+
+STREAMS = Streams("ragtide", 0)
+AT_ONCE = 500
+
+
+def in_keys(pipe: Any, identity: tuple[str, str], entry: str, settings: Settings) -> None:
+    digest = STREAMS.owner(*identity).rpartition(":")[2]
+    pipe.set(f"ragtide:{{0}}:owner:{digest}", entry, px=int(settings.dedupe_window_s * 1000))
+    pipe.set(f"ragtide:{{0}}:scored:{digest}", entry, px=int(settings.feedback_window_s * 1000))
+
+
+def measure(client: Any, count: int, write: Callable[[Any, tuple[str, str], str], None]) -> tuple[float, float]:
+    """Return bytes and microseconds of the server an interaction."""
+    client.execute_command("FLUSHALL", "SYNC")
+    client.config_resetstat()
+    before = client.info("memory")["used_memory"]
+    for start in range(0, count, AT_ONCE):
+        with client.pipeline(transaction=False) as pipe:
+            for number in range(start, min(start + AT_ONCE, count)):
+                write(pipe, ("shop", f"id-{number}"), f"{1_700_000_000_000 + number}-0")
+            pipe.execute()
+    took = client.info("memory")["used_memory"] - before
+    stats = client.info("commandstats")
+    spent = sum(stats.get(f"cmdstat_{name}", {}).get("usec", 0) for name in ("evalsha", "set"))
+    if "cmdstat_evalsha" in stats:  # in which the rest happens
+        spent = stats["cmdstat_evalsha"]["usec"]
+    return took / count, spent / count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200_000)
+    count = parser.parse_args().count
+    settings = Settings()
+    with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as client:
+        remember = client.register_script(REMEMBER_SCRIPT)
+        find = client.register_script(FIND_SCRIPT)
+
+        def in_buckets(pipe: Any, identity: tuple[str, str], entry: str) -> None:
+            digest = known_digest(*identity)
+            for keys, window_s in (
+                (STREAMS.owner_keys(*identity), settings.dedupe_window_s),
+                (STREAMS.event_keys(*identity), settings.feedback_window_s),
+            ):
+                remember(keys=keys, args=[digest, entry, int(window_s * 1000)], client=pipe)
+
+        print(f"{server.binary}, {count:,} interactions: bytes, microseconds of the server an interaction")
+        for title, write in (
+            ("two keys", lambda pipe, identity, entry: in_keys(pipe, identity, entry, settings)),
+            ("buckets", in_buckets),
+        ):
+            took, spent = measure(client, count, write)
+            print(f"{title:<12}{took:>8.1f}{spent:>8.1f}")
+        started = time.perf_counter()
+        for number in range(0, count, max(count // 2000, 1)):
+            identity = ("shop", f"id-{number}")
+            if find(keys=STREAMS.owner_keys(*identity), args=[known_digest(*identity)]) is None:
+                raise SystemExit(f"{identity} is not known")
+        print(f"a lookup, with its round trip: {(time.perf_counter() - started) / 2000 * 1e6:.0f} microseconds")
+        print("steady state with the default windows:")
+        for rate in (1, 10, 100, 586, 5000):
+            print(f"{rate:>7,} a second: {projected_bytes(rate, settings) / 2**30:8.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()
