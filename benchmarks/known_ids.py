@@ -14,7 +14,8 @@ from typing import Any
 
 from ragtide_runtime.connection import connect
 from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT, projected_bytes
+from ragtide_runtime.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT
+from ragtide_runtime.known_ids_size import projected_bytes
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import Streams, known_digest
 

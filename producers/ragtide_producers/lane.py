@@ -1,8 +1,8 @@
 """One partition as the background sender sees it: what to send next, and what to send again if Redis lost it. No I/O.
 
 Redis can lose the last moments before a power cut or a failover, never something in between. So the newest entry that
-this lane knows of tells whether anything is lost: its interaction id (the `mark`) is not known any more. It is looked up
-in the same round trip as the next batch, and once more when `keep_s` have passed without one.
+this lane knows of tells whether anything is lost: its interaction id (the `mark`) is not known any more. The mark is
+looked up in the same round trip as the next batch, and once more when `keep_s` have passed without one.
 """
 
 from collections import deque

@@ -39,6 +39,13 @@ class Address:
     master: str = ""
     """Name by which the sentinels know the master."""
 
+    def tls_options(self) -> dict[str, Any]:
+        """Return what a client of a single server is given so that the host name of a certificate is checked.
+
+        The URL counts before it: `?ssl_check_hostname=false` switches it off.
+        """
+        return {"ssl_check_hostname": True} if self.url.startswith("rediss://") else {}
+
     def options(self) -> dict[str, Any]:
         """Return what redis-py's clients of a cluster or of sentinels are given besides the nodes."""
         found: dict[str, Any] = _parsed(self.url)
@@ -47,6 +54,7 @@ class Address:
         connection = found.pop("connection_class", None)
         if connection is not None and issubclass(connection, SSLConnection):
             found["ssl"] = True
+            found.setdefault("ssl_check_hostname", True)
         if self.kind == "cluster" and not found.get("db"):
             found.pop("db", None)
         return found

@@ -54,7 +54,7 @@ def connect(url: str) -> Redis:
     """
     address = address_of(url)
     if address.kind == "single":
-        return Redis.from_url(url, **TIMEOUTS)
+        return Redis.from_url(url, **TIMEOUTS, **address.tls_options())
     if address.kind == "cluster":
         nodes = [ClusterNode(*node) for node in address.nodes]  # type: ignore[no-untyped-call]  # untyped in redis-py
         options = {"retry": Retry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
@@ -80,7 +80,7 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     address = address_of(url)
     if address.kind == "single":
         pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url, max_connections=connections, timeout=SOCKET_TIMEOUT_S, **TIMEOUTS
+            url, max_connections=connections, timeout=SOCKET_TIMEOUT_S, **TIMEOUTS, **address.tls_options()
         )
         return AsyncRedis.from_pool(pool)
     if address.kind == "cluster":

@@ -19,8 +19,6 @@ and its eighth) a publication meets a foreign one with probability 7e-19: once i
 
 from typing import Final
 
-from .settings import Settings
-
 KNOWN_IDS: Final = """
 local WIDTH, DIGEST, MOST, BUCKETS = 18, 10, 20, 6
 
@@ -179,18 +177,6 @@ WIDTH_BYTES: Final = 18
 """Bytes of an id in a group."""
 
 DIGEST_BYTES: Final = 10
-
-STORED_BYTES: Final = 26
-"""Bytes of Redis's memory that an id takes, about, as `benchmarks/known_ids.py` measures."""
-
-SPAN: Final = 1.125
-"""How many windows an id is kept, on average."""
-
-
-def projected_bytes(rate_per_s: float, settings: Settings) -> float:
-    """Return the bytes of Redis's memory that known ids take when interactions have come at a rate for long enough."""
-    windows_s = settings.dedupe_window_s + settings.feedback_window_s
-    return rate_per_s * windows_s * SPAN * STORED_BYTES
 
 
 def without_entries(group: bytes) -> bytes:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
 
 from .addresses import Address, address_of
@@ -93,7 +93,8 @@ def _check_answers(url: str) -> None:
     try:
         with _impatient(url, address) as client:
             client.ping()
-    except (RedisError, OSError, TypeError) as error:  # TypeError: an option that redis-py does not know
+    # TypeError: an option that redis-py does not know.
+    except (RedisError, RedisClusterException, OSError, TypeError) as error:
         reason = str(error)
         user_info, at, _ = url.partition("://")[2].partition("?")[0].rpartition("@")
         for secret in filter(None, reversed(user_info.split(":", 1)) if at else ()):
@@ -112,4 +113,5 @@ def _impatient(url: str, address: Address) -> Redis:
         socket_connect_timeout=PING_TIMEOUT_S,
         socket_timeout=PING_TIMEOUT_S,
         retry=Retry(NoBackoff(), 0),
+        **address.tls_options(),
     )

@@ -1,5 +1,6 @@
 """What `ragtide doctor` says of a Redis that cannot be trusted; the rest is in the end-to-end tests."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,8 +9,12 @@ from ragtide import ConfigurationError
 from ragtide.cli.common import Given
 from ragtide.cli.doctor import examine
 from ragtide.cli.finding import Finding
+<<<<<<< HEAD
+=======
+from ragtide_runtime.known_ids import REMEMBER_SCRIPT
+>>>>>>> 6e84bff (TLS checks host names; doctor and the soak say what known ids come to)
 from ragtide_runtime.settings import Settings
-from ragtide_schemas import LABEL_GROUP, Streams
+from ragtide_schemas import LABEL_GROUP, Streams, known_digest
 
 
 async def findings(redis: Any) -> dict[str, Finding]:
@@ -127,3 +132,36 @@ def test_the_number_of_partitions_can_be_given_on_the_command_line() -> None:
     assert Given(partitions=3).settings().partitions == 3
     with pytest.raises(ConfigurationError, match="partitions"):
         Given(partitions=0).settings()
+
+
+async def test_the_memory_of_known_ids_is_projected_from_the_rate_and_the_windows(async_redis: Any) -> None:
+    streams = Streams("ragtide", 0)
+    remember = async_redis.register_script(REMEMBER_SCRIPT)
+    for number in range(3000):
+        digest, keys = known_digest("shop", str(number)), streams.owner_keys("shop", str(number))
+        await remember(keys=keys, args=[digest, f"{number}-0", 86_400_000])
+    seconds, _ = await async_redis.time()
+    for number in range(1000):  # ten a second
+        await async_redis.xadd(streams.metrics, {"data": "x"}, id=f"{(seconds - 100) * 1000 + 100 * number}-1")
+    found = (await findings(async_redis))["known ids"]
+    assert found.level == "ok"
+    now, steady, rate = re.findall(r"([\d.]+) (?:MiB|interactions)", found.found)
+    assert 0.03 < float(now) < 1.0
+    assert 9.0 < float(rate) <= 10.2
+    assert float(steady) == pytest.approx(float(rate) * 8 * 86_400 * 1.125 * 26 / 2**20, rel=0.01)
+    assert found.found.endswith("with windows of a day and 7 days")
+
+
+async def test_a_redis_too_small_for_the_known_ids_to_come_is_warned_of(async_redis: Any) -> None:
+    seconds, _ = await async_redis.time()
+    for number in range(1000):
+        at = (seconds - 1) * 1000 + number
+        await async_redis.xadd(Streams("ragtide", 0).metrics, {"data": "x"}, id=f"{at}-1")
+    try:
+        await async_redis.config_set("maxmemory", "200mb")
+        found = (await findings(async_redis))["known ids"]
+    finally:
+        await async_redis.config_set("maxmemory", "0")
+    assert found.level == "warning"
+    assert "more than Redis's maxmemory of 200.0 MiB" in found.found
+    assert found.advice.startswith("raise maxmemory")

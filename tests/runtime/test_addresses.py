@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 from pydantic import SecretStr
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, RedisClusterException, RedisError
 from tests.redis_processes import servers
 
 from ragtide_runtime.addresses import address_of
@@ -26,7 +26,8 @@ def test_a_cluster_and_sentinels_are_one_url_each() -> None:
     cluster = address_of("rediss+cluster://worker:p%40ss@a:7000,b,[::1]:7002?ssl_ca_certs=/ca.pem")
     assert cluster.kind == "cluster"
     assert cluster.nodes == (("a", 7000), ("b", 6379), ("::1", 7002))
-    assert cluster.options() == {"username": "worker", "password": "p@ss", "ssl": True, "ssl_ca_certs": "/ca.pem"}
+    tls = {"ssl": True, "ssl_ca_certs": "/ca.pem", "ssl_check_hostname": True}
+    assert cluster.options() == {"username": "worker", "password": "p@ss", **tls}
     sentinel = address_of("redis+sentinel://u:p@a,b:1/shop?db=3&sentinel_password=s")
     assert (sentinel.kind, sentinel.nodes, sentinel.master) == ("sentinel", (("a", 26379), ("b", 1)), "shop")
     assert sentinel.options() == {"username": "u", "password": "p", "db": 3}
@@ -60,7 +61,8 @@ def test_user_password_and_certificates_come_from_settings_and_never_into_logs(t
     )
     assert settings.redis_address is not None
     options = address_of(settings.redis_address).options()
-    assert options == {"username": "wörker", "password": "p/ss@:,", "ssl": True, "ssl_ca_certs": str(file)}
+    tls = {"ssl": True, "ssl_ca_certs": str(file), "ssl_check_hostname": True}
+    assert options == {"username": "wörker", "password": "p/ss@:,", **tls}
     assert "ss@" not in repr(settings)
     assert "rker" not in redact(settings.redis_address)
     assert load_settings(redis_url="redis://u:own@a", redis_password="other").redis_address == "redis://u:own@a"
@@ -170,6 +172,46 @@ async def test_tls_with_certificates_a_user_and_a_password_from_settings(tmp_pat
                 ):
                     _refused(wrong, tmp_path)
                 gc.collect()
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "rediss+cluster", "rediss+sentinel"])
+async def test_a_certificate_of_another_host_is_refused(tmp_path: Path, scheme: str) -> None:
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("other.example.org").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with servers(tmp_path, 1) as (server,), behind_tls(server.port, context) as port:
+        path = "/shop" if scheme.endswith("sentinel") else ""
+        settings = load_settings(redis_url=f"{scheme}://localhost:{port}{path}", redis_ca_file=tmp_path / "ca.pem")
+        url = settings.redis_address
+        assert url is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            with pytest.raises(RedisUnavailable):
+                resolve_redis(url, tmp_path)
+            with pytest.raises((RedisError, RedisClusterException)), connect(url) as redis:
+                redis.ping()
+            with pytest.raises((RedisError, RedisClusterException)):
+                async with connect_async(url) as redis_too:
+                    await redis_too.ping()
+            gc.collect()
+        if scheme == "rediss":  # what is refused is the name, and nothing else
+            with connect(f"{url}&ssl_check_hostname=false") as redis:
+                assert redis.ping()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["rediss://host", "rediss+cluster://a,b", "rediss+sentinel://a,b/shop", "rediss://host?ssl_cert_reqs=required"],
+)
+def test_host_names_are_checked_whatever_redis_py_does_by_default(url: str) -> None:
+    address = address_of(url)
+    given = address.tls_options() if address.kind == "single" else address.options()
+    assert given["ssl_check_hostname"] is True
+    if address.kind == "sentinel":
+        assert address.sentinel_options()["ssl_check_hostname"] is True
+    assert address_of("redis://host").tls_options() == {}
+    assert address_of("unix:///a").tls_options() == {}
 
 
 def _refused(settings: Settings, folder: Path) -> None:

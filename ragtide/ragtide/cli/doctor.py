@@ -24,6 +24,7 @@ from ragtide_schemas import LABEL_GROUP, Streams
 from .common import JsonOption, Role, given, out, print_json, with_redis
 from .doctor_judge import judge_findings
 from .doctor_keys import keys_of
+from .doctor_known_ids import known_ids_finding
 from .finding import Finding, Level
 from .repair import damage, print_repairs, repaired
 
@@ -43,6 +44,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         Looked(streams, await read_backlog(redis, streams), await _owner(redis, streams))
         for streams in settings.layout.all()
     ]
+    findings.append(await known_ids_finding(redis, settings))
     findings.append(_roles(partitions))
     findings += await _aggregators(redis, settings)
     findings += _rules(settings)

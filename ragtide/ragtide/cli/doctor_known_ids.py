@@ -1,0 +1,52 @@
+"""What `ragtide doctor` says of the memory that known interaction ids take and will take."""
+
+from redis import ResponseError
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+
+from ragtide_runtime.known_ids_size import known_ids_size, projected_bytes
+from ragtide_runtime.settings import Settings
+
+from .finding import Finding
+
+MIB = 2**20
+GIB = 2**30
+
+
+async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
+    """Return what known ids take now and in the steady state; a warning if Redis's memory is too small for that."""
+    try:
+        now, rate = await known_ids_size(redis, list(settings.layout.all()))
+    except ResponseError as error:  # an ACL without MEMORY
+        return Finding("ok", "known ids", f"their size cannot be asked for ({error})")
+    steady = projected_bytes(rate, settings)
+    windows = f"windows of {_days(settings.dedupe_window_s)} and {_days(settings.feedback_window_s)}"
+    found = (
+        f"{_size(now)} now; {_size(steady)} in the steady state of {rate:,.1f} interactions a second, with {windows}"
+    )
+    most = await _maxmemory(redis)
+    if most is not None and most[1] and most[0] - now + max(now, steady) > most[1]:
+        return Finding(
+            "warning",
+            "known ids",
+            f"{found}; with the rest that is more than Redis's maxmemory of {_size(most[1])}",
+            "raise maxmemory, or shorten feedback_window_s and dedupe_window_s",
+        )
+    return Finding("ok", "known ids", found)
+
+
+async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
+    """Return used and most memory of a single server; None of a cluster, whose nodes share the partitions."""
+    if isinstance(redis, RedisCluster):
+        return None
+    info = await redis.info("memory")
+    return float(info["used_memory"]), float(info.get("maxmemory", 0))
+
+
+def _size(size: float) -> str:
+    return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / MIB:,.1f} MiB"
+
+
+def _days(seconds: float) -> str:
+    days = seconds / 86_400
+    return "a day" if days == 1 else f"{days:g} days" if days > 1 else f"{seconds:g} s"
