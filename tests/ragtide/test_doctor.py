@@ -9,10 +9,7 @@ from ragtide import ConfigurationError
 from ragtide.cli.common import Given
 from ragtide.cli.doctor import examine
 from ragtide.cli.finding import Finding
-<<<<<<< HEAD
-=======
 from ragtide_runtime.known_ids import REMEMBER_SCRIPT
->>>>>>> 6e84bff (TLS checks host names; doctor and the soak say what known ids come to)
 from ragtide_runtime.settings import Settings
 from ragtide_schemas import LABEL_GROUP, Streams, known_digest
 
