@@ -10,6 +10,7 @@ from typing import Any
 import hypothesis
 import pytest
 import structlog
+from hypothesis import settings as hypothesis_settings
 from tests.other_server import use_the_wanted_server
 
 from ragtide_runtime.connection import connect, connect_async
@@ -19,6 +20,9 @@ from ragtide_runtime.embedded import EmbeddedRedis
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 use_the_wanted_server()
+# An example may take as long as it takes on a busy machine.
+hypothesis_settings.register_profile("patient", deadline=None)
+hypothesis_settings.load_profile("patient")
 
 # No property says how fast it holds: beside other load an example may take a second.
 hypothesis.settings.register_profile("ragtide", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
