@@ -1,7 +1,7 @@
 """Metrics that are not ragtide's own: each metric event declares those that it scores. No clock, no I/O.
 
 An event carries the whole small definition, so that it can be used without any other process's memory: after a crash,
-from a recording, or years later (docs/decisions/0017-metric-definitions-travel-with-events.md).
+from a recording, or years later (docs/decisions/0016-metric-definitions-travel-with-events.md).
 """
 
 from collections.abc import Iterable, Mapping
