@@ -186,10 +186,9 @@ def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
             publish(redis_url, everything[begin : begin + 400])
             wait_for_events(redis, begin + 400)
             last = order(redis.xrevrange(STREAMS.metrics, count=1)[0][0].decode())
-            when = ("before", "after")[turn % 2]
-            victim = start_doomed(
-                "aggregator", redis_url, tmp_path / "aggregator.log", "--calls", "8", "--when", when, extra=small
-            )
+            # The first commit holds the first read. A slow commit is followed by many reads before the next.
+            options = (["--calls", "2", "--when", "before"], ["--calls", "1", "--when", "after"])[turn % 2]
+            victim = start_doomed("aggregator", redis_url, tmp_path / "aggregator.log", *options, extra=small)
             assert victim.wait(120) == -signal.SIGKILL
             assert (0, 0) < aggregated(redis) < last
         with running("aggregator", redis_url, tmp_path / "aggregator.log"):
