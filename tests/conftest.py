@@ -19,6 +19,9 @@ from ragtide_runtime.embedded import EmbeddedRedis
 # A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A process that runs tests beside another has a width; rich would keep it for good, whatever a test asks for.
+os.environ.pop("COLUMNS", None)
+
 use_the_wanted_server()
 # An example may take as long as it takes on a busy machine.
 hypothesis_settings.register_profile("patient", deadline=None)

@@ -11,13 +11,17 @@ import structlog
 FORGOTTEN_S: Final = 30.0
 """Seconds after which an attempt that failed and was not repeated no longer counts: its loop has ended."""
 
+AFTERSHOCK_S: Final = 5.0
+"""Seconds after an outage in which a failure is not a new outage yet: a loop may still hold a dead connection."""
+
 log = structlog.get_logger("ragtide.outage")
 
 
 class Outage:
     """What several loops of a role know of one dependency, such as Redis.
 
-    The first attempt that fails begins the outage. It ends when every attempt that failed has succeeded again.
+    The first attempt that fails begins the outage. It ends when every attempt that failed has succeeded again. A
+    failure within `AFTERSHOCK_S` of the end is logged only if it lasts longer than that.
 
     Args:
         subject: the dependency, in the words of the log.
@@ -31,6 +35,8 @@ class Outage:
         self._failing: dict[str, float] = {}
         self._began: float | None = None
         self._failures = 0
+        self._told = False
+        self._ended: float | None = None
 
     def attempt(self, doing: str) -> "Attempt":
         """Return a loop's part in the outage; `doing` says in words for what the loop needs the dependency."""
@@ -39,11 +45,13 @@ class Outage:
     def failed(self, doing: str, error: BaseException, **fields: Any) -> None:
         """Take note of a failure, and log the first one."""
         with self._lock:
-            self._failing[doing] = self._clock()
+            now = self._clock()
+            self._failing[doing] = now
             self._failures += 1
-            first = self._began is None
-            if first:
-                self._began = self._clock()
+            if self._began is None:
+                self._began = now
+            first = not self._told and (self._ended is None or now - self._ended >= AFTERSHOCK_S)
+            self._told = self._told or first
         if first:
             event = f"{self._subject} failed; it is tried again until it answers, and no more is logged meanwhile"
             log.warning(event, doing=doing, error=str(error) or type(error).__name__, **fields)
@@ -57,10 +65,12 @@ class Outage:
             self._failing.pop(doing, None)
             if self._began is None or any(now - at < FORGOTTEN_S for at in self._failing.values()):
                 return
-            lasted_s, failures = now - self._began, self._failures
-            self._began, self._failures = None, 0
+            lasted_s, failures, told = now - self._began, self._failures, self._told
+            self._began, self._failures, self._told = None, 0, False
             self._failing.clear()
-        log.warning(f"{self._subject} answers again", lasted_s=round(lasted_s, 1), failed_attempts=failures)
+            self._ended = now if told else self._ended
+        if told:
+            log.warning(f"{self._subject} answers again", lasted_s=round(lasted_s, 1), failed_attempts=failures)
 
 
 class Attempt:

@@ -4,7 +4,7 @@ from typing import Any
 
 import structlog
 
-from ragtide_runtime.outages import FORGOTTEN_S, Outage, redis_outage
+from ragtide_runtime.outages import AFTERSHOCK_S, FORGOTTEN_S, Outage, redis_outage
 from ragtide_runtime.repeats import Repeats
 
 
@@ -61,6 +61,7 @@ def test_a_loop_that_ended_while_it_failed_does_not_hold_the_outage_open() -> No
         clock.now += FORGOTTEN_S
         outage.attempt("reading").succeeded()
         assert len(logs) == 2
+        clock.now += AFTERSHOCK_S
         outage.attempt("reading").failed(RuntimeError("the next one"))
     assert [line["event"].partition(";")[0] for line in logs] == ["Redis failed", "Redis answers again", "Redis failed"]
 
@@ -92,3 +93,23 @@ def test_of_each_kind_one_line_a_minute_is_logged_with_how_many_were_not() -> No
         {"event": "refused", "number": 120, "not_logged_before": 59},
         {"event": "refused", "number": 0},
     ]
+
+
+def test_a_dead_connection_right_after_an_outage_is_no_new_outage_unless_it_lasts() -> None:
+    clock = Clock()
+    outage = Outage("Redis", clock=clock)
+    reading, writing = outage.attempt("reading"), outage.attempt("writing")
+    with structlog.testing.capture_logs() as logs:
+        reading.failed(RuntimeError("x"))
+        reading.succeeded()
+        clock.now += 0.5
+        writing.failed(RuntimeError("closed"))
+        writing.succeeded()
+        assert len(logs) == 2
+        for _ in range(10):
+            clock.now += 1
+            writing.failed(RuntimeError("refused"))
+        assert len(logs) == 3
+        writing.succeeded()
+    assert [log["event"].split(";")[0] for log in logs] == ["Redis failed", "Redis answers again"] * 2
+    assert logs[3]["failed_attempts"] == 10
