@@ -17,7 +17,7 @@ READ_BYTES: Final = 32 * 1024 * 1024
 SAMPLES: Final = 1000
 """Nodes of a stream that are looked at."""
 
-NOT_TOLD: Final = ("permission", "ACL failure", "nknown")
+NOT_TOLD: Final = ("permission", "ACL failure", "can't run this command", "nknown")
 """Words in the answer of a Redis that does not tell sizes: an ACL forbids it, or a service has no `MEMORY USAGE`."""
 
 SIZE_SCRIPT: Final = """

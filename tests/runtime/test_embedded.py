@@ -334,7 +334,7 @@ def test_a_failed_start_quotes_the_log_and_leaves_nothing_running(data_dir: Path
     data_dir.mkdir()
     (data_dir / "appendonly.aof").write_bytes(b"this is not an append-only file\r\n" * 3)
     with pytest.raises(RedisUnavailable, match=r"ended 3 times before it answered.*Bad file format.*: correct that"):
-        EmbeddedRedis.open(data_dir)
+        EmbeddedRedis.open(data_dir, convert=True)
     assert processes_of(data_dir) == []
 
 
