@@ -57,7 +57,7 @@ ADVICE: Final = {
     "nothing_retrieved": "The retriever returns nothing: look at the retriever and its index.",
     "no_response": "The generator returns nothing: look at the generator.",
 }
-"""What to do, by reason."""
+"""Remedy by reason."""
 
 _FOLLOWED: Final = "stall:absent:"
 _FIRED: Final = "stall:absent-fired:"
@@ -72,7 +72,7 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What is known of one metric and reason: the blocks before, and where the present one began."""
+    """History of one metric and reason: the blocks before, and where the present block began."""
 
     base_n: int = 0
     base_absent: int = 0

@@ -23,7 +23,7 @@ SHOWN: Final = 20
 
 @dataclass(slots=True)
 class Record:
-    """What counts in `other` of one pipeline."""
+    """Counts of one pipeline that went into `other`."""
 
     since_ms: int
     """Time of the first interaction."""

@@ -1,4 +1,4 @@
-"""What no state may hold, and so no checkpoint either: numbers that are not finite, or that no values add up to.
+"""A check before each commit: no number of a state is infinite, undefined or impossible as a sum of values.
 
 Bounds in the schema keep such numbers out. This check catches what gets past them before it is committed, because a
 checkpoint with such a number would fail at every start.

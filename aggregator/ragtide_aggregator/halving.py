@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a failed step had taken since the checkpoint."""
+    """Entries that a failed step had taken since the checkpoint."""
 
     metrics: int = 0
     feedback: int = 0
@@ -45,14 +45,14 @@ class Halving:
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
-        # What is still to be refused, by turns, of the entry that the next part consists of.
+        # The next part is one entry. Each turn refuses one of these sets of ids.
         self._turns: list[frozenset[str]] = []
         self.reason = ""
         """Why the last step failed."""
 
     @property
     def part(self) -> Part | None:
-        """What the next step is to take; None if it may take everything."""
+        """Entries that the next step takes; None if it may take everything."""
         return self._parts[-1] if self._parts else None
 
     def failed(self, taken: Taken, error: Exception) -> None:

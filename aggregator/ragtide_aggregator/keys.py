@@ -90,7 +90,7 @@ class EstimateKey(NamedTuple):
     labeler: str
     labeler_version: str
     measure: Measure | None = None
-    """What the numbers of a declared metric depend on; None for ragtide's own."""
+    """Version, range, direction and kind of a declared metric; None for ragtide's own."""
 
     @property
     def value_range(self) -> tuple[float, float]:

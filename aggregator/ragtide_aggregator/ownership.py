@@ -229,7 +229,7 @@ class Tenure:
             redis.RedisError: Redis failed; begin again from the checkpoint.
         """
         try:
-            # Whatever looks at the state, at any time, may meet what an entry has done to it.
+            # Any look at the state may fail because of an entry: queued events are worked on late.
             with self._countable():
                 await self._serve(stop)
         except LeaseLostError:

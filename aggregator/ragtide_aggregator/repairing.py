@@ -28,7 +28,7 @@ REPAIRED: Final = (
     "estimate:", "watch:", "pane:", "processed:", "quantiles:", "pair:", "declared:", "pending:", "stall:", "recent:",
     "capped:",
 )  # fmt: skip
-"""What the names of fields begin with that may be dropped; `clock` and `went_back` may be, too."""
+"""Beginnings of the names of fields that may be dropped; `clock` and `went_back` may be dropped, too."""
 
 REPAIR_SCRIPT: Final = """
 -- KEYS: lease, checkpoint, alerts. ARGV: token, number of fields, fields, alerts. Returns how many fields were dropped.
@@ -49,7 +49,7 @@ return dropped
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is dropped."""
+    """Fields to drop."""
 
     fields: tuple[str, ...]
     n: int | None = None

@@ -1,4 +1,4 @@
-"""What an application submits and cannot be sent: said once for each kind of mistake. No I/O but the log."""
+"""Submitted items that cannot be sent: each kind of mistake is logged once. No I/O but the log."""
 
 import logging
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a process holds until Redis has it: a bounded queue that keeps count of everything. No I/O."""
+"""A bounded queue of items that Redis does not have yet; it counts everything. No I/O."""
 
 import threading
 from collections import Counter, deque
@@ -12,11 +12,11 @@ from ragtide_schemas import Dropped, Feedback, RagInteraction
 from .counts import ProducerCounts
 
 Item = RagInteraction | Feedback
-"""What an application submits."""
+"""Type of the items that an application submits."""
 
 
 class Sent(Enum):
-    """What Redis said of an item that is in its stream."""
+    """Redis's answer about an item that is in its stream."""
 
     PUBLISHED = "published"
     DUPLICATE = "duplicate"

@@ -18,7 +18,7 @@ _OF_EVERY_EVENT: Final = frozenset(definition.name for definition in OUTCOMES)
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What is wrong with one rule."""
+    """One problem of one rule."""
 
     rule: str
     level: Literal["error", "warning"]

@@ -1,4 +1,4 @@
-"""What Redis may not decide: which code a process imports, and on which model its key is spent.
+"""Redis decides neither which code a process imports nor on which model its key is spent.
 
 Any process that may write to Redis may write the options of a run. They are data. A labeler that they name is loaded
 only if it comes with ragtide, is installed as an entry point, or is named by the local settings too.

@@ -22,7 +22,7 @@ OTHERS: Final = frozenset({"RAGTIDE_CONFIG"})
 _OF_KUBERNETES: Final = re.compile(
     r"_SERVICE_(HOST|PORT(_[A-Z0-9_]{1,63})?)$|_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_[A-Z]{1,5})?$"
 )
-"""What Kubernetes sets in every pod for a service whose name begins with `ragtide`."""
+"""Variables that Kubernetes sets in every pod for a service whose name begins with `ragtide`."""
 
 _OF_KUBERNETES_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
 

@@ -18,7 +18,7 @@ log = structlog.get_logger("ragtide.outage")
 
 
 class Outage:
-    """What several loops of a role know of one dependency, such as Redis.
+    """Shared knowledge of several loops of a role about one dependency, such as Redis.
 
     The first attempt that fails begins the outage. It ends when every attempt that failed has succeeded again. A
     failure within `AFTERSHOCK_S` of the end is logged only if it lasts longer than that.

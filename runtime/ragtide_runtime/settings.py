@@ -298,7 +298,7 @@ def settings_of_application(**overrides: object) -> Settings:
 log: Final = logging.getLogger("ragtide.settings")
 
 _warned: set[str] = set()
-"""What was said of unknown variables in this process: once is enough, however many producers it makes."""
+"""Warnings about unknown variables that this process has logged: each is logged once."""
 
 
 def _load(overrides: dict[str, object]) -> Settings:

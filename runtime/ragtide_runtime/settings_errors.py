@@ -1,4 +1,4 @@
-"""What is wrong with the settings, in words: where the value stands, the rule by its name, what to write instead."""
+"""Mistakes in settings, in words: where the value stands, the rule by its name, the remedy."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _FORMS: Final = {
     "log_level": "is none of debug, info, warning, error",
     "metric": "is no metric with its family: write one such as trace.adherence",
 }
-"""What to write where a text is not of the expected form, by setting."""
+"""Remedy for a text that is not of the expected form, by setting."""
 
 _DURATION: Final = "is no duration: write one such as 30m, 6h or 7d"
 

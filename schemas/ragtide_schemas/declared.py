@@ -24,7 +24,7 @@ DECLARED_MAX = 200
 
 
 class Measure(NamedTuple):
-    """What the numbers of a declared metric depend on. Numbers of different measures are never mixed."""
+    """Version, range, direction and kind of a declared metric. Numbers of different measures are never mixed."""
 
     version: str
     lower: float
@@ -43,7 +43,7 @@ class Measure(NamedTuple):
 
 
 class MetricDeclaration(WireModel):
-    """What a metric event says of a metric that is not ragtide's own."""
+    """Definition of a metric that is not ragtide's own, as a metric event carries it."""
 
     version: Name = "1"
     """Version of the metric's formula."""
@@ -69,7 +69,7 @@ class MetricDeclaration(WireModel):
 
     @property
     def measure(self) -> Measure:
-        """What its numbers depend on."""
+        """Return the part of the definition that numbers depend on."""
         # Adding 0.0 makes -0.0 plain: equal measures are to have one text.
         return Measure(self.version, self.lower + 0.0, self.upper + 0.0, self.direction, self.kind)
 

@@ -1,4 +1,4 @@
-"""What a metric is, as data: name, range, direction, kind, bands and meaning. A definition is a value."""
+"""Definition of a metric as a value: name, range, direction, kind, bands and meaning."""
 
 import re
 from dataclasses import dataclass

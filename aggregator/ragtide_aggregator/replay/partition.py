@@ -34,7 +34,7 @@ _REPLAY: Final = "replay"
 """Field of the checkpoint with what was counted."""
 
 _EVENT: Final = "event "
-"""What the name of a metric event begins with; feedback is named by its entry id alone."""
+"""Beginning of the name of a metric event; feedback is named by its entry id alone."""
 
 FOR_EVER_MS: Final = 2**62
 

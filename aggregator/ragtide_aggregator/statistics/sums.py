@@ -20,7 +20,7 @@ _SCALE: Final = float(2**_BITS)
 _MASK: Final = 2**_BITS - 1
 
 UNIT: Final = 2**_BITS
-"""What one of a part makes of the part above; a carried part below the units is less."""
+"""Units of a part that make one unit of the part above; a carried part is smaller than this."""
 
 MOST_VALUES: Final = 2**22
 """Most values that may be added at once: more could overflow."""

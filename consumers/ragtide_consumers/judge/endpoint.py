@@ -46,7 +46,7 @@ class NoCompletion(ValueError):  # noqa: N818  # never leaves the client
 
 
 class Endpoint:
-    """What is known of an endpoint, kept up to date by the outcome of every call.
+    """State of an endpoint, updated by the outcome of every call.
 
     Args:
         settings: of the judge.

@@ -1,4 +1,4 @@
-"""What a judge's answer to the TRACe prompt says: labels, what is missing, and what is wrong with it. No I/O."""
+"""Reading a judge's answer to the TRACe prompt: labels, missing parts and complaints. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the labels of one interaction took."""
+"""Tokens, dollars and calls that the labels of one interaction took."""
 
 from collections import Counter
 from dataclasses import dataclass, field

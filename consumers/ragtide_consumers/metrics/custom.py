@@ -59,7 +59,7 @@ class CustomMetric:
 
     @cached_property
     def declaration(self) -> MetricDeclaration:
-        """What metric events say of it."""
+        """Declaration of the metric, as metric events carry it."""
         return declaration_of(self.definition, self.version)
 
 

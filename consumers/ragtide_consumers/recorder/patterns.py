@@ -14,7 +14,7 @@ _AT: Final = re.compile(r"@|\s?(?:\(at\)|\[at\])\s?")
 _HOST: Final = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)+[^\W\d_]{2,24}(?![\w-])")
 
 _LOCAL_SIGNS: Final = frozenset(".!#$%&'*+/=?^_`{|}~-")
-"""What may stand before the `@` besides letters and digits."""
+"""Characters that may stand before the `@` besides letters and digits."""
 
 _LOCAL_CHARS: Final = 64
 """Most characters before the `@` (RFC 5321, 4.5.3.1.1)."""

@@ -23,7 +23,7 @@ PIECE: Final = 64 * 1024
 """Bytes read, and at most unpacked, at once."""
 
 HEADERS: Final = {"Accept-Encoding": "gzip, deflate"}
-"""What is sent with each question: the compressions that are unpacked here, piece by piece."""
+"""Header of each request: the compressions that are unpacked here, piece by piece."""
 
 
 class HttpTarget:

@@ -214,7 +214,7 @@ async def _partition(redis: Redis, looked: Looked, settings: Settings) -> list[F
     found = f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}"
     findings = [Finding(level, f"{name}: labeling", found, "start one: ragtide worker" if level == "problem" else "")]
     behind = backlog.events_waiting
-    # What waits for a worker waits for an aggregator next.
+    # An interaction that waits for a worker waits for an aggregator next.
     level = "problem" if looked.waiting and owner is None else "ok"
     more = "or more " if behind >= COUNT_CAP else ""
     lag = f"{behind:,} {more}metric events not yet aggregated" if behind else "up to date"

@@ -1,4 +1,4 @@
-"""What `ragtide doctor` says of the judge: whether it is asked, its last error, and what it has cost."""
+"""The findings of `ragtide doctor` about the judge: whether it is asked, its last error, its cost."""
 
 from collections import defaultdict
 

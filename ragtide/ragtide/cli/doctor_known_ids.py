@@ -1,4 +1,4 @@
-"""What `ragtide doctor` says of the memory that known interaction ids take and will take."""
+"""The finding of `ragtide doctor` about the memory that known interaction ids take and will take."""
 
 from redis import ResponseError
 from redis.asyncio import Redis

@@ -40,10 +40,10 @@ from ragtide_schemas import (
 from .common import err, given, with_redis
 
 KINDS: Final = ("owner", "graded", "scored")
-"""What is known of single interactions in a key each."""
+"""Prefixes of keys that hold one interaction each."""
 
 BUCKETS: Final = ("owners", "events")
-"""What is known of many in one key (`known_ids.py`)."""
+"""Prefixes of keys that hold many interactions each (`known_ids.py`)."""
 
 AT_ONCE: Final = 500
 """Entries or keys moved in one round trip."""

@@ -59,7 +59,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
 
 def _fit_for_a_terminal(value: Any) -> Any:
     """Escape characters that steer: the page may be read in a terminal, and in a browser they hide what is there."""
-    # What a macro returns is markup, and was escaped bit by bit.
+    # A macro returns markup that was escaped bit by bit.
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

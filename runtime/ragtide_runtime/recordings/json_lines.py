@@ -31,7 +31,7 @@ UNSTATED_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a file may hold at most, according to its manifest: a small compressed file can be a huge unpacked one."""
+    """Bounds of a file, from its manifest: a small compressed file can unpack to a huge one."""
 
     lines: int
     bytes: int = UNSTATED_BYTES

@@ -30,7 +30,7 @@ RACE: Final = "race"
 """Who gives the orders of the race."""
 
 DRIVER: Final = "driver"
-"""Who stops a config whose calls fail again and again."""
+"""Author of the command that stops a config whose calls fail again and again."""
 
 
 class Evidence(WireModel):
