@@ -284,18 +284,17 @@ class Tenure:
             self._joiner.culprits = dict.fromkeys(part.refused, self._blame())
         found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
         events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
-        with self._countable():
-            if events:
-                last = await self._apply_some(events)
-                self._at = self._at._replace(metrics=last)
-                self._next.read.append(last)
-            if feedback:
-                self._next.feedback += len(feedback)
-                if not self._next.metrics:
-                    self._next.last = feedback[-1].entry_id
-                await self._joiner.take(feedback, self._at.metrics)
-                self._at = self._at._replace(feedback=feedback[-1].entry_id)
-                self._next.feedback_read.append(feedback[-1].entry_id)
+        if events:
+            last = await self._apply_some(events)
+            self._at = self._at._replace(metrics=last)
+            self._next.read.append(last)
+        if feedback:
+            self._next.feedback += len(feedback)
+            if not self._next.metrics:
+                self._next.last = feedback[-1].entry_id
+            await self._joiner.take(feedback, self._at.metrics)
+            self._at = self._at._replace(feedback=feedback[-1].entry_id)
+            self._next.feedback_read.append(feedback[-1].entry_id)
         self._dirty = self._dirty or bool(events or feedback)
         if part is not None and not self._dirty:
             self._halving.passed(part.count)
@@ -407,8 +406,7 @@ class Tenure:
 
     async def _commit(self, stop: asyncio.Event) -> None:
         started = perf_counter()
-        with self._countable():
-            step, changes, show_s = await self._step()
+        step, changes, show_s = await self._step()
         write_s = await self._write(step, stop)
         self._halving.passed(self._next.metrics + self._next.feedback)
         self._pace.committed(len(changes.keys), seconds=perf_counter() - started - show_s, write_s=write_s)
@@ -469,8 +467,7 @@ class Tenure:
         while True:
             started = perf_counter()
             try:
-                with self._countable():
-                    await self._committer.commit(step, self._token)
+                await self._committer.commit(step, self._token)
             except RedisError as error:
                 if stop.is_set():  # what is not committed is read again by whoever comes next
                     raise
