@@ -98,11 +98,11 @@ class Replay:
         self._ends = np.cumsum(np.append(self._values.widths, 1)[self._kinds])
 
     def declaring(self) -> list[MetricEvent]:
-        """Return the last event of each set of declarations, in the order of the events."""
-        codes = self._columns.declarations[self._places][::-1]
-        found, first = np.unique(codes, return_index=True)
-        last = codes.size - 1 - first[found > 0]
-        return [self._columns.origins.event(int(self._places[number])) for number in np.sort(last)]
+        """Return the last event of each source with each set of declarations, in the order of the events."""
+        declarations = self._columns.declarations[self._places]
+        declaring = np.flatnonzero(declarations)[::-1]
+        _, last = combined((declarations[declaring], self._columns.sources[self._places[declaring]]))
+        return [self._columns.origins.event(int(self._places[number])) for number in np.sort(declaring[last])]
 
     def _admitted(self, kept: Kept, place: int, part: EventPart, n: int = 1) -> EventPart:
         """Return a part of an event as it counts; the event is the first of `n` that are alike."""

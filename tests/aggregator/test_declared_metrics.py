@@ -195,6 +195,11 @@ def test_events_in_columns_and_in_tables_are_the_same_events(seed: int) -> None:
     assert [arrow.columns_of(table).origins.event(place) for place in range(len(events))] == events
 
 
+def test_pipelines_that_declare_the_same_each_keep_the_declaration_in_columns() -> None:
+    events = [words(number, 120.0, pipeline=f"p{number % 2}") for number in range(4)]
+    assert outcome(OPTIONS, in_columns(events, [0])) == outcome(OPTIONS, one_by_one(events))
+
+
 def test_a_recording_of_one_declaration_is_read_in_columns() -> None:
     events = [words(number, 120.0) for number in range(50)]
     assert not arrow.columns_of(recorded(events)).alone.any()

@@ -257,8 +257,9 @@ class PartitionReplay:
         await self._committer.commit(step, self._token)
         self._halving.passed(self._taken)
         self._steps += 1
+        if self._taken:  # without entries the one to be refused is still to come
+            self._refused, self._joiner.culprits = set(), ()
         self._taken = 0
-        self._refused, self._joiner.culprits = set(), ()
 
     def _tell_sizes(self) -> None:
         rows = self._state.rows
