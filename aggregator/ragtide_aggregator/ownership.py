@@ -407,9 +407,10 @@ class Tenure:
     async def _commit(self, stop: asyncio.Event) -> None:
         started = perf_counter()
         step, changes, show_s = await self._step()
+        made_s = perf_counter() - started - show_s
         write_s = await self._write(step, stop)
         self._halving.passed(self._next.metrics + self._next.feedback)
-        self._pace.committed(len(changes.keys), seconds=perf_counter() - started - show_s, write_s=write_s)
+        self._pace.committed(len(changes.keys), seconds=made_s + write_s, write_s=write_s)
         # Estimates that are owed come with the next commit, whether or not there is anything new.
         self._committed, self._next, self._dirty = self._at, Uncommitted(), bool(self._showing)
         self._steps += 1
@@ -463,7 +464,7 @@ class Tenure:
         return changes, shown, took_s
 
     async def _write(self, step: Step, stop: asyncio.Event) -> float:
-        """Write a step, and return the seconds that the writing took."""
+        """Write a step, and return the seconds that the writing took, without those in which Redis failed."""
         while True:
             started = perf_counter()
             try:

@@ -23,7 +23,7 @@ FIRST_GUESS_S: Final = 0.0005
 """Seconds that a changed key costs, before any step was measured."""
 
 FEW: Final = 50
-"""Changed keys below which the time of a step says little about the cost of a key."""
+"""Changed keys below which the time of a step says only that a key costs no more than its share."""
 
 
 class Pace:
@@ -59,13 +59,12 @@ class Pace:
 
         Args:
             keys: how many changed.
-            seconds: how long the whole commit took.
+            seconds: how long the whole commit took, without waiting for a Redis that failed.
             write_s: how long its script took of that.
         """
-        if keys >= FEW:
-            # A slow step counts at once. A fast one may have been lucky.
-            self._key_s = max(seconds / keys, (self._key_s + seconds / keys) / 2)
-            self._key_write_s = max(write_s / keys, (self._key_write_s + write_s / keys) / 2)
+        if keys:
+            self._key_s = learned(self._key_s, seconds / keys, few=keys < FEW)
+            self._key_write_s = learned(self._key_write_s, write_s / keys, few=keys < FEW)
         self._scale = min(self._scale * GROWTH, 1.0)
 
     def fenced(self, steps: int) -> None:
@@ -82,3 +81,15 @@ class Pace:
             self._scale = max(self._scale / 2, 1 / self._most)
         self._fenced_at = None
         return by_time
+
+
+def learned(known_s: float, found_s: float, *, few: bool) -> float:
+    """Return the seconds that a key costs, by what was known and what a step took for each of its keys.
+
+    A slow step counts at once; a fast one counts half, because it may have been lucky. A step of few keys took most of
+    its time for other things, so it only proves that a key costs less. Without that proof one slow step would keep all
+    later ones small for ever.
+    """
+    if found_s > known_s:
+        return known_s if few else found_s
+    return (known_s + found_s) / 2

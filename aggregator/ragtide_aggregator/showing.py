@@ -12,6 +12,7 @@ from typing import Final
 
 from .estimates import estimates
 from .keys import EstimateKey
+from .pacing import FEW, learned
 from .state import AggregatorState
 
 SHOW_S: Final = 0.25
@@ -22,9 +23,6 @@ BEHIND_S: Final = 0.05
 
 FIRST_GUESS_S: Final = 0.00025
 """Seconds that the estimates of a key cost, before any were measured."""
-
-FEW: Final = 50
-"""Keys below which the time says little about the cost of one."""
 
 OWED: Final = "owed"
 """Field of the checkpoint that is there while estimates are owed: the next owner then owes those of all keys."""
@@ -94,8 +92,8 @@ class Showing:
 
     def took(self, shown: int, seconds: float) -> None:
         """Take note of how long it took to show so many keys."""
-        if shown >= FEW:
-            self._key_s = max(seconds / shown, (self._key_s + seconds / shown) / 2)
+        if shown:
+            self._key_s = learned(self._key_s, seconds / shown, few=shown < FEW)
 
     def take_changes(self) -> tuple[dict[str, bytes], Sequence[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis import ConnectionError as RedisConnectionError
 from redis.asyncio import Redis
 from tests.aggregator.events import event
 
@@ -148,8 +150,9 @@ async def test_a_commit_has_no_more_keys_than_its_time_allows(
 
     monkeypatch.setattr(Committer, "commit", counted)
     options = replace(OPTIONS, lease_s=9.0, commit_interval_s=60.0)
-    # Each key is taken to cost a second: three seconds of the lease are three keys, at least one event.
+    # Each key is taken to cost a second, and nothing else is learned: at least one event.
     monkeypatch.setattr("ragtide_aggregator.pacing.FIRST_GUESS_S", 1.0)
+    monkeypatch.setattr(Pace, "committed", lambda *_, **__: None)
     await publish(async_redis, many_keys(12, 1))
     async with running(async_redis, options):
         await until_caught_up(async_redis)
@@ -177,6 +180,46 @@ def test_a_fence_by_another_aggregator_says_nothing_about_time() -> None:
     pace.fenced(7)
     assert not pace.begins(8)
     assert pace.batch == 1000
+
+
+@given(st.integers(1, 2000), st.floats(0, 600), st.integers(1, 49))
+def test_a_slow_commit_does_not_keep_the_next_ones_small(keys: int, slow_s: float, one_event: int) -> None:
+    """A busy machine or a Redis that hung made one commit slow; later ones cost 20 us a key and 5 ms in all."""
+    pace = Pace(1000, 10.0)
+    pace.committed(keys, seconds=slow_s, write_s=slow_s)
+    for _ in range(40):
+        step = max(min(pace.keys, 5000), one_event)  # an event is taken whole
+        seconds = 0.005 + 20e-6 * step
+        pace.committed(step, seconds=seconds, write_s=seconds / 2)
+    assert pace.keys >= 1000
+
+
+async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, committed = Committer.commit, Pace.committed
+    failures = iter([100.0, 100.0])
+    outage_s, seconds_of = [], []
+
+    async def failing(self: Committer, step: Step, token: str) -> None:
+        if lasts_s := next(failures, None):
+            outage_s.append(lasts_s)
+            raise RedisConnectionError("it is gone")
+        await commit(self, step, token)
+
+    def counted(self: Pace, keys: int, *, seconds: float, write_s: float) -> None:
+        seconds_of.append(seconds)
+        committed(self, keys, seconds=seconds, write_s=write_s)
+
+    monkeypatch.setattr(Committer, "commit", failing)
+    monkeypatch.setattr(Pace, "committed", counted)
+    monkeypatch.setattr("ragtide_aggregator.ownership.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_aggregator.ownership.perf_counter", lambda: time.perf_counter() + sum(outage_s))
+    await publish(async_redis, many_keys(3, 1))
+    async with running(async_redis, replace(OPTIONS, lease_s=30.0)):
+        await until_caught_up(async_redis)
+    assert sum(outage_s) == 200
+    assert sum(seconds_of) < 100
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10**4), st.floats(0, 10**3)), max_size=20))

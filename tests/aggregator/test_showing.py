@@ -30,6 +30,16 @@ def test_whole_pipelines_come_first_and_then_what_is_owed_the_longest() -> None:
     assert not showing
 
 
+def test_one_slow_commit_does_not_keep_the_next_ones_small() -> None:
+    showing = Showing()
+    showing.took(100, 60.0)
+    keys = [key(number) for number in range(2000)]
+    for _ in range(40):
+        chosen = showing.take(keys)
+        showing.took(len(chosen), 0.001 + 0.0002 * len(chosen))
+    assert len(showing.take(keys)) >= 1000
+
+
 def test_what_is_owed_is_told_in_the_checkpoint_once() -> None:
     showing = Showing()
     showing.took(100, 100 * 0.25)
@@ -44,7 +54,7 @@ async def test_every_estimate_is_on_the_stream_in_the_end_also_after_a_change_of
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragtide_aggregator.showing.FIRST_GUESS_S", 0.05)  # five keys fit into a commit
-    monkeypatch.setattr("ragtide_aggregator.showing.FEW", 10**9)
+    monkeypatch.setattr(Showing, "took", lambda *_: None)
     events = many_keys(20, 1)
     await publish(async_redis, events)
     options = replace(OPTIONS, lease_s=10.0)
