@@ -6,19 +6,20 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import structlog
 from faststream import AckPolicy, FastStream
 from faststream.redis import RedisBroker, RedisClusterBroker, RedisSentinelBroker, StreamSub
+from faststream.redis.configs.state import RedisClusterConnectionState
 from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
 from faststream.specification import AsyncAPI
 from redis import RedisError, ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.addresses import address_of
-from ragtide_runtime.connection import CLUSTER_TIMEOUTS, CONNECTIONS, TIMEOUTS, connect_async
+from ragtide_runtime.connection import CONNECTIONS, TIMEOUTS, connect_async
 from ragtide_runtime.health import Condition, Health, Sign
 from ragtide_runtime.instruments import WorkerInstruments
 from ragtide_runtime.outages import Outage, redis_outage
@@ -51,7 +52,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     """Take the stack from what says that Redis cannot be reached: it is an event, not a mistake."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, RedisError | OSError):
-        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {error!r}", (), None
+        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {type(error).__name__}: {error}", (), None
     return True
 
 
@@ -104,6 +105,29 @@ def _bound_reads(subscriber: Any, stream: str, size: ReadSize) -> None:
     subscriber._xreadgroup = bounded
 
 
+class _ClusterState(RedisClusterConnectionState):
+    """The connection of a broker to a cluster, by ragtide's own client: FastStream's stays with a node that died."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+
+    async def connect(self) -> Any:
+        if not self._connected:
+            self._client = cast("Any", connect_async(self._url))
+            self._connected = True
+        return self._client
+
+
+class _ClusterBroker(RedisClusterBroker):
+    def __init__(self, url: str, **options: Any) -> None:
+        self._ragtide_url = url
+        super().__init__(address_of(url).url, **options)
+
+    def _make_connection_state(self, connection_options: dict[str, Any], kwargs: dict[str, Any]) -> _ClusterState:
+        return _ClusterState(self._ragtide_url)
+
+
 def broker_of(url: str) -> RedisBroker:
     """Return the broker for a URL: of one server, a cluster, or by sentinels."""
     address = address_of(url)
@@ -116,10 +140,7 @@ def broker_of(url: str) -> RedisBroker:
         **TIMEOUTS,
     }
     if address.kind == "cluster":
-        host, port = address.nodes[0]
-        return RedisClusterBroker(
-            address.url, host=host, port=port, startup_nodes=address.nodes[1:], **(common | CLUSTER_TIMEOUTS)
-        )
+        return _ClusterBroker(url, **common)
     if address.kind == "sentinel":
         return RedisSentinelBroker(
             address.url,

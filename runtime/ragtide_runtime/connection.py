@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from redis import Redis
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.client import Pipeline
 from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
 from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
@@ -14,7 +15,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.cluster import ClusterNode, RedisCluster
-from redis.exceptions import ConnectionError  # noqa: A004 - Redis's own
+from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004 - Redis's own
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -82,7 +83,7 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
         pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
             url, max_connections=connections, timeout=SOCKET_TIMEOUT_S, **TIMEOUTS, **address.tls_options()
         )
-        return AsyncRedis.from_pool(pool)
+        return _Single.from_pool(pool)
     if address.kind == "cluster":
         nodes = [AsyncClusterNode(*node) for node in address.nodes]
         options = {"retry": AsyncRetry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
@@ -91,19 +92,46 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
         return cast("AsyncRedis", cluster)  # it has the same commands
     sentinel: Any = AsyncSentinel
     manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
-    return cast("AsyncRedis", manager.master_for(address.master))
+    return cast("AsyncRedis", manager.master_for(address.master, redis_class=_Single))
+
+
+class _Single(AsyncRedis):
+    """A client of one server all of whose failures are RedisErrors.
+
+    A connection that is closed while a task sends over it fails with an AttributeError, since Python 3.12 also where
+    asyncio closed it because Redis went away.
+    """
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        with _failures_of_connections():
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # so it is there
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        return _SinglePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+
+class _SinglePipeline(Pipeline):
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        with _failures_of_connections():
+            return await super().execute(raise_on_error)
 
 
 class _Cluster(AsyncRedisCluster):
-    """A cluster's client all of whose failures are RedisErrors.
+    """A cluster's client all of whose failures are RedisErrors, and which looks up the nodes again after each.
 
     When one task finds that the nodes have changed, redis-py closes every connection; what other tasks were sending
-    over them then fails with an AttributeError.
+    over them then fails with an AttributeError. Before it sends XREAD or XREADGROUP, redis-py asks a node which of the
+    arguments are keys. If that node dies, redis-py asks it for ever, because only a failure of the command itself
+    makes it look up the nodes again.
     """
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
-        with _failures_of_connections():
-            return await super().execute_command(*args, **kwargs)
+        try:
+            with _failures_of_connections():
+                return await super().execute_command(*args, **kwargs)
+        except (ConnectionError, TimeoutError):
+            await self.aclose()  # it opens again with the next command
+            raise
 
     def pipeline(self, transaction: bool | None = None, shard_hint: bool | None = None) -> ClusterPipeline:
         if shard_hint:
@@ -113,8 +141,12 @@ class _Cluster(AsyncRedisCluster):
 
 class _Pipeline(ClusterPipeline):
     async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
-        with _failures_of_connections():
-            return await super().execute(raise_on_error, allow_redirections)
+        try:
+            with _failures_of_connections():
+                return await super().execute(raise_on_error, allow_redirections)
+        except (ConnectionError, TimeoutError):
+            await self.cluster_client.aclose()
+            raise
 
 
 @contextmanager

@@ -245,7 +245,7 @@ def _running_binary(address: Path) -> RedisBinary:
         kind: Kind = "valkey" if "valkey_version" in info else "redis"
         return RedisBinary(Path(info["executable"]), (major, minor, patch), "already running", kind)
     except (OSError, KeyError, ValueError) as error:
-        raise RedisUnavailable(f"the Redis at {address} stopped answering ({error!r}): try again") from error
+        raise RedisUnavailable(f"the Redis at {address} stopped answering ({error}): try again") from error
 
 
 def _log_tail(data_dir: Path) -> str:

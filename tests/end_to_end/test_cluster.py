@@ -1,18 +1,21 @@
 """A real Redis Cluster of three masters and three replicas, with eight partitions: what dies, moves, and is lost."""
 
+import inspect
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import RedisError
-from tests.conditions import wait_until
+from tests.conditions import until, wait_until
 from tests.end_to_end.roles import command, interactions, publish_until_confirmed, running
 from tests.redis_processes import Cluster, cluster
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide_runtime.connection import connect
+from ragtide_consumers.app import broker_of
+from ragtide_runtime.connection import connect, connect_async
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Layout, MetricEvent, partition_of
 
 PARTITIONS = 8
@@ -111,6 +114,33 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
         assert sorted(ids) == sorted({one.interaction_id for one in published}), "each once"
         assert counted(nodes.url) == len(published)
         assert {partition_of(one.pipeline, PARTITIONS) for one in published} == set(range(PARTITIONS))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("client_of", [connect_async, lambda url: broker_of(url).connect()], ids=["ours", "broker"])
+async def test_a_client_that_only_reads_follows_although_the_node_dies_that_it_asks_for_keys(
+    tmp_path: Path, client_of: Callable[[str], Any]
+) -> None:
+    with cluster(tmp_path / "cluster") as nodes:
+        made = client_of(nodes.url)
+        client = await made if inspect.isawaitable(made) else made
+        streams = [f"stream-{number}" for number in range(20)]
+        for stream in streams:
+            await client.xadd(stream, {"a": "b"})
+        asked = client.nodes_manager.default_node
+        dying = next(node for node in nodes.masters if node.port == asked.port)
+        followed = [one for one in streams if nodes.master_of(client.keyslot(one)) is not dying]
+        await client.xread({followed[0]: "0"})
+        dying.kill()
+
+        async def read(stream: str) -> bool:
+            try:
+                return bool(await client.xread({stream: "0"}))
+            except RedisError:
+                return False
+
+        await until(lambda: read(followed[0]), 120)
+        await client.aclose()
 
 
 @pytest.mark.timeout(300)
