@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from redis import Redis, RedisError
+from redis import Redis, RedisError, ResponseError
 
 from ragtide_runtime.connection import connect
 from ragtide_runtime.health import SILENT_S, Pulse
@@ -28,6 +28,9 @@ for i = 3, #ARGV do
     end
 end
 """
+
+BEYOND: Final = "18446744073709551615-18446744073709551614"
+"""No entry has a higher id: reading a consumer's own entries after this one returns nothing, however large they are."""
 
 JOIN_S: Final = 2.0
 """Seconds that the end of a worker waits for the thread, which may itself wait for Redis."""
@@ -127,8 +130,18 @@ class ClaimKeeper:
         for claim in self._claims.values():
             if entry_ids := claim.held():
                 renew(keys=[claim.stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
+            else:
+                self._be_seen(client, claim.stream)
             claim.pulse.beat("renewing claims")
         self._outage.succeeded()
+
+    def _be_seen(self, client: Redis, stream: str) -> None:
+        """Tell Redis that the worker lives: before 7.2 a read that waits in vain does not, and doctor would miss it."""
+        try:
+            client.xreadgroup(LABEL_GROUP, self._consumer, {stream: BEYOND}, count=1)
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):  # the worker creates the group again
+                raise
 
     def _failed(self, error: Exception) -> None:
         for claim in self._claims.values():

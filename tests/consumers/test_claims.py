@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from itertools import pairwise
 from typing import Any
 
 from tests.conditions import wait_until
@@ -65,6 +66,25 @@ async def has(value: bool) -> bool:
 
 def held_for(redis: Any) -> float:
     return float(redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 1)[0]["time_since_delivered"])
+
+
+async def test_a_worker_that_holds_nothing_is_seen_all_the_same(async_redis: Any, redis_url: str) -> None:
+    await create_group(async_redis, STREAMS.interactions)
+    keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.3)
+    keeper.hold(STREAMS, list, Pulse("claims"))
+    keeper.start()
+    idle: list[float] = []
+
+    def seen_twice() -> bool:
+        found = redis.xinfo_consumers(STREAMS.interactions, LABEL_GROUP)
+        idle.extend(one["idle"] for one in found)
+        return any(later < earlier for earlier, later in pairwise(idle))
+
+    try:
+        with connect(redis_url) as redis:
+            wait_until(seen_twice, 60)
+    finally:
+        keeper.stop()
 
 
 async def test_the_entries_of_a_worker_that_hangs_are_not_kept_from_others(async_redis: Any, redis_url: str) -> None:

@@ -182,8 +182,9 @@ def test_a_strict_producer_raises_what_others_count() -> None:
 
 def test_the_end_of_the_process_sends_feedback_and_a_forked_child_only_its_own(redis: Any, redis_url: str) -> None:
     script = """
-import os
+import os, warnings
 from ragtide import InteractionProducer
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of every fork beside threads
 producer = InteractionProducer()
 def give(n): producer.submit_feedback(pipeline="shop", interaction_id=f"i-{n}", gold_scores={"trace.adherence": 1.0})
 for n in range(100): give(n)
