@@ -7,9 +7,9 @@ from typing import Any
 
 from processes import role, until
 
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.stream_reads import order
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.log import order
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import DATA_FIELD, MetricEvent, Streams, utc_now
 
 STREAMS = Streams("ragtide", 0)

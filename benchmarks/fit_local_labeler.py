@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
-from ragtide_consumers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
+from ragtide_consumers.labelers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
 from ragtide_consumers.text.sentences import split_sentences
 
 FOLDS = 5

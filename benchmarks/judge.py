@@ -24,15 +24,15 @@ import openai
 from processes import interactions, judge_server
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide.roles import work
-from ragtide_consumers.judge.dialect import Dialect
-from ragtide_consumers.judge.prompts import trace_prompt
+from ragtide_consumers.labelers.judge.dialect import Dialect
+from ragtide_consumers.labelers.judge.prompts import trace_prompt
 from ragtide_consumers.text.sentences import cut
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.judge_settings import JudgeSettings
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.settings import Settings
+from ragtide_roles.serving import work
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Streams
 
 STREAMS = Streams("ragtide", 0)

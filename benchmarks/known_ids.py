@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT
-from ragtide_runtime.known_ids_size import projected_bytes
-from ragtide_runtime.settings import Settings
+from ragtide.cli.known_ids_size import projected_bytes
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Streams, known_digest
 
 STREAMS = Streams("ragtide", 0)

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ragtide_producers.ragbench import interaction_fields
+from ragtide_producers.files.ragbench import interaction_fields
 from ragtide_schemas import RagInteraction
 
 SUBSETS = ("hotpotqa", "hagrid")

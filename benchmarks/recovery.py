@@ -21,8 +21,8 @@ from typing import Any
 from crowd import crowd
 from processes import role, until
 
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import DATA_FIELD, MetricEvent, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -27,11 +27,11 @@ import pyarrow as pa
 from pyarrow import parquet
 from replay_events import tables, written
 
-from ragtide.kept import state_options
-from ragtide_aggregator.arrow import columns_of
-from ragtide_aggregator.columns import EventColumns
-from ragtide_aggregator.state import AggregatorState
-from ragtide_runtime.settings import Settings
+from ragtide_aggregator.events.columns import EventColumns
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_offline.replay.tables_to_columns import columns_of
+from ragtide_roles.state_options import state_options
+from ragtide_runtime.settings.model import Settings
 
 PARTS = {
     ("replay_speed", "read"): "reading Parquet",

@@ -23,14 +23,14 @@ from typing import Any
 
 from ragtide import RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide.roles import aggregate
-from ragtide_consumers.delivery import Delivery, Scored
-from ragtide_producers.publication import PUBLISH_SCRIPT, Addressing
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.scripts import Run, run_together
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.worker.delivery import Delivery, Scored
+from ragtide_producers.publishing.publication import PUBLISH_SCRIPT, Addressing
+from ragtide_roles.serving import aggregate
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.scripts import Run, run_together
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import LABEL_GROUP, MetricEvent, Streams, utc_now
 
 STREAMS = Streams("ragtide", 0)

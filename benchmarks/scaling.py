@@ -22,8 +22,8 @@ from typing import Any
 from processes import interactions, judge_server, role, until
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import Layout
 
 PIPELINES = 64

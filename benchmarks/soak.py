@@ -27,9 +27,9 @@ import psutil
 from processes import interactions, role
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from river import drift, stats
 
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift import DetectorTable
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.running import running_interval

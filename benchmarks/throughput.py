@@ -24,13 +24,13 @@ from typing import Any
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide.roles import aggregate
 from ragtide_consumers import Labeler
-from ragtide_consumers.app import create_group, run_workers
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.worker.app import create_group, run_workers
+from ragtide_roles.serving import aggregate
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import LABEL_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -13,8 +13,8 @@ import structlog
 from hypothesis import settings as hypothesis_settings
 from tests.other_server import use_the_wanted_server
 
-from ragtide_runtime.connection import connect, connect_async
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis.client import connect, connect_async
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 
 # A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ragtide_runtime.redis_binary import WHEELS, find_redis_server
+from ragtide_runtime.redis.server.binary import WHEELS, find_redis_server
 
 VARIABLE = "TEST_REDIS_SERVER"
 

@@ -4,8 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ragtide_runtime.connection import connect
-from ragtide_runtime.redis_binary import find_redis_servers
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.binary import find_redis_servers
 
 
 def redis_cli(url: str, *arguments: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from redis import Redis, RedisError
 from tests.conditions import wait_until
 
-from ragtide_runtime.redis_binary import find_redis_server
+from ragtide_runtime.redis.server.binary import find_redis_server
 
 SLOTS = 16_384
 

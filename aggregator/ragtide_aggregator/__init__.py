@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ragtide_runtime.late import late
+from ragtide_runtime.lazy_imports import late
 
 if TYPE_CHECKING:
     from .statistics.comparing import PairedComparison

@@ -3,18 +3,16 @@
 RagtideError
 ├── LeaseLostError        another aggregator owns the partition
 ├── StreamWentBackError   what an aggregator had read is no longer in the stream
-├── StepFailedError       the state cannot take an entry of a step
 └── CheckpointError       a checkpoint cannot be read by this release, or is damaged
 
-DamagedFieldError is a ValueError: a field of a checkpoint cannot be read.
+StepFailedError is in service/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
+ValueError: a field of a checkpoint cannot be read.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ragtide_runtime.errors import RagtideError
-
-from .halving import Taken
 
 
 class LeaseLostError(RagtideError):
@@ -23,20 +21,6 @@ class LeaseLostError(RagtideError):
 
 class StreamWentBackError(RagtideError):
     """Redis lost the tail of a stream that had been read; what was not committed is read again."""
-
-
-class StepFailedError(RagtideError):
-    """The state cannot take an entry of a step; nothing was written, and the step is tried again in halves.
-
-    Attributes:
-        taken: what the step had taken.
-        error: why it failed.
-    """
-
-    def __init__(self, taken: Taken, error: Exception) -> None:
-        super().__init__(f"{type(error).__name__}: {error}")
-        self.taken = taken
-        self.error = error
 
 
 class CheckpointError(RagtideError):

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from ragtide_runtime.late import late
+from ragtide_runtime.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .labeler import Labeler, Labeling
-    from .local.labeler import LocalLabeler
-    from .metrics.custom import CustomMetric
+    from .alert_subscriber import AlertSubscriber
+    from .labelers.custom_metrics import CustomMetric
+    from .labelers.local.labeler import LocalLabeler
+    from .labelers.protocol import Labeler, Labeling
+    from .labelers.unavailable import LabelerUnavailable
     from .metrics.ragchecker import ragchecker_metrics
     from .metrics.scores import Absent, AbsentReason, MetricScores
     from .metrics.trace import trace_metrics
-    from .subscriber import AlertSubscriber
-    from .unavailable import LabelerUnavailable
 
 __all__ = [
     "Absent",
@@ -33,12 +33,12 @@ __getattr__ = late(
     {
         "Absent": ".metrics.scores",
         "AbsentReason": ".metrics.scores",
-        "AlertSubscriber": ".subscriber",
-        "CustomMetric": ".metrics.custom",
-        "Labeler": ".labeler",
-        "LabelerUnavailable": ".unavailable",
-        "Labeling": ".labeler",
-        "LocalLabeler": ".local.labeler",
+        "AlertSubscriber": ".alert_subscriber",
+        "CustomMetric": ".labelers.custom_metrics",
+        "Labeler": ".labelers.protocol",
+        "LabelerUnavailable": ".labelers.unavailable",
+        "Labeling": ".labelers.protocol",
+        "LocalLabeler": ".labelers.local.labeler",
         "MetricScores": ".metrics.scores",
         "ragchecker_metrics": ".metrics.ragchecker",
         "trace_metrics": ".metrics.trace",

@@ -3,11 +3,11 @@
 from ragtide_schemas import Dropped
 
 from .client import InteractionProducer
-from .counts import ProducerCounts
 from .errors import QueueFullError, StreamFullError, UnreadableFileError
-from .files import FORMATS, FileOptions, Row, count_rows, read_rows
-from .items import Item, items_of, read_items
-from .publication import Publication
+from .files.interactions import FORMATS, FileOptions, Row, count_rows, read_rows
+from .files.items import Item, items_of, read_items
+from .publishing.counts import ProducerCounts
+from .publishing.publication import Publication
 
 __all__ = [
     "FORMATS",

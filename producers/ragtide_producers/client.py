@@ -10,21 +10,21 @@ from typing import Any, Self
 from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
 
-from ragtide_runtime.connection import connect, connect_async
-from ragtide_runtime.deployment import check_layout, check_layout_blocking
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
-from ragtide_runtime.producer_settings import Policy
-from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.scripts import BlockingRun, Run, run_together, run_together_blocking
-from ragtide_runtime.settings import Settings, settings_of_application
-from ragtide_runtime.tracing import trace_publishing
+from ragtide_runtime.redis.client import connect, connect_async
+from ragtide_runtime.redis.deployment import check_layout, check_layout_blocking
+from ragtide_runtime.redis.scripts import BlockingRun, Run, run_together, run_together_blocking
+from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.settings.producer import Policy
+from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 
-from .background import Background
-from .counts import ProducerCounts
-from .course import Course
-from .publication import PUBLISH_SCRIPT, Addressing, Publication
-from .routes import FeedbackRoute, InteractionRoute, batches
+from .publishing.background import Background
+from .publishing.counts import ProducerCounts
+from .publishing.course import Course
+from .publishing.publication import PUBLISH_SCRIPT, Addressing, Publication
+from .publishing.routes import FeedbackRoute, InteractionRoute, batches
 
 
 class InteractionProducer:

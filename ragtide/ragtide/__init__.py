@@ -6,10 +6,9 @@ Names are loaded when they are first used, so an application that only publishes
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .version import __version__
+from ragtide_runtime.version import __version__
 
 if TYPE_CHECKING:
-    from ragtide.experiments import Experiment, ExperimentControl
     from ragtide_aggregator import (
         DriftDetector,
         Elimination,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         ragchecker_metrics,
         trace_metrics,
     )
+    from ragtide_offline.experiments import Answer, Experiment, ExperimentControl
     from ragtide_producers import (
         InteractionProducer,
         Item,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         items_of,
         read_items,
     )
-    from ragtide_producers.experiments import Answer
     from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
     from ragtide_runtime.recordings import Recording, UnreadableRecordingError
     from ragtide_schemas import (
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "ragtide.experiments": ("Experiment", "ExperimentControl"),
     "ragtide_aggregator": (
         "DriftDetector",
         "Elimination",
@@ -92,7 +90,7 @@ _HOMES = {
         "ragchecker_metrics",
         "trace_metrics",
     ),
-    "ragtide_producers.experiments": ("Answer",),
+    "ragtide_offline.experiments": ("Answer", "Experiment", "ExperimentControl"),
     "ragtide_producers": (
         "InteractionProducer",
         "Item",

@@ -9,8 +9,8 @@ from ragtide_schemas import InvalidEntryError, Reason, RunInfo, Streams, deploym
 from ragtide_schemas.run import RunName, is_run_name
 
 from .errors import ConfigurationError
-from .settings import Settings
-from .unreadable import Unreadable
+from .redis.unreadable import Unreadable
+from .settings.model import Settings
 
 REMOVE_AT_ONCE = 500
 """Keys removed in one round trip."""

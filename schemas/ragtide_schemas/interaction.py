@@ -8,13 +8,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from .base import Metadata, Name, NotBlank, Size, UtcTime, VersionedModel, WireModel, read_json_object
 from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
-from .limits import (
-    DOCUMENT_TEXT_MAX_CHARS,
-    DOCUMENTS_MAX,
-    QUESTION_MAX_CHARS,
-    RESPONSE_MAX_CHARS,
-    SEGMENTS_MAX,
-)
+from .limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 from .times import from_milliseconds, to_wire_time, utc_now, without_zero_time
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from ragtide_aggregator.columns import Codes, EventColumns
-from ragtide_aggregator.gathering import Events
+from ragtide_aggregator.events.batch import Events
+from ragtide_aggregator.events.columns import Codes, EventColumns
 from ragtide_schemas import MetricEvent
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,10 +15,10 @@ from typing import Any
 from redis import ConnectionError  # noqa: A004 - Redis's own
 from tests.aggregator.test_service import OPTIONS
 
-from ragtide_aggregator.commit import Committer, Step
-from ragtide_aggregator.ownership import Tenure
-from ragtide_aggregator.service import Aggregator
-from ragtide_runtime.connection import connect_async
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.session import Tenure
+from ragtide_runtime.redis.client import connect_async
 from ragtide_schemas import Layout
 
 POINTS = (

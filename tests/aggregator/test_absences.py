@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.aggregator.events import event
 
-from ragtide_aggregator.absence_rows import MOST_REASONS
-from ragtide_aggregator.absences import ALPHA, LEAST_MS, Absences, Counts, jumped
-from ragtide_aggregator.estimates import chosen, estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.service.absent_share import ALPHA, LEAST_MS, Absences, Counts, jumped
+from ragtide_aggregator.state.absence_rows import MOST_REASONS
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import Alert
 
 ADHERENCE = "trace.adherence"

@@ -13,10 +13,10 @@ from tests.conditions import until
 from tests.runtime.recordings.models import EVENT, FEEDBACK, PROBABILITY
 
 from ragtide import AlertRule, Feedback, InvalidEntryError, MetricEvent
-from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.estimates import STRATEGIES, estimates
-from ragtide_aggregator.feedback import judge_feedback
-from ragtide_aggregator.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.state.feedback import judge_feedback
+from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import LONGEST_MS, Panes, window
 from ragtide_schemas import DATA_FIELD, JudgedScores, Reason
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.aggregator.test_columns import OPTIONS, drawn, one_by_one, outcome
 
-from ragtide_aggregator.arrow import columns_of
-from ragtide_aggregator.state import AggregatorState
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_offline.replay.tables_to_columns import columns_of
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_runtime.recordings.parquet import table_of
 from ragtide_schemas import MetricEvent

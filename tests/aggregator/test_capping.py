@@ -15,15 +15,15 @@ from tests.aggregator.test_pacing import STREAMS, publish, running, until_caught
 
 from ragtide import Alert, MetricEvent
 from ragtide.cli.doctor import examine
-from ragtide_aggregator import state as state_module
-from ragtide_aggregator.capped import KEYS
-from ragtide_aggregator.capping import KeyCaps
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.observer import Observer
-from ragtide_aggregator.relocation import relocated
-from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_runtime.instruments import AggregatorInstruments
-from ragtide_runtime.settings import Settings
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.service.telemetry import Observer
+from ragtide_aggregator.state import state as state_module
+from ragtide_aggregator.state.capped import KEYS
+from ragtide_aggregator.state.capping import KeyCaps
+from ragtide_aggregator.state.repartitioning import relocated
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.instruments import AggregatorInstruments
 from ragtide_schemas import DATA_FIELD, Layout
 from ragtide_schemas.limits import SEGMENTS_MAX
 

@@ -13,8 +13,8 @@ from tests.aggregator.columns import columns_of
 from tests.aggregator.events import START, event
 
 from ragtide import Alert, AlertRule, InvalidEntryError
-from ragtide_aggregator import state as state_module
-from ragtide_aggregator.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state import state as state_module
+from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_schemas import JudgedScores, MetricEvent
 

@@ -13,13 +13,13 @@ from tests.aggregator.test_arrow import recorded
 from tests.aggregator.test_columns import OPTIONS, in_columns, one_by_one, outcome
 
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
-from ragtide_aggregator import arrow
-from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.keys import EstimateKey, PairKey
-from ragtide_aggregator.merging import merged
-from ragtide_aggregator.relocation import relocated
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.events.keys import EstimateKey, PairKey
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.state.merging import merged
+from ragtide_aggregator.state.repartitioning import relocated
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_offline.replay import tables_to_columns as arrow
 from ragtide_schemas import Direction, JudgedScores, Kind, Layout, Measure, MetricDeclaration, MetricEvent, Streams
 
 WORDS = "mine.words"

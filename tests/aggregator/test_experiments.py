@@ -8,15 +8,15 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.schemas.test_experiments import plan
 
-from ragtide_aggregator.experiments import reading
-from ragtide_aggregator.experiments.board import board
-from ragtide_aggregator.experiments.book import Book, place_of
-from ragtide_aggregator.experiments.judging import Judging
-from ragtide_aggregator.experiments.projecting import paired, projected
-from ragtide_aggregator.experiments.racer import Racer
-from ragtide_aggregator.experiments.reading import ExperimentReader
 from ragtide_aggregator.statistics.intervals import interval
-from ragtide_runtime.stream_reads import read_after
+from ragtide_offline.experiments import reader as reading
+from ragtide_offline.experiments.board import board
+from ragtide_offline.experiments.decisions import Judging
+from ragtide_offline.experiments.projecting import paired, projected
+from ragtide_offline.experiments.racer import Racer
+from ragtide_offline.experiments.reader import ExperimentReader
+from ragtide_offline.experiments.results import Book, place_of
+from ragtide_runtime.redis.log import read_after
 from ragtide_schemas import (
     DATA_FIELD,
     METRICS,

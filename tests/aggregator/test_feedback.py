@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.aggregator.events import event
 
 from ragtide import Feedback, MetricEvent
-from ragtide_aggregator.commit import Committer, Step
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.feedback import Held, PendingFeedback, judge_feedback
-from ragtide_aggregator.joining import Joiner
-from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.service import Aggregator
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.feedback_reader import Joiner
+from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.state.feedback import Held, PendingFeedback, judge_feedback
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import DATA_FIELD, DeadLetter, Estimate, JudgedScores, Layout, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -80,7 +80,7 @@ async def caught_up(redis: Any) -> None:
 
 
 async def rmse(redis: Any) -> Estimate | None:
-    from ragtide_aggregator.checkpoint import load_checkpoint
+    from ragtide_aggregator.service.checkpoint import load_checkpoint
 
     state = (await load_checkpoint(redis, STREAMS, StateOptions())).state
     found = [e for e in estimates(state) if e.metric == f"rmse.{ADHERENCE}"]
@@ -192,7 +192,7 @@ async def test_gold_scores_are_compared_with_the_judge_too(async_redis: Any) -> 
     await add_feedback(async_redis, gold(1, 1.0))
     async with running(async_redis):
         await caught_up(async_redis)
-    from ragtide_aggregator.checkpoint import load_checkpoint
+    from ragtide_aggregator.service.checkpoint import load_checkpoint
 
     state = (await load_checkpoint(async_redis, STREAMS, StateOptions())).state
     found = {e.labeler: e.estimate for e in estimates(state) if e.metric == f"rmse.{ADHERENCE}"}

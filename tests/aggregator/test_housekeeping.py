@@ -1,7 +1,7 @@
 from typing import Any
 
-from ragtide_aggregator.housekeeping import Caps, House, Seen
-from ragtide_aggregator.stalls import StallLimits, Stalls
+from ragtide_aggregator.service.stalls import StallLimits, Stalls
+from ragtide_aggregator.service.trimming import Caps, House, Seen
 from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.membership import Membership, share
+from ragtide_runtime.ownership.membership import Membership, share
 
 
 def settled(owned: dict[str, int], partitions: int) -> list[dict[str, int]]:

@@ -1,9 +1,9 @@
 import pytest
 from tests.aggregator.events import adherence, beta
 
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.merging import merged
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.state.merging import merged
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_schemas import Layout, MetricEvent
 

@@ -14,13 +14,13 @@ from tests.aggregator.events import adherence, beta
 from tests.conditions import until
 
 from ragtide import AlertRule, Feedback, MetricEvent
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.gathering import Gathered
-from ragtide_aggregator.halving import Halving, Taken
-from ragtide_aggregator.kept import Kept
-from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.service import Aggregator
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.events.batch import Gathered
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.halving import Halving, Taken
+from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_aggregator.state.table import Kept
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_schemas import DATA_FIELD, DeadLetter, Layout, Reason, Streams, to_milliseconds
@@ -109,7 +109,7 @@ def fails_in_estimates(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
         return made(state, **arguments)
 
     monkeypatch.setattr(Kept, "take", taking)
-    monkeypatch.setattr("ragtide_aggregator.showing.estimates", failing)
+    monkeypatch.setattr("ragtide_aggregator.service.estimates_stream.estimates", failing)
 
 
 def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish, until
 
-from ragtide_aggregator.observer import Observer
-from ragtide_aggregator.service import Aggregator
-from ragtide_runtime.health import Health
-from ragtide_runtime.instruments import AggregatorInstruments
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.telemetry import Observer
+from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.instruments import AggregatorInstruments
 from ragtide_schemas import DATA_FIELD, Layout
 
 

@@ -17,13 +17,13 @@ from redis.asyncio import Redis
 from tests.aggregator.events import event
 
 from ragtide import Estimate, MetricEvent
-from ragtide_aggregator.commit import Committer, Step
-from ragtide_aggregator.observer import Observer
-from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.pacing import Pace
-from ragtide_aggregator.service import Aggregator
-from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_runtime.lease import Lease
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.pace import Pace
+from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.service.telemetry import Observer
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.ownership.lease import Lease
 from ragtide_schemas import DATA_FIELD, Layout, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -130,7 +130,7 @@ async def test_a_batch_that_only_time_fenced_is_made_smaller_until_it_fits(
         await commit(self, step, token)
 
     monkeypatch.setattr(Committer, "commit", outlasting)
-    monkeypatch.setattr("ragtide_aggregator.pacing.FIRST_GUESS_S", 1e-9)
+    monkeypatch.setattr("ragtide_aggregator.service.pace.FIRST_GUESS_S", 1e-9)
     await publish(async_redis, many_keys(100, 1))
     async with running(async_redis):
         await until_caught_up(async_redis)
@@ -151,7 +151,7 @@ async def test_a_commit_has_no_more_keys_than_its_time_allows(
     monkeypatch.setattr(Committer, "commit", counted)
     options = replace(OPTIONS, lease_s=9.0, commit_interval_s=60.0)
     # Each key is taken to cost a second, and nothing else is learned: at least one event.
-    monkeypatch.setattr("ragtide_aggregator.pacing.FIRST_GUESS_S", 1.0)
+    monkeypatch.setattr("ragtide_aggregator.service.pace.FIRST_GUESS_S", 1.0)
     monkeypatch.setattr(Pace, "committed", lambda *_, **__: None)
     await publish(async_redis, many_keys(12, 1))
     async with running(async_redis, options):
@@ -213,8 +213,8 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
 
     monkeypatch.setattr(Committer, "commit", failing)
     monkeypatch.setattr(Pace, "committed", counted)
-    monkeypatch.setattr("ragtide_aggregator.ownership.RETRY_S", 0.01)
-    monkeypatch.setattr("ragtide_aggregator.ownership.perf_counter", lambda: time.perf_counter() + sum(outage_s))
+    monkeypatch.setattr("ragtide_aggregator.service.session.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_aggregator.service.session.perf_counter", lambda: time.perf_counter() + sum(outage_s))
     await publish(async_redis, many_keys(3, 1))
     async with running(async_redis, replace(OPTIONS, lease_s=30.0)):
         await until_caught_up(async_redis)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.aggregator.events import START, event
 
 from ragtide import Estimate
-from ragtide_aggregator.estimates import chosen, estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_schemas import MetricEvent
 

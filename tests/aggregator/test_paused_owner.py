@@ -16,9 +16,9 @@ from tests.aggregator.test_service import OPTIONS, STREAMS, caught_up, publish, 
 from tests.conditions import until
 
 from ragtide import Alert, MetricEvent
-from ragtide_aggregator.commit import Committer, Step
-from ragtide_aggregator.state import AggregatorState
-from ragtide_runtime.lease import Lease
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.ownership.lease import Lease
 from ragtide_schemas import DATA_FIELD
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ from typing import Any
 from tests.aggregator.events import adherence, beta
 from tests.aggregator.test_service import OPTIONS, until
 
-from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.service import Aggregator
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_schemas import DATA_FIELD, Layout, Streams
 
 PARTITIONS = 6

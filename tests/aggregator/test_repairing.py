@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from ragtide import Alert, ConfigurationError
 from ragtide.cli.app import cli
 from ragtide.cli.repair import repaired, told
-from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.keys import LATENCY, EstimateKey
-from ragtide_runtime.lease import Lease
-from ragtide_runtime.settings import Settings
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.events.keys import LATENCY, EstimateKey
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DATA_FIELD
 
 KEY = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "test", "1").encode()

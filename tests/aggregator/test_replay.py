@@ -12,20 +12,21 @@ from tests.aggregator.events import START, event
 from tests.recorded import record
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.merging import merged
-from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.replay import metrics, reading
-from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
-from ragtide_aggregator.service import Aggregator
-from ragtide_aggregator.state import AlertBudget, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.state.merging import merged
+from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_offline.replay import aggregating as metrics
+from ragtide_offline.replay import reader as reading
+from ragtide_offline.replay.aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
+from ragtide_offline.replay.counting import count_selected
+from ragtide_offline.replay.selection import Selection, selection
+from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
-from ragtide_runtime.replaying.counting import count_selected
-from ragtide_runtime.replaying.pacing import Speed
-from ragtide_runtime.replaying.selection import Selection, selection
 from ragtide_schemas import DATA_FIELD, Feedback, Layout, MetricEvent, run_prefix
 
 ADHERENCE = "trace.adherence"

@@ -10,9 +10,9 @@ import pytest
 from tests.aggregator.test_replay import OPTIONS, RUN, alerts_of, entries, replay, rows_of, unseen
 from tests.recorded import record
 
-from ragtide_aggregator.gathering import Gathered
-from ragtide_aggregator.kept import Kept
-from ragtide_aggregator.replay.metrics import MetricsReplay, ReplayOptions, Seen
+from ragtide_aggregator.events.batch import Gathered
+from ragtide_aggregator.state.table import Kept
+from ragtide_offline.replay.aggregating import MetricsReplay, ReplayOptions, Seen
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent
 

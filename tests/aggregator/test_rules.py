@@ -7,7 +7,7 @@ import pytest
 from tests.aggregator.events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_schemas import MetricEvent
 
 METRIC = "trace.adherence"

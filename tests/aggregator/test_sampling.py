@@ -7,8 +7,8 @@ import pytest
 from tests.aggregator.events import event
 
 from ragtide import Estimate
-from ragtide_aggregator.estimates import STRATEGIES, chosen, estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import STRATEGIES, chosen, estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import JudgedScores, MetricEvent
 
 METRIC = "trace.context_relevance"

@@ -9,12 +9,12 @@ from tests.aggregator.events import adherence, beta
 from tests.aggregator.events import event as metric_event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.commit import Committer, Step
 from ragtide_aggregator.errors import CheckpointError, LeaseLostError
-from ragtide_aggregator.ownership import ServiceOptions
-from ragtide_aggregator.service import Aggregator
-from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_runtime.lease import Lease
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.ownership.lease import Lease
 from ragtide_schemas import DATA_FIELD, Estimate, Layout, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -165,7 +165,7 @@ async def test_a_commit_whose_reply_was_lost_is_not_doubled(async_redis: Any, mo
             raise ConnectionError("reply lost")
 
     monkeypatch.setattr(Committer, "commit", losing)
-    monkeypatch.setattr("ragtide_aggregator.ownership.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_aggregator.service.session.RETRY_S", 0.01)
     await publish(async_redis, EVENTS)
 
     async def all_lost() -> bool:
@@ -221,7 +221,7 @@ async def test_what_is_dropped_is_an_alert_once_whoever_owns_the_partition(async
 async def test_scores_that_stop_coming_are_an_alert_once_whoever_owns_the_partition(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtide_aggregator.absences.LEAST_MS", 1)
+    monkeypatch.setattr("ragtide_aggregator.service.absent_share.LEAST_MS", 1)
     number = 0
 
     async def alerts_after_more() -> list[Alert]:

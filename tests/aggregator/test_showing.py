@@ -9,10 +9,10 @@ from tests.aggregator.test_pacing import OPTIONS, SCORES, STREAMS, many_keys, pu
 from tests.conditions import until
 
 from ragtide import Estimate
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.keys import EstimateKey
-from ragtide_aggregator.showing import OWED, Showing, rendered
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.service.estimates_stream import OWED, Showing, rendered
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import DATA_FIELD
 
 
@@ -53,7 +53,8 @@ def test_what_is_owed_is_told_in_the_checkpoint_once() -> None:
 async def test_every_estimate_is_on_the_stream_in_the_end_also_after_a_change_of_the_owner(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtide_aggregator.showing.FIRST_GUESS_S", 0.05)  # five keys fit into a commit
+    # Five keys fit into a commit.
+    monkeypatch.setattr("ragtide_aggregator.service.estimates_stream.FIRST_GUESS_S", 0.05)
     monkeypatch.setattr(Showing, "took", lambda *_: None)
     events = many_keys(20, 1)
     await publish(async_redis, events)
@@ -91,7 +92,7 @@ def test_a_key_that_cannot_be_shown_is_told_and_the_others_are_shown(monkeypatch
             raise ValueError("year 0 is out of range")
         return estimates(state, keys=keys, confidence=confidence)
 
-    monkeypatch.setattr("ragtide_aggregator.showing.estimates", failing)
+    monkeypatch.setattr("ragtide_aggregator.service.estimates_stream.estimates", failing)
     shown, failed = rendered(state, keys, [], confidence=0.95)
     assert {Estimate.decode(one).pipeline for one in shown} == {"p0", "p2"}
     assert [one.pipeline for one in failed] == ["p1"]

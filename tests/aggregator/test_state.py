@@ -6,8 +6,8 @@ import pytest
 from tests.aggregator.events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import JudgedScores, MetricEvent
 
 THRESHOLD = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)

@@ -5,11 +5,11 @@ import pytest
 from tests.aggregator.events import adherence, beta
 from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish, running, until
 
-from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.commit import Committer, Step
 from ragtide_aggregator.errors import StreamWentBackError
-from ragtide_aggregator.recent import SIZE, Recent
-from ragtide_runtime.lease import Lease
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.seen_ids import SIZE, Recent
+from ragtide_runtime.ownership.lease import Lease
 from ragtide_schemas import DATA_FIELD
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.worst import WORST_KEPT, Bad, Worst, contenders
+from ragtide_aggregator.alerts.contributors import WORST_KEPT, Bad, Worst, contenders
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.9]), max_size=80), st.integers(0, 80), st.integers(0, 80))

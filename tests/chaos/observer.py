@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
 
 COUNT = "return #redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+')"

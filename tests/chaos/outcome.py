@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragtide.cli.reading import read_estimates
-from ragtide.kept import state_options
-from ragtide_aggregator.state import AggregatorState
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.settings import Settings
-from ragtide_runtime.stream_reads import order
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_roles.state_options import state_options
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.log import order
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import (
     DATA_FIELD,
     Alert,

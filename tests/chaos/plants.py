@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from ragtide_aggregator import commit, service
-from ragtide_aggregator.membership import share
-from ragtide_consumers import delivery
-from ragtide_runtime import lease
-from ragtide_runtime.lost import LOST_LUA
+from ragtide_aggregator.service import aggregator as service
+from ragtide_aggregator.service import commit
+from ragtide_consumers.worker import delivery
+from ragtide_runtime.ownership import lease
+from ragtide_runtime.ownership.membership import share
+from ragtide_runtime.redis.stream_loss import LOST_LUA
 
 
 def emit() -> None:

@@ -26,7 +26,7 @@ from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_even
 from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
+from ragtide_runtime.redis.client import connect
 from ragtide_schemas import LABEL_GROUP
 
 KEPT_S = {"everysec": 1.0, "always": 0.0}

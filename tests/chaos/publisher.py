@@ -9,9 +9,9 @@ from redis import RedisError
 from tests.chaos.traffic import Item, Traffic
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Streams, partition_of
 
 CHUNK = 40

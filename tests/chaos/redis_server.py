@@ -7,8 +7,8 @@ from typing import Any, Self
 from redis import RedisError
 from tests.conditions import wait_until
 
-from ragtide_runtime.connection import connect
-from ragtide_runtime.redis_binary import find_redis_server
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.binary import find_redis_server
 
 CONFIGURATION = """
 port 0

@@ -17,9 +17,9 @@ def main() -> None:
     parser.add_argument("--plant")
     arguments = parser.parse_args()
 
-    import ragtide_consumers.judge.client as judge_client
-    import ragtide_consumers.judge.labeler as judge_labeler
-    import ragtide_consumers.judge.replies as judge_replies
+    import ragtide_consumers.labelers.judge.client as judge_client
+    import ragtide_consumers.labelers.judge.labeler as judge_labeler
+    import ragtide_consumers.labelers.judge.replies as judge_replies
     import ragtide_schemas.times
     from ragtide.cli import run
 

@@ -22,7 +22,7 @@ from tests.chaos.redis_server import RedisServer
 from tests.chaos.traffic import Traffic
 from tests.conditions import wait_until
 
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import AlertRule
 
 RULES = (

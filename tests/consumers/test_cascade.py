@@ -12,10 +12,10 @@ from tests.consumers.judge.asking import TOWER, settings
 from tests.judge_server import JudgeServer, Status
 
 from ragtide import Labeling, RagInteraction
-from ragtide_consumers.cascade import Draw, draw, position
-from ragtide_consumers.event import identity, metric_event
-from ragtide_consumers.labelers import labeler_of
-from ragtide_runtime.judge_settings import CascadeSettings
+from ragtide_consumers.labelers.cascade import Draw, draw, position
+from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_runtime.settings.judge import CascadeSettings
 from ragtide_schemas import MetricEvent, utc_now
 
 LOCAL = Labeling({"trace.adherence": 0.9})

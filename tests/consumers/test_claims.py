@@ -9,10 +9,10 @@ from tests.conditions import wait_until
 from tests.consumers.test_worker import STREAMS, Scripted, publish, read, until, working
 
 from ragtide import Labeling, RagInteraction
-from ragtide_consumers.app import create_group
-from ragtide_consumers.claims import ClaimKeeper
-from ragtide_runtime.connection import connect
-from ragtide_runtime.health import SILENT_S, Pulse
+from ragtide_consumers.worker.app import create_group
+from ragtide_consumers.worker.claims import ClaimKeeper
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.telemetry.health import SILENT_S, Pulse
 from ragtide_schemas import LABEL_GROUP
 
 

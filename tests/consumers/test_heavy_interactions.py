@@ -13,14 +13,14 @@ from tests.consumers.test_worker import STREAMS, events, publish, until
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide_consumers.app import run_workers
-from ragtide_consumers.labeler import Labeling
-from ragtide_consumers.local import overlap
-from ragtide_consumers.local.labeler import HEAVY_CHARS
-from ragtide_consumers.local.overlap import Overlap
-from ragtide_consumers.local.words import _STEMS, content_words
-from ragtide_runtime.health import Health
-from ragtide_runtime.settings import load_settings
+from ragtide_consumers.labelers.local import overlap
+from ragtide_consumers.labelers.local.labeler import HEAVY_CHARS
+from ragtide_consumers.labelers.local.overlap import Overlap
+from ragtide_consumers.labelers.local.words import _STEMS, content_words
+from ragtide_consumers.labelers.protocol import Labeling
+from ragtide_consumers.worker.app import run_workers
+from ragtide_runtime.settings.model import load_settings
+from ragtide_runtime.telemetry.health import Health
 from ragtide_schemas import DATA_FIELD
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=12)

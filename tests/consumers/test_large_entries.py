@@ -9,12 +9,12 @@ import pytest
 from tests.consumers.test_worker import STREAMS, events, letters, publish, until
 
 from ragtide import LocalLabeler
-from ragtide_consumers.app import create_group, run_workers
-from ragtide_consumers.entries import StreamEntry
-from ragtide_consumers.reclaim import Reclaimer
-from ragtide_consumers.worker import LabelWorker
-from ragtide_runtime import read_size
-from ragtide_runtime.settings import load_settings
+from ragtide_consumers.worker.app import create_group, run_workers
+from ragtide_consumers.worker.entries import StreamEntry
+from ragtide_consumers.worker.reclaim import Reclaimer
+from ragtide_consumers.worker.worker import LabelWorker
+from ragtide_runtime.redis import read_size
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import LABEL_GROUP, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES, KEPT_BYTES
 

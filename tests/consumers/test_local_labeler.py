@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide.cli.demo import SHIFT, demo_interactions
-from ragtide_consumers.local.coefficients import RELEVANT, SUPPORTED, UTILIZED
-from ragtide_consumers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
-from ragtide_consumers.local.overlap import Overlap
-from ragtide_consumers.local.words import content_words
+from ragtide_consumers.labelers.local.coefficients import RELEVANT, SUPPORTED, UTILIZED
+from ragtide_consumers.labelers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
+from ragtide_consumers.labelers.local.overlap import Overlap
+from ragtide_consumers.labelers.local.words import content_words
 from ragtide_consumers.text.sentences import cut, split_sentences
 from ragtide_schemas import METRICS, SentenceProbabilities
 

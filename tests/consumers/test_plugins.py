@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ragtide import ConfigurationError, CustomMetric, Direction, Kind, Labeling, MetricDefinition, RagInteraction
-from ragtide_consumers import plugins
-from ragtide_consumers.labelers import labeler_of
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers import plugins
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_runtime.settings.model import Settings
 
 MODULE = """
 from ragtide import Absent, AbsentReason, CustomMetric, Direction, Kind, Labeling, MetricDefinition

@@ -9,14 +9,14 @@ from tests.conditions import until
 from tests.consumers.test_worker import STREAMS, events, letters, pending, publish, read, working
 
 from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLabeler, MetricDefinition, RagInteraction
-from ragtide_consumers.app import create_group
-from ragtide_consumers.cascade import CascadeLabeler
-from ragtide_consumers.labelers import labeler_of
-from ragtide_consumers.metrics.custom import WithMetrics
-from ragtide_consumers.outage import Outage
-from ragtide_consumers.patience import Patience
-from ragtide_runtime.judge_settings import CascadeSettings
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers.cascade import CascadeLabeler
+from ragtide_consumers.labelers.custom_metrics import WithMetrics
+from ragtide_consumers.labelers.outage import Outage
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.worker.app import create_group
+from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.settings.judge import CascadeSettings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import LABEL_GROUP, Direction, Kind
 
 INTERACTION = RagInteraction(pipeline="p", question="q", documents=["d"], response="r")
@@ -205,7 +205,7 @@ async def test_a_labeler_of_ones_own_is_closed_in_the_end(kind: type[Resting], m
         made.append(kind())
         return made[-1]
 
-    monkeypatch.setattr("ragtide_consumers.plugins._attribute", lambda path: make)
+    monkeypatch.setattr("ragtide_consumers.labelers.plugins._attribute", lambda path: make)
     async with labeler_of(Settings(labeler="my_module:make"), None) as labeler:
         with pytest.raises(LabelerUnavailable):
             await labeler.label(INTERACTION)

@@ -12,15 +12,15 @@ from tests.redis_processes import RedisProcess
 
 from ragtide import Labeling, LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide_consumers.app import create_group, run_workers
-from ragtide_consumers.claims import ClaimKeeper
-from ragtide_consumers.delivery import Delivered, Delivery, Scored
-from ragtide_consumers.entries import StreamEntry
-from ragtide_consumers.quarantine import TRIES_ALONE, Lane
-from ragtide_consumers.reclaim import Reclaimer
-from ragtide_consumers.worker import LabelWorker
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.worker.app import create_group, run_workers
+from ragtide_consumers.worker.claims import ClaimKeeper
+from ragtide_consumers.worker.delivery import Delivered, Delivery, Scored
+from ragtide_consumers.worker.entries import StreamEntry
+from ragtide_consumers.worker.quarantine import TRIES_ALONE, Lane
+from ragtide_consumers.worker.reclaim import Reclaimer
+from ragtide_consumers.worker.worker import LabelWorker
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, DeadLetter, MetricEvent, Reason, Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -254,7 +254,7 @@ async def test_a_lost_reply_is_repeated_without_a_second_event(
         return outcomes
 
     monkeypatch.setattr(Delivery, "deliver", losing)
-    monkeypatch.setattr("ragtide_consumers.worker.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_consumers.worker.worker.RETRY_S", 0.01)
     await publish(async_redis, *["fine"] * 20)
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis))

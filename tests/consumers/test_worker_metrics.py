@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry
 from structlog.contextvars import merge_contextvars
 from tests.consumers.test_worker import STREAMS, Scripted, _is, letters, pending, publish, read, until, working
 
-from ragtide_consumers import worker as worker_module
-from ragtide_runtime.instruments import WorkerInstruments
+from ragtide_consumers.worker import worker as worker_module
+from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP
 
 

@@ -13,12 +13,12 @@ from tests.redis_cli import redis_cli
 from ragtide import RagInteraction
 from ragtide.cli.app import COMMANDS
 from ragtide_consumers.metrics.scores import AbsentReason
+from ragtide_offline.experiments.drafts import draft_of, plan_of
 from ragtide_producers import items_of
-from ragtide_producers.experiments.drafts import draft_of, plan_of
-from ragtide_runtime.catalogue import catalogue_table
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.settings import Settings
-from ragtide_runtime.settings_table import settings_table
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.table import settings_table
+from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_schemas import DATA_FIELD, Dropped, Reason, Streams
 from ragtide_schemas.metrics_page import metrics_page
 
@@ -72,12 +72,12 @@ def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(text: str
 
 def test_the_table_of_settings_is_the_settings() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings_table prints"
+    assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings.table prints"
 
 
 def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert catalogue_table() in page, "the metrics changed: paste what python -m ragtide_runtime.catalogue prints"
+    assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
 
 
 def test_the_page_of_metrics_is_the_registry() -> None:

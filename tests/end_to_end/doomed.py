@@ -22,8 +22,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from ragtide.cli import run
-    from ragtide_aggregator.commit import Committer
-    from ragtide_consumers.delivery import Delivery
+    from ragtide_aggregator.service.commit import Committer
+    from ragtide_consumers.worker.delivery import Delivery
 
     owner, name = (Delivery, "deliver") if arguments.role == "worker" else (Committer, "commit")
     work = getattr(owner, name)

@@ -16,9 +16,9 @@ from tests.conditions import wait_until
 from tests.end_to_end.roles import STREAMS, command, interactions, kill, start, wait_for_aggregation
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
 from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import DATA_FIELD, RagInteraction
 
 BATCH = 250

@@ -14,8 +14,8 @@ from tests.end_to_end.roles import command, interactions, publish_until_confirme
 from tests.redis_processes import Cluster, cluster
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide_consumers.app import broker_of
-from ragtide_runtime.connection import connect, connect_async
+from ragtide_consumers.worker.app import broker_of
+from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Layout, MetricEvent, partition_of
 
 PARTITIONS = 8

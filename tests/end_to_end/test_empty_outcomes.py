@@ -11,9 +11,9 @@ from tests.end_to_end.roles import STREAMS, command, dead_letters, metric_events
 from tests.judge_server import JudgeServer
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
-from ragtide_consumers.cascade import CascadeLabeler
-from ragtide_consumers.event import identity, metric_event
-from ragtide_runtime.judge_settings import CascadeSettings
+from ragtide_consumers.labelers.cascade import CascadeLabeler
+from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_runtime.settings.judge import CascadeSettings
 from ragtide_schemas import METRICS, AlertRule, MetricEvent, utc_now
 
 NOTHING: dict[str, Any] = {"documents": (), "response": "I found nothing about that."}

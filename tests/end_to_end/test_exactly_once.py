@@ -23,10 +23,10 @@ from tests.end_to_end.roles import (
 )
 
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
-from ragtide.kept import state_options
-from ragtide_aggregator.state import AggregatorState
-from ragtide_runtime.settings import load_settings
-from ragtide_runtime.stream_reads import order
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_roles.state_options import state_options
+from ragtide_runtime.redis.log import order
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import DATA_FIELD, MetricEvent, Streams
 
 

@@ -30,8 +30,8 @@ from tests.end_to_end.roles import (
 from tests.judge_server import JudgeServer, Status
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import DATA_FIELD
 
 SERVED = {"RAGTIDE_HTTP_PORT": "0", "RAGTIDE_LOG_LEVEL": "debug"}

@@ -13,7 +13,7 @@ from tests.end_to_end.roles import interactions, running
 from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
+from ragtide_runtime.redis.client import connect
 from ragtide_schemas import Streams
 
 

@@ -8,8 +8,8 @@ from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_even
 from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 
 
 def test_a_redis_that_is_killed_and_comes_back_with_its_data_costs_nothing(tmp_path: Path) -> None:

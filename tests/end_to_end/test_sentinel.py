@@ -8,9 +8,9 @@ from tests.end_to_end.roles import STREAMS, estimates, interactions, publish_unt
 from tests.redis_processes import RedisProcess, servers
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_url import resolve_redis
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.url import resolve_redis
 
 
 @contextmanager

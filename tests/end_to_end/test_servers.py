@@ -8,9 +8,9 @@ from tests.end_to_end.roles import STREAMS, command, estimates, interactions, ki
 from tests.redis_processes import RedisProcess
 
 from ragtide import InteractionProducer
-from ragtide_runtime.connection import connect
-from ragtide_runtime.redis_binary import RedisBinary, find_redis_servers
-from ragtide_runtime.server_version import dotted
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.server.binary import RedisBinary, find_redis_servers
+from ragtide_runtime.redis.server.version import dotted
 from ragtide_schemas import Feedback
 
 OTHERS = {str(binary.server): binary for binary in find_redis_servers()[1:]}

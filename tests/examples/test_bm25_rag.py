@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.end_to_end.roles import command
 
 from ragtide import Item, read_items
-from ragtide_producers.experiments.drafts import plan_of, read_draft
+from ragtide_offline.experiments.drafts import plan_of, read_draft
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bm25_rag"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -18,9 +18,9 @@ from tests.conditions import wait_until
 from tests.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
-from ragtide_producers import sending
-from ragtide_runtime.connection import connect
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_producers.publishing import sending
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas import Streams, partition_of
 
 STREAMS = Streams("ragtide", 0)

@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.schemas.test_experiments import plan
 
-from ragtide_producers.experiments import Answer
-from ragtide_producers.experiments.answers import answer_from, interaction_of
-from ragtide_producers.experiments.drafts import Draft, draft_of, grid_of, permutation, plan_of, read_draft
-from ragtide_producers.experiments.errors import AnswerError, ExperimentError, MeasureError
-from ragtide_producers.experiments.ledger import Ledger
-from ragtide_producers.experiments.measuring import measured
-from ragtide_producers.experiments.schedule import Bounds, Schedule
-from ragtide_producers.experiments.spent import Spent
-from ragtide_producers.experiments.targets import CallableTarget, Target, function_of, target_of
-from ragtide_producers.items import Item, items_of
+from ragtide_offline.experiments import Answer
+from ragtide_offline.experiments.answers import answer_from, interaction_of
+from ragtide_offline.experiments.drafts import Draft, draft_of, grid_of, permutation, plan_of, read_draft
+from ragtide_offline.experiments.errors import AnswerError, ExperimentError, MeasureError
+from ragtide_offline.experiments.ledger import Ledger
+from ragtide_offline.experiments.measuring import measured
+from ragtide_offline.experiments.schedule import Bounds, Schedule
+from ragtide_offline.experiments.spent import Spent
+from ragtide_offline.experiments.targets import CallableTarget, Target, function_of, target_of
+from ragtide_producers.files.items import Item, items_of
 from ragtide_schemas import Streams
 from ragtide_schemas.experiments import Config, Execution, Halted, Limits, Looked, Order, OwnMetric, Progress
 

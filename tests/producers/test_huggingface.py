@@ -9,8 +9,8 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_items, read_rows
-from ragtide_producers.formats.huggingface import Named, named
-from ragtide_producers.formats.record import RecordError
+from ragtide_producers.files.formats.huggingface import Named, named
+from ragtide_producers.files.formats.record import RecordError
 
 DATA = Path(__file__).parents[1] / "data"
 STORED = [

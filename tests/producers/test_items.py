@@ -17,7 +17,7 @@ from tests.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
-from ragtide_producers.items import ROOM_BYTES, digest
+from ragtide_producers.files.items import ROOM_BYTES, digest
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)

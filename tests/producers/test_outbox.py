@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.producers.test_background import adds_up, interaction
 
 from ragtide import Dropped
-from ragtide_producers.outbox import Held, Outbox, Sent
+from ragtide_producers.publishing.outbox import Held, Outbox, Sent
 
 OUTCOMES: list[Any] = [*Sent, Dropped.DROP_NEW, Dropped.SAMPLE, Dropped.INVALID]
 ONE = interaction(1)

@@ -8,9 +8,9 @@ import pytest
 from tests.conditions import wait_until
 
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
-from ragtide_producers.course import BATCH, Course
-from ragtide_producers.publication import Addressing, Reply, draw
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_producers.publishing.course import BATCH, Course
+from ragtide_producers.publishing.publication import Addressing, Reply, draw
+from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas import Streams, partition_of
 
 STREAMS = Streams("ragtide", 0)

@@ -5,11 +5,11 @@ import pytest
 from tests.end_to_end.roles import interactions
 from tests.recorded import record
 
+from ragtide_offline.replay.interactions import Items
+from ragtide_offline.replay.publishing import Feeder, Stamp, read_fed
+from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
-from ragtide_producers.replay.feeding import Feeder, Stamp, read_fed
-from ragtide_producers.replay.items import Items
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
-from ragtide_runtime.replaying.selection import Selection
 from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction, Streams
 
 RUN = Streams("ragtide.run.again", 0)

@@ -10,12 +10,12 @@ from tests.producers.test_background import adds_up, ids, interaction, settings
 from tests.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer
-from ragtide_producers import sending
-from ragtide_producers.lane import Lane
-from ragtide_producers.outbox import Held, Sent
-from ragtide_producers.publication import Addressing, Reply
-from ragtide_runtime.connection import connect
-from ragtide_runtime.settings import load_settings
+from ragtide_producers.publishing import sending
+from ragtide_producers.publishing.lane import Lane
+from ragtide_producers.publishing.outbox import Held, Sent
+from ragtide_producers.publishing.publication import Addressing, Reply
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -13,8 +13,8 @@ from tests.producers.test_background import NOWHERE, _run, adds_up, dropped, int
 from tests.redis_processes import RedisProcess
 
 from ragtide import Dropped, Feedback, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError
-from ragtide_producers import sending
-from ragtide_runtime.connection import connect
+from ragtide_producers.publishing import sending
+from ragtide_runtime.redis.client import connect
 from ragtide_schemas import Streams, partition_of
 
 STREAMS = Streams("ragtide", 0)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ragtide_aggregator.experiments.racer import Racer
-from ragtide_producers.experiments.ledger import Ledger
-from ragtide_runtime.connection import connect_async
+from ragtide_offline.experiments.ledger import Ledger
+from ragtide_offline.experiments.racer import Racer
+from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.runs import register_run, settings_of_run
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas import DATA_FIELD, MetricEvent, RagInteraction, RunInfo, Streams
 from ragtide_schemas.experiments import (
     Begun,

@@ -7,8 +7,8 @@ from rich.console import Console
 from tests.aggregator.events import event
 
 from ragtide.cli.tables import estimates_table
-from ragtide_aggregator.estimates import chosen, estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 
 
 def rendered(width: int, *counts: tuple[int, str | None]) -> str:

@@ -16,11 +16,11 @@ from aiohttp.test_utils import TestServer
 from tests.conditions import wait_until
 
 from ragtide import Experiment, ExperimentControl
-from ragtide_aggregator.experiments.board import Board
-from ragtide_producers.experiments.errors import ExperimentError
+from ragtide_offline.experiments.board import Board
+from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import list_runs, register_run, remove_run
-from ragtide_runtime.settings import load_settings
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import RunInfo
 
 METRICS = {"score": {"is_algebraic": True, "value_range": (0, 1)}}

@@ -10,7 +10,7 @@ from tests.in_process import run_command
 from tests.ragtide.test_experiment import QUESTIONS, Target, experiment
 
 from ragtide import Experiment, ExperimentControl
-from ragtide_producers.experiments.errors import ExperimentError
+from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_schemas import DATA_FIELD, Streams
 from ragtide_schemas.experiments import DRIVER, Order
 

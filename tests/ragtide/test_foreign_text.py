@@ -19,8 +19,8 @@ from tests.in_process import run_command
 from tests.schemas.test_experiments import plan
 from tests.schemas.test_printable import steers
 
-from ragtide.report.pages import markdown_text
-from ragtide_runtime.logs import configure_logging
+from ragtide_offline.report.pages import markdown_text
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import DATA_FIELD, DeadLetter, Reason, RunInfo, Streams, utc_now
 from ragtide_schemas.experiments import Begun, Config, Execution, Order
 

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 from ragtide import ConfigurationError
 from ragtide.cli.app import cli
 from ragtide.cli.comparison import Compared, Side, read_comparison, read_labelers
-from ragtide.labelings import named_recording
-from ragtide_aggregator.commit import CHECKPOINT_VERSION
-from ragtide_aggregator.state import AggregatorState, StateOptions
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.recorder_settings import RecorderSettings
+from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_offline.report.labelings import named_recording
+from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.runs import register_run, settings_of_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import DATA_FIELD, JudgedScores, MetricDeclaration, MetricEvent, RunInfo, Streams
 
 METRIC = "trace.adherence"

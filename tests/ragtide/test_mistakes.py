@@ -10,9 +10,9 @@ from tests.aggregator.events import event
 from tests.conditions import wait_until
 from tests.in_process import run_command
 
-from ragtide.roles import aggregate
+from ragtide_roles.serving import aggregate
 from ragtide_runtime.error_kinds import kind_of
-from ragtide_runtime.settings import load_settings
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import DATA_FIELD, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -18,10 +18,10 @@ from tests.redis_processes import RedisProcess
 
 from ragtide.cli.common import SafeConsole
 from ragtide.cli.watch import Screen, watch
-from ragtide_runtime.connection import connect_async
+from ragtide_runtime.cancellation import end
+from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.runs import list_runs
-from ragtide_runtime.settings import load_settings
-from ragtide_runtime.tasks import end
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import DeadLetter, Reason, RunInfo, Streams, utc_now
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 

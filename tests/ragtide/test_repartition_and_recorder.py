@@ -16,7 +16,7 @@ from tests.consumers.recorder.running import (
 from ragtide import ConfigurationError
 from ragtide.cli.repartition import _at_rest, _Repartition
 from ragtide_runtime.recordings import Kind
-from ragtide_runtime.stream_reads import last_id
+from ragtide_runtime.redis.log import last_id
 from ragtide_schemas import RECORD_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -14,8 +14,8 @@ from tests.ragtide.judged_runs import METRIC, NASTY, Run, plan_of, settings_for,
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
-from ragtide.report.comparing import names_given
-from ragtide.report.orders import happened
+from ragtide_offline.report.comparing import names_given
+from ragtide_offline.report.orders import happened
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import settings_of_run
 from ragtide_schemas import DATA_FIELD, Direction, Kind

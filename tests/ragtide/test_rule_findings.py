@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from ragtide import AlertRule, CustomMetric, MetricDefinition
 from ragtide.cli.app import cli
 from ragtide.cli.doctor import examine
-from ragtide.replays.back_test import without_values
-from ragtide.roles import serve
-from ragtide.rule_findings import published, rule_findings
-from ragtide_consumers.local.labeler import LocalLabeler
-from ragtide_runtime.observed import Observed
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers.local.labeler import LocalLabeler
+from ragtide_offline.replay.back_test import without_values
+from ragtide_roles.rule_findings import published, rule_findings
+from ragtide_roles.serving import serve
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.observed import Observed
 from ragtide_schemas import Direction, Kind, RagInteraction
 
 WORDS = CustomMetric(

@@ -11,9 +11,9 @@ from tests.in_process import run_command
 from tests.schemas.test_experiments import plan
 
 from ragtide import ConfigurationError
-from ragtide.trusted import check_labeler
-from ragtide_consumers import plugins
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers import plugins
+from ragtide_roles.trusted import check_labeler
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DATA_FIELD, RunInfo, Streams
 from ragtide_schemas.experiments import Begun
 
@@ -64,7 +64,7 @@ def test_the_labeler_of_a_plan_in_redis_is_not_imported(
         assert "RAGTIDE_LABELER='payload:made'" in done.stderr
     else:
         # An aggregator has no use for a labeler; that one must not be imported all the same.
-        monkeypatch.setattr("ragtide.roles.aggregate", _nothing)
+        monkeypatch.setattr("ragtide_roles.serving.aggregate", _nothing)
         assert run_command(capsys, role, "--run", "evil").code == 0
     assert not (tmp_path / "IMPORTED").exists()
 

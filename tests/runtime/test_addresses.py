@@ -15,11 +15,11 @@ from pydantic import SecretStr
 from redis.exceptions import NoPermissionError, RedisClusterException, RedisError
 from tests.redis_processes import servers
 
-from ragtide_runtime.addresses import address_of
-from ragtide_runtime.connection import connect, connect_async
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
-from ragtide_runtime.redis_url import redact, resolve_redis
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.redis.addresses import address_of
+from ragtide_runtime.redis.client import connect, connect_async
+from ragtide_runtime.redis.url import redact, resolve_redis
+from ragtide_runtime.settings.model import Settings, load_settings
 
 
 def test_a_cluster_and_sentinels_are_one_url_each() -> None:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from ragtide_runtime.backlog import COUNT_CAP, read_backlog
+from ragtide_runtime.redis.backlog import COUNT_CAP, read_backlog
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 from tests.redis_processes import cluster
 
-from ragtide_runtime.backlog_metrics import BacklogCollector
-from ragtide_runtime.connection import connect_async
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.telemetry.backlog_metrics import BacklogCollector
 from ragtide_schemas import DATA_FIELD, Layout
 
 

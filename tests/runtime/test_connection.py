@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from ragtide_runtime.connection import connect_async
+from ragtide_runtime.redis.client import connect_async
 
 
 async def test_a_connection_that_is_closed_while_it_is_used_is_a_redis_error(

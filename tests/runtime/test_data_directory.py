@@ -12,11 +12,11 @@ import pytest
 from redis import Redis
 from tests.runtime.test_redis_binary import prints_version, wheel_at
 
-from ragtide_runtime.data_directory import choose_server, last_writer, remember
-from ragtide_runtime.embedded import EmbeddedRedis
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_binary import RedisBinary, find_redis_servers
-from ragtide_runtime.server_version import ServerVersion
+from ragtide_runtime.redis.server.binary import RedisBinary, find_redis_servers
+from ragtide_runtime.redis.server.data_directory import choose_server, last_writer, remember
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.redis.server.version import ServerVersion
 
 HEADERS = {
     "Redis 7.0.15": b"REDIS0010\xfa\x09redis-ver\x067.0.15\xfa\x0aredis-bits\xc0\x40",

@@ -14,15 +14,15 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.conditions import wait_until
 
-from ragtide_runtime import embedded, keeper
-from ragtide_runtime.embedded import EmbeddedRedis
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_binary import RedisBinary
+from ragtide_runtime.redis.server import embedded, keeper
+from ragtide_runtime.redis.server.binary import RedisBinary
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 
 USER = """
 import sys
 from pathlib import Path
-from ragtide_runtime.embedded import EmbeddedRedis
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 server = EmbeddedRedis.open(Path(sys.argv[1]))
 try:
     print(server.started_by_us, server.url, flush=True)

@@ -6,13 +6,18 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from ragtide_runtime.catalogue import CATALOGUE
-from ragtide_runtime.endpoints import serving
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.health import Health, Pulse
-from ragtide_runtime.instruments import AggregatorInstruments, JudgeInstruments, RecorderInstruments, WorkerInstruments
-from ragtide_runtime.observed import Observed
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.catalogue import CATALOGUE
+from ragtide_runtime.telemetry.endpoints import serving
+from ragtide_runtime.telemetry.health import Health, Pulse
+from ragtide_runtime.telemetry.instruments import (
+    AggregatorInstruments,
+    JudgeInstruments,
+    RecorderInstruments,
+    WorkerInstruments,
+)
+from ragtide_runtime.telemetry.observed import Observed
 from ragtide_schemas import DATA_FIELD, Streams
 
 

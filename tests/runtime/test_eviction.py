@@ -8,8 +8,8 @@ from tests.conditions import wait_until
 from tests.end_to_end.roles import running
 from tests.redis_processes import RedisProcess
 
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.eviction import check_eviction
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.eviction import check_eviction
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-from ragtide_runtime.health import SILENT_S, Condition, Health, Pulse
+from ragtide_runtime.telemetry.health import SILENT_S, Condition, Health, Pulse
 
 
 class Clock:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.conditions import wait_until
 
-from ragtide_runtime.known_ids import COPY_SCRIPT, FIND_SCRIPT, KNOWN_IDS, REMEMBER_SCRIPT
-from ragtide_runtime.known_ids_size import STORED_BYTES
+from ragtide.cli.known_ids_size import STORED_BYTES
+from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, KNOWN_IDS, REMEMBER_SCRIPT
 from ragtide_schemas import Streams, known_digest
 
 STREAMS = Streams("ragtide", 0)

@@ -4,8 +4,8 @@ from typing import Any
 
 import structlog
 
-from ragtide_runtime.outages import AFTERSHOCK_S, FORGOTTEN_S, Outage, redis_outage
-from ragtide_runtime.repeats import Repeats
+from ragtide_runtime.telemetry.outages import AFTERSHOCK_S, FORGOTTEN_S, Outage, redis_outage
+from ragtide_runtime.telemetry.repeats import Repeats
 
 
 class Clock:

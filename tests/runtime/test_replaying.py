@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.recorded import record
 
 from ragtide import RagInteraction
+from ragtide_offline.replay.counting import Scope, count_selected
+from ragtide_offline.replay.selection import selection
+from ragtide_offline.replay.shuffling import Shuffled, random_place
+from ragtide_offline.replay.speed import Pace, Speed, speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry
-from ragtide_runtime.replaying.counting import Scope, count_selected
-from ragtide_runtime.replaying.pacing import Pace, Speed, speed
-from ragtide_runtime.replaying.selection import selection
-from ragtide_runtime.replaying.shuffling import Shuffled, random_place
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import pytest
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import find_run, list_runs, register_run, remove_run, settings_of_run, the_run
-from ragtide_runtime.settings import load_settings
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import RunInfo, deployment_prefix, run_prefix
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ragtide import AlertSubscriber, ConfigurationError, InteractionProducer
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.settings.model import Settings, load_settings
 
 RULE = """
 [[alerts]]

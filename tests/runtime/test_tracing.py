@@ -13,12 +13,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.judge_server import JudgeServer, Status
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide.roles import aggregate, work
-from ragtide.running import in_background
-from ragtide_runtime import tracing
+from ragtide_roles.running import in_background
+from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.judge_settings import JudgeSettings
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry import tracing
 from ragtide_schemas import DATA_FIELD, TRACEPARENT_FIELD, Streams
 
 STREAMS = Streams("ragtide", 0)

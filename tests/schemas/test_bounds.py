@@ -7,10 +7,10 @@ import pytest
 from tests.aggregator.events import event
 
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
-from ragtide_consumers.event import metric_event
-from ragtide_consumers.judge.replies import read_reply
-from ragtide_consumers.labeler import Identity, Labeling
-from ragtide_runtime.judge_settings import Price
+from ragtide_consumers.labelers.event import metric_event
+from ragtide_consumers.labelers.judge.replies import read_reply
+from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_runtime.settings.judge import Price
 from ragtide_schemas import from_milliseconds, utc_now
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, REPLY_TOKENS_MAX, TOKENS_MAX
 

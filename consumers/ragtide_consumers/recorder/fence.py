@@ -7,9 +7,9 @@ from typing import Final
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from ragtide_runtime.lost import LOST_LUA
 from ragtide_runtime.recordings import Kind
-from ragtide_runtime.stream_reads import START
+from ragtide_runtime.redis.log import START
+from ragtide_runtime.redis.stream_loss import LOST_LUA
 from ragtide_schemas import RECORD_GROUP, Streams
 
 from .errors import RecorderFencedError, StreamLostError

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import time
 
-from ragtide_runtime.health import Health, Pulse
-from ragtide_runtime.instruments import RecorderInstruments
+from ragtide_runtime.telemetry.health import Health, Pulse
+from ragtide_runtime.telemetry.instruments import RecorderInstruments
 
 from .redaction import Redaction
 from .writing import Written

@@ -10,13 +10,13 @@ from typing import Any
 from pydantic_core import to_json
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recorder_settings import RecorderSettings
 from ragtide_runtime.recordings import Kind
+from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from ..plugins import attribute_at
+from ..labelers.plugins import attribute_at
 from .errors import RedactionError
 from .patterns import PATTERNS
 from .redaction_process import RedactionProcess

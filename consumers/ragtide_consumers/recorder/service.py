@@ -11,22 +11,22 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.connection import CONNECTIONS, connect_async
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.instruments import RecorderInstruments
-from ragtide_runtime.lease import Lease
-from ragtide_runtime.observed import Observed
-from ragtide_runtime.outages import Outage, redis_outage
+from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.recordings.kinds import Kind
 from ragtide_runtime.recordings.store import Store, open_store
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.instruments import RecorderInstruments
+from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.outages import Outage, redis_outage
 from ragtide_schemas import Streams
 
 from .errors import RecorderFencedError, StepAbortedError, StreamLostError
 from .fence import hold
 from .observer import Observer, TenureObserver
 from .redaction import Redaction
-from .tenure import Tenure
+from .session import Tenure
 from .writing import prepare
 
 RETRY_S: Final = 0.5

@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from ragtide_runtime.copies import Copies
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.payloads import payload_of, raw_of
 from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, json_lines
 from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
 from ragtide_runtime.recordings.store import Store
-from ragtide_runtime.stream_reads import Entry
+from ragtide_runtime.redis.copies import Copies
+from ragtide_runtime.redis.log import Entry
+from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_schemas import DeadLetter, InvalidEntryError
 
 from .errors import NotRedactedError, StepAbortedError

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ragtide.offline.agreement_files import Compared, Predictions, Reference, compare, read_gold, read_predictions
-from ragtide.offline.agreement_plot import plot_agreement
 from ragtide_aggregator.statistics.bootstrap import RESAMPLES, Measured
+from ragtide_offline.agreement.files import Compared, Predictions, Reference, compare, read_gold, read_predictions
+from ragtide_offline.agreement.plot import plot_agreement
 
 from .common import JsonOption, out, print_json
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ragtide.running import cancelled_by_signal
-from ragtide_consumers.subscriber import AlertSubscriber
+from ragtide_consumers.alert_subscriber import AlertSubscriber
+from ragtide_roles.running import cancelled_by_signal
 from ragtide_schemas import Alert
 
 from .common import JsonOption, out, print_json, warn, with_redis

@@ -9,8 +9,8 @@ import typer
 from redis import RedisError
 from typer.core import TyperGroup
 
-from ragtide.version import __version__
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.version import __version__
 
 from .common import Given, err
 

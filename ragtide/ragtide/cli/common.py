@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ragtide.experiments.joining import taking_part
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.deployment import check_layout
+from ragtide_roles.experiment_workers import taking_part
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis_url import RedisHandle, redact, resolve_redis
-from ragtide_runtime.settings import Settings, load_settings
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.deployment import check_layout
+from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas.printable import printable, printable_json
 
 T = TypeVar("T")

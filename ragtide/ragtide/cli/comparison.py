@@ -6,16 +6,16 @@ from typing import Literal
 
 from redis.asyncio import Redis
 
-from ragtide.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
-from ragtide_aggregator.keys import HIDDEN, UNBOUNDED, EstimateKey
-from ragtide_aggregator.state import AggregatorState
+from ragtide_aggregator.estimates.view import views
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_aggregator.statistics.windows import ALL_TIME
-from ragtide_aggregator.view import views
+from ragtide_offline.report.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 from ragtide_runtime.recordings import Recording
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RunInfo, run_of
 from ragtide_schemas.suggestions import unknown
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis_url import RedisHandle
+from ragtide_runtime.redis.url import RedisHandle
 
 from .common import JsonOption, err, out, print_json, warn, with_redis
 from .of_run import RunOption, settings_with

@@ -18,14 +18,14 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
-from ragtide.roles import aggregate, work
-from ragtide.running import in_background
 from ragtide_producers import InteractionProducer
-from ragtide_runtime.connection import connect_async
-from ragtide_runtime.embedded import EmbeddedRedis
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.settings import Settings
-from ragtide_runtime.tasks import end
+from ragtide_roles.running import in_background
+from ragtide_roles.serving import aggregate, work
+from ragtide_runtime.cancellation import end
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
 from .common import JsonOption, err, out, print_json

@@ -13,12 +13,12 @@ from redis.asyncio.cluster import RedisCluster
 from rich.table import Table
 from rich.text import Text
 
-from ragtide.rule_findings import rule_findings
-from ragtide_aggregator.ownership import WENT_BACK
-from ragtide_runtime.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
-from ragtide_runtime.eviction import SAFE, danger_of
-from ragtide_runtime.redis_url import RedisHandle
-from ragtide_runtime.settings import Settings
+from ragtide_aggregator.service.session import WENT_BACK
+from ragtide_roles.rule_findings import rule_findings
+from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
+from ragtide_runtime.redis.eviction import SAFE, danger_of
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import LABEL_GROUP, Streams
 
 from .common import JsonOption, Role, given, out, print_json, with_redis

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 from redis.asyncio import Redis
 
-from ragtide_consumers.judge.spend import read_spent
-from ragtide_consumers.judge.state import JudgeState, read_judge_states
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers.judge.spend import read_spent
+from ragtide_consumers.labelers.judge.state import JudgeState, read_judge_states
+from ragtide_runtime.settings.model import Settings
 
 from .finding import Finding
 

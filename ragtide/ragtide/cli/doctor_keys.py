@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.capped import KEYS
-from ragtide_runtime.settings import Settings
+from ragtide_aggregator.state.capped import KEYS
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Streams
 
 SHOWN = 5

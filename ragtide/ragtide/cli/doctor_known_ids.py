@@ -4,10 +4,10 @@ from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from ragtide_runtime.known_ids_size import known_ids_size, projected_bytes
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 
 from .finding import Finding
+from .known_ids_size import known_ids_size, projected_bytes
 
 MIB = 2**20
 GIB = 2**30

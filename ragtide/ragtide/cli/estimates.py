@@ -7,15 +7,15 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide.labelings import named_recording
-from ragtide.offline.summary import diagnoses
-from ragtide_aggregator.estimates import ESTIMATORS, STRATEGIES, chosen
+from ragtide_aggregator.estimates.estimates import ESTIMATORS, STRATEGIES, chosen
 from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
-from ragtide_runtime.redis_url import RedisHandle
+from ragtide_offline.report.labelings import named_recording
+from ragtide_offline.score.summary import diagnoses
+from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.runs import the_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 

@@ -13,18 +13,18 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ragtide.experiments.control import ExperimentControl
-from ragtide.experiments.driving import streams_of
-from ragtide.experiments.experiment import Experiment
-from ragtide.running import cancelled_by_signal, on_signal
-from ragtide_aggregator.experiments.board import Board, board
-from ragtide_aggregator.experiments.reading import ExperimentReader
-from ragtide_producers.experiments.drafts import read_draft
+from ragtide_offline.experiments.board import Board, board
+from ragtide_offline.experiments.control import ExperimentControl
+from ragtide_offline.experiments.drafts import read_draft
+from ragtide_offline.experiments.driver import streams_of
+from ragtide_offline.experiments.experiment import Experiment
+from ragtide_offline.experiments.reader import ExperimentReader
+from ragtide_roles.running import cancelled_by_signal, on_signal
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.redis_url import RedisHandle, resolve_redis
+from ragtide_runtime.redis.url import RedisHandle, resolve_redis
 from ragtide_runtime.runs import the_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import RunInfo
 from ragtide_schemas.experiments import Plan
 

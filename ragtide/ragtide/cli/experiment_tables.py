@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_aggregator.experiments.board import Board, Row
+from ragtide_offline.experiments.board import Board, Row
 from ragtide_schemas.metric_definitions import OUTCOMES
 
 from .tables import NARROW, NARROW_BAR_WIDTH, interval_bar

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide.replays.plan import settings_of_replay
+from ragtide_offline.replay.plan import settings_of_replay
 from ragtide_runtime.runs import find_run, the_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 
 from .common import given, with_redis
 

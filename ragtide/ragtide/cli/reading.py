@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from redis.asyncio import Redis
 
-from ragtide.kept import panes_of
-from ragtide_aggregator.checkpoint import load_checkpoint
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.merging import merged
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.state.merging import merged
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.strategies import AUTO
-from ragtide_runtime.settings import Settings
+from ragtide_roles.state_options import panes_of
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, Streams
 
 

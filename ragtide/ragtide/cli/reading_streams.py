@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.known_ids import KNOWN_IDS
-from ragtide_runtime.settings import Settings
-from ragtide_runtime.stream_reads import read_all
-from ragtide_runtime.unreadable import Unreadable
+from ragtide_runtime.redis.known_ids import KNOWN_IDS
+from ragtide_runtime.redis.log import read_all
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, DeadLetter, RagInteraction, Streams, known_digest
 
 RETRY_SCRIPT = (

@@ -13,7 +13,7 @@ from rich.text import Text
 from ragtide_consumers.recorder.fence import let_go
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, Recording
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 
 from .common import JsonOption, err, given, out, print_json
 

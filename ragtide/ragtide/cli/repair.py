@@ -6,14 +6,14 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from ragtide.kept import panes_of
-from ragtide_aggregator.checkpoint import load_checkpoint
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.options import StateOptions
-from ragtide_aggregator.repairing import Lost, checkpoint_fields, drop, lost, may_be_dropped
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.service.repairing import Lost, checkpoint_fields, drop, lost, may_be_dropped
+from ragtide_aggregator.state.options import StateOptions
+from ragtide_roles.state_options import panes_of
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.lease import Lease
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Streams
 
 from .common import out, print_json

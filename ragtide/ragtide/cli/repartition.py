@@ -17,14 +17,14 @@ from uuid import uuid4
 import typer
 from redis.asyncio import Redis
 
-from ragtide_aggregator.relocation import Fields, pipeline_of, relocated
-from ragtide_runtime.backlog import read_backlog
-from ragtide_runtime.copies import begin_copies, end_copies
-from ragtide_runtime.deployment import decode_layout, encode_layout, layout_key
+from ragtide_aggregator.state.repartitioning import Fields, pipeline_of, relocated
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.known_ids import COPY_SCRIPT, FIND_SCRIPT, REMEMBER_SCRIPT, without_entries
-from ragtide_runtime.settings import Settings
-from ragtide_runtime.stream_reads import START, last_id, read_all
+from ragtide_runtime.redis.backlog import read_backlog
+from ragtide_runtime.redis.copies import begin_copies, end_copies
+from ragtide_runtime.redis.deployment import decode_layout, encode_layout, layout_key
+from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, REMEMBER_SCRIPT, without_entries
+from ragtide_runtime.redis.log import START, last_id, read_all
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import (
     DATA_FIELD,
     MOVED_FIELD,

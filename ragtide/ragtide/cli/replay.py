@@ -11,25 +11,25 @@ import typer
 from redis.asyncio import Redis
 from rich.table import Table
 
-from ragtide.kept import state_options
-from ragtide.known_metrics import check_rules, known_metrics
-from ragtide.replays.back_test import OfRule, by_rule, recorded_alerts, without_values
-from ragtide.replays.plan import ReplayPlan, begin, rules_of, settings_of_replay
-from ragtide.replays.relabeling import Relabeling, RelabelOptions, RelabelProgress
-from ragtide.running import on_signal
-from ragtide_aggregator.estimates import chosen
-from ragtide_aggregator.replay.metrics import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
-from ragtide_producers.replay.items import Items
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_offline.replay.aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
+from ragtide_offline.replay.back_test import OfRule, by_rule, recorded_alerts, without_values
+from ragtide_offline.replay.counting import Counted, count_selected
+from ragtide_offline.replay.interactions import Items
+from ragtide_offline.replay.plan import ReplayPlan, begin, rules_of, settings_of_replay
+from ragtide_offline.replay.relabeling import Relabeling, RelabelOptions, RelabelProgress
+from ragtide_offline.replay.selection import selection
+from ragtide_offline.replay.speed import Speed
+from ragtide_offline.replay.speed import speed as speed_of
+from ragtide_roles.known_metrics import check_rules, known_metrics
+from ragtide_roles.running import on_signal
+from ragtide_roles.state_options import state_options
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.logs import configure_logging
 from ragtide_runtime.recordings import Kind, Recording
-from ragtide_runtime.redis_url import RedisHandle
-from ragtide_runtime.replaying.counting import Counted, count_selected
-from ragtide_runtime.replaying.pacing import Speed
-from ragtide_runtime.replaying.pacing import speed as speed_of
-from ragtide_runtime.replaying.selection import selection
+from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.runs import settings_of_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, Estimate, Layout, RunInfo, utc_now
 
 from .common import JsonOption, err, given, out, print_json, with_redis

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from ragtide.replays.relabeling import RelabelProgress
-from ragtide.replays.relabeling import Seen as SeenRelabeling
-from ragtide_aggregator.replay.metrics import Progress as MetricsProgress
-from ragtide_aggregator.replay.metrics import Seen as SeenMetrics
+from ragtide_offline.replay.aggregating import Progress as MetricsProgress
+from ragtide_offline.replay.aggregating import Seen as SeenMetrics
+from ragtide_offline.replay.relabeling import RelabelProgress
+from ragtide_offline.replay.relabeling import Seen as SeenRelabeling
 
 
 class _Rate(ProgressColumn):

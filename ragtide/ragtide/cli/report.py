@@ -10,8 +10,8 @@ import typer
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
-from ragtide.labelings import is_complete, named_recording, paired, read_scores
-from ragtide.report.comparing import (
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_offline.report.comparing import (
     Names,
     RunComparison,
     compare_experiments,
@@ -20,17 +20,17 @@ from ragtide.report.comparing import (
     names_given,
     names_in_both,
 )
-from ragtide.report.comparison_page import comparison_page
-from ragtide.report.content import ExperimentReport
-from ragtide.report.experiment import ITEMS, chosen_items, experiment_report, wanted_texts
-from ragtide.report.experiment_page import experiment_page
-from ragtide.report.mlflow_export import EXPERIMENT, export
-from ragtide.report.reading import Judged, read_experiment, read_texts
-from ragtide.report.replays import ReplayReport, moments_of, replay_page, replay_report
-from ragtide_aggregator.state import AggregatorState
+from ragtide_offline.report.comparison_page import comparison_page
+from ragtide_offline.report.content import ExperimentReport
+from ragtide_offline.report.experiment import ITEMS, chosen_items, experiment_report, wanted_texts
+from ragtide_offline.report.experiment_page import experiment_page
+from ragtide_offline.report.labelings import is_complete, named_recording, paired, read_scores
+from ragtide_offline.report.mlflow_export import EXPERIMENT, export
+from ragtide_offline.report.reader import Judged, read_experiment, read_texts
+from ragtide_offline.report.replays import ReplayReport, moments_of, replay_page, replay_report
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.runs import settings_of_run, the_run
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RunInfo, utc_now
 from ragtide_schemas.printable import escaped_json
 

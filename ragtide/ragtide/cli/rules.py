@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ragtide.replays.plan import rules_of
-from ragtide.rule_findings import rule_findings
+from ragtide_offline.replay.plan import rules_of
+from ragtide_roles.rule_findings import rule_findings
 from ragtide_schemas.printable import printable
 
 from .common import JsonOption, given, out, print_json

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.runs import list_runs, remove_listed
-from ragtide_runtime.unreadable import Unreadable
 from ragtide_schemas import RunInfo
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis

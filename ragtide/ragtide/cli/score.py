@@ -13,19 +13,19 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ragtide.offline.lines import ScoreFile, line_of
-from ragtide.offline.ragchecker_json import write_ragchecker_json
-from ragtide.offline.score import Outcome, ScoringStopped, score_rows
-from ragtide.offline.stored import STORED, stored_labeling
-from ragtide.offline.summary import summarize
-from ragtide_aggregator.estimates import STRATEGIES
-from ragtide_consumers.event import identity
-from ragtide_consumers.labeler import Identity, Labeling
-from ragtide_consumers.labelers import labeler_of
+from ragtide_aggregator.estimates.estimates import STRATEGIES
+from ragtide_consumers.labelers.event import identity
+from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_offline.score.lines import ScoreFile, line_of
+from ragtide_offline.score.ragchecker_json import write_ragchecker_json
+from ragtide_offline.score.scoring import Outcome, ScoringStopped, score_rows
+from ragtide_offline.score.stored_labels import STORED, stored_labeling
+from ragtide_offline.score.summary import summarize
 from ragtide_producers import FORMATS, FileOptions, Row, count_rows, read_rows
-from ragtide_runtime.judge_settings import JudgeSettings
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.settings import Settings
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction, describe
 from ragtide_schemas.reference_results import reference_results
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from ragtide.offline.summary import Summary, compare
+from ragtide_offline.score.summary import Summary, compare
 from ragtide_schemas import Estimate
 from ragtide_schemas.reference_results import reference_results
 

@@ -5,15 +5,15 @@ from typing import Annotated
 
 import typer
 
-from ragtide.roles import serve
-from ragtide.running import until_signal
-from ragtide.trusted import check_judge, check_labeler
-from ragtide_runtime.health import Health
-from ragtide_runtime.logs import configure_logging
-from ragtide_runtime.observed import Observed
-from ragtide_runtime.redis_url import resolve_redis
-from ragtide_runtime.settings import Settings
-from ragtide_runtime.tracing import exporting
+from ragtide_roles.running import until_signal
+from ragtide_roles.serving import serve
+from ragtide_roles.trusted import check_judge, check_labeler
+from ragtide_runtime.redis.url import resolve_redis
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.logs import configure_logging
+from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.tracing import exporting
 
 from .common import Role, err, given, with_redis
 from .of_run import RunOption, settings_with
@@ -68,7 +68,7 @@ def _serve(settings: Settings, *names: Role) -> None:
     configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
 
     # Late, because a web server is what no other command needs.
-    from ragtide_runtime.endpoints import serving  # noqa: PLC0415
+    from ragtide_runtime.telemetry.endpoints import serving  # noqa: PLC0415
 
     async def run(url: str) -> None:
         stop = asyncio.Event()

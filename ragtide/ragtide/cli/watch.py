@@ -10,9 +10,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ragtide_aggregator.estimates import chosen
-from ragtide_runtime.backlog import COUNT_CAP, read_backlog
-from ragtide_runtime.settings import Settings
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_runtime.redis.backlog import COUNT_CAP, read_backlog
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 

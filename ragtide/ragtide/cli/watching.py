@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide.running import cancelled_by_signal
-from ragtide_runtime.redis_url import RedisHandle
+from ragtide_roles.running import cancelled_by_signal
+from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 
 from .common import PipelineOption, out, with_redis

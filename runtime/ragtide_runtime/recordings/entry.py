@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from ragtide_runtime.stream_reads import order
 from ragtide_schemas.base import VersionedModel
+
+from ..redis.log import order
 
 
 class RecordedEntry(NamedTuple):

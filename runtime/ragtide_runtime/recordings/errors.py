@@ -4,7 +4,7 @@ RagtideError
 └── UnreadableRecordingError   a recording is not there, not whole, or of another release
 """
 
-from ragtide_runtime.errors import RagtideError
+from ..errors import RagtideError
 
 
 class UnreadableRecordingError(RagtideError):

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from ragtide_runtime.stream_reads import START, order
 from ragtide_schemas import describe, from_milliseconds
 
+from ..redis.log import START, order
 from .errors import UnreadableRecordingError
 from .kinds import Kind
 

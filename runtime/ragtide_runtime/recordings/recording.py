@@ -9,10 +9,10 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.stream_reads import order
 from ragtide_schemas import to_milliseconds
 
+from ..errors import ConfigurationError
+from ..redis.log import order
 from . import json_lines
 from .chain import partitions_of, recorded
 from .entry import RecordedEntry

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
-from ragtide_runtime.errors import ConfigurationError
+from ..errors import ConfigurationError
 
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
 """What a file system answers that has no hard links."""

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.aggregator.events import event
 
-from ragtide_aggregator.estimates import estimates
-from ragtide_aggregator.state import AggregatorState, StateOptions
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.asymptotic import LEAST_OF_A_KIND, asymptotic_half_width, enough_to_count
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.strategies import AUTO, moments_interval, resolved

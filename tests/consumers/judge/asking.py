@@ -7,9 +7,9 @@ from typing import Any
 from tests.judge_server import JudgeServer
 
 from ragtide import Labeler, RagInteraction
-from ragtide_consumers.labelers import labeler_of
-from ragtide_runtime.judge_settings import JudgeSettings
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.model import Settings
 
 SECRET = "sk-very-secret-0123456789"
 

@@ -11,7 +11,7 @@ from tests.consumers.judge.asking import SECRET, TOWER, judge
 from tests.judge_server import JudgeServer, Raw, Status, completion, rules_model
 from tests.judge_server import Says as Saying
 
-from ragtide_consumers.judge.errors import JudgeMisconfigured, JudgeUnavailable
+from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
 
 MB = 2**20
 

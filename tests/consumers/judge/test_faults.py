@@ -10,8 +10,8 @@ from tests.consumers.judge.asking import SECRET, TOWER, entry, judge
 from tests.judge_server import Drops, Hangs, JudgeServer, Says, Slow, Status, rules_model
 
 from ragtide import RagInteraction
-from ragtide_consumers.judge.errors import JudgeMisconfigured, JudgeUnavailable
-from ragtide_consumers.patience import Patience
+from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
+from ragtide_consumers.worker.patience import Patience
 
 OUT_OF_QUOTA = Status(429, "You exceeded your current quota", kind="insufficient_quota")
 

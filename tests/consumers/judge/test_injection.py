@@ -4,8 +4,8 @@ from time import process_time
 
 import pytest
 
-from ragtide_consumers.judge import injection
-from ragtide_consumers.judge.injection import suspected
+from ragtide_consumers.labelers.judge import injection
+from ragtide_consumers.labelers.judge.injection import suspected
 
 MEGABYTE = 2**20
 

@@ -8,7 +8,7 @@ from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
 from tests.judge_server import JudgeServer, Says, Status, rules_model
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
-from ragtide_consumers.event import identity, metric_event
+from ragtide_consumers.labelers.event import identity, metric_event
 from ragtide_schemas import MetricEvent, utc_now
 
 

@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry
 from tests.consumers.judge.asking import TOWER, settings
 from tests.judge_server import Drops, Hangs, JudgeServer, Status
 
-from ragtide_consumers.judge.errors import JudgeUnavailable
-from ragtide_consumers.labelers import labeler_of
-from ragtide_runtime.instruments import JudgeInstruments
-from ragtide_runtime.judge_settings import Price
+from ragtide_consumers.labelers.judge.errors import JudgeUnavailable
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_runtime.settings.judge import Price
+from ragtide_runtime.telemetry.instruments import JudgeInstruments
 
 MODEL = {"model": "test-model"}
 

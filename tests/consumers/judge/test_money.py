@@ -12,12 +12,12 @@ from tests.consumers.judge.asking import TOWER, judge, settings
 from tests.judge_server import JudgeServer, Says, Status
 
 from ragtide import Alert, ConfigurationError, Labeler
-from ragtide_consumers.judge.errors import OverBudget
-from ragtide_consumers.judge.spend import Reached, RedisSpend, Reservation, read_spent
-from ragtide_consumers.judge.spend_file import FileSpend
-from ragtide_consumers.labelers import labeler_of
-from ragtide_consumers.patience import Patience
-from ragtide_runtime.judge_settings import JudgeSettings
+from ragtide_consumers.labelers.judge.errors import OverBudget
+from ragtide_consumers.labelers.judge.spend import Reached, RedisSpend, Reservation, read_spent
+from ragtide_consumers.labelers.judge.spend_file import FileSpend
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_schemas import Streams, run_prefix
 
 PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}
@@ -253,9 +253,9 @@ async def test_processes_without_redis_share_one_limit(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from ragtide_consumers.judge.spend import Reservation\n"
-        "from ragtide_consumers.judge.spend_file import FileSpend\n"
-        "from ragtide_runtime.judge_settings import JudgeSettings\n"
+        "from ragtide_consumers.labelers.judge.spend import Reservation\n"
+        "from ragtide_consumers.labelers.judge.spend_file import FileSpend\n"
+        "from ragtide_runtime.settings.judge import JudgeSettings\n"
         "spend = FileSpend(Path(sys.argv[1]), JudgeSettings(spend_per_day_usd=1.0))\n"
         "async def reserve():\n"
         "    return sum([isinstance(await spend.reserve(0.01), Reservation) for _ in range(60)])\n"

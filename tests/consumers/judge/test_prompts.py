@@ -12,8 +12,8 @@ from tests.consumers.judge.asking import TOWER, judge
 from tests.judge_server import JudgeServer, Says
 
 from ragtide import RagInteraction
-from ragtide_consumers.judge.injection import suspected
-from ragtide_consumers.judge.prompts import (
+from ragtide_consumers.labelers.judge.injection import suspected
+from ragtide_consumers.labelers.judge.prompts import (
     CLAIMS_SCHEMA,
     REMINDER,
     TRACE_SCHEMA,

@@ -9,8 +9,8 @@ from tests.consumers.judge.asking import SECRET, TOWER, judge
 from tests.judge_server import JudgeServer, Raw, Says, rules_model
 
 from ragtide import RagInteraction
-from ragtide_consumers.judge.errors import JudgeUnavailable
-from ragtide_consumers.labeler import Labeler
+from ragtide_consumers.labelers.judge.errors import JudgeUnavailable
+from ragtide_consumers.labelers.protocol import Labeler
 
 PROSE = Says("I am happy to help you with that!")
 LOGIN = Raw(b"<html><body>Please sign in</body></html>", content_type="text/html")

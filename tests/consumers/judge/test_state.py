@@ -12,11 +12,11 @@ from tests.judge_server import JudgeServer, Says, Status
 from ragtide import LabelerUnavailable, RagInteraction
 from ragtide.cli.doctor import examine
 from ragtide.cli.finding import Finding
-from ragtide_consumers.judge.state import read_judge_states
-from ragtide_consumers.labelers import labeler_of
-from ragtide_consumers.patience import Patience
-from ragtide_runtime.health import Health
-from ragtide_runtime.settings import Settings
+from ragtide_consumers.labelers.judge.state import read_judge_states
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.health import Health
 from ragtide_schemas import run_prefix
 
 PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}

@@ -10,8 +10,8 @@ from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
 from tests.judge_server import JudgeServer, Raw, Says, rules_model, schema_name
 
 from ragtide import SentenceLabels, trace_metrics
-from ragtide_consumers.judge.trace_answer import read_trace
-from ragtide_consumers.judge.usage import Usage
+from ragtide_consumers.labelers.judge.trace_answer import read_trace
+from ragtide_consumers.labelers.judge.usage import Usage
 
 RELEVANT, UTILIZED, SUPPORT = (
     "all_relevant_sentence_keys",

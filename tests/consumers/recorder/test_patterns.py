@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_consumers.local.words import content_words
+from ragtide_consumers.labelers.local.words import content_words
 from ragtide_consumers.recorder.patterns import PATTERNS, luhn
 from ragtide_consumers.text.languages import language_of
 from ragtide_consumers.text.sentences import split_sentences

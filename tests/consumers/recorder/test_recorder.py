@@ -22,20 +22,21 @@ from tests.consumers.recorder.running import (
     until,
 )
 
-from ragtide_aggregator.housekeeping import Caps, House
-from ragtide_consumers.recorder import fence, tenure
+from ragtide_aggregator.service.trimming import Caps, House
+from ragtide_consumers.recorder import fence
+from ragtide_consumers.recorder import session as tenure
 from ragtide_consumers.recorder.errors import NotRecordableError, RecorderFencedError, StreamLostError
 from ragtide_consumers.recorder.observer import TenureObserver
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import prepare_recorder, run_recorder
-from ragtide_consumers.recorder.tenure import Tenure
-from ragtide_runtime.backlog import read_backlog
-from ragtide_runtime.copies import begin_copies, end_copies
-from ragtide_runtime.health import Health
-from ragtide_runtime.instruments import RecorderInstruments
-from ragtide_runtime.observed import Observed
+from ragtide_consumers.recorder.session import Tenure
 from ragtide_runtime.recordings import Kind, Recording, UnreadableRecordingError, manifest
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
+from ragtide_runtime.redis.backlog import read_backlog
+from ragtide_runtime.redis.copies import begin_copies, end_copies
+from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.instruments import RecorderInstruments
+from ragtide_runtime.telemetry.observed import Observed
 from ragtide_schemas import LABEL_GROUP, Streams
 
 

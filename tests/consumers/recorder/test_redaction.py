@@ -19,15 +19,15 @@ from tests.consumers.recorder.running import (
 )
 
 from ragtide import ConfigurationError
-from ragtide_consumers.recorder import tenure
+from ragtide_consumers.recorder import session as tenure
 from ragtide_consumers.recorder.errors import RedactionError
 from ragtide_consumers.recorder.observer import Observer
 from ragtide_consumers.recorder.patterns import PATTERNS
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
-from ragtide_runtime.instruments import RecorderInstruments
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.recordings.store import open_store
+from ragtide_runtime.telemetry.instruments import RecorderInstruments
 from ragtide_schemas import RagInteraction, RetrievedDocument
 
 

@@ -1,0 +1,127 @@
+"""From a detector's decision to the alert that says it in words. No state."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ragtide_schemas import Alert, AlertRule, MetricDefinition, MetricEvent, Movement, definition_of, from_milliseconds
+
+from ..events.keys import EstimateKey
+from ..statistics.intervals import interval
+from .statistic import Quantity
+
+OBSERVED_CONFIDENCE: Final = 0.95
+"""Confidence of the interval shown with the values since a change."""
+
+Source = Literal["given", "learned", "window", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a detector found."""
+
+    rule: AlertRule
+    key: EstimateKey
+    quantity: Quantity
+    movement: Movement
+    """Which movement was bad."""
+    reference: float
+    """Scaled mean that is normal, on the lenient side."""
+    learned_n: int
+    n: int
+    """Number of values since the change."""
+    mean: float
+    """Their scaled mean."""
+    variance: float
+    began_ms: int
+    log_evidence: float | None
+    run_length: float | None
+    worst: list[str]
+
+
+def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
+    """Return the alert of a decision: firing or, with the alert that had fired, resolved."""
+    rule, key, quantity = decision.rule, decision.key, decision.quantity
+    mean = min(max(decision.mean, 0.0), 1.0)
+    seen = interval("normal", mean=mean, n=decision.n, confidence=OBSERVED_CONFIDENCE, variance=decision.variance)
+    source: Source = "learned"
+    if rule.baseline_window is not None:
+        source = "window"
+    elif rule.target is not None:
+        source = "target"
+    elif rule.baseline is not None:
+        source = "given"
+    return Alert(
+        alert_id=alert_id,
+        status="firing" if fired is None else "resolved",
+        rule=rule.name,
+        kind=rule.kind,
+        pipeline=key.pipeline,
+        segment=key.segment,
+        run=key.run,
+        metric=rule.metric,
+        metric_version=None if key.measure is None else key.measure.version,
+        profile=key.profile,
+        labeler=key.labeler,
+        labeler_version=key.labeler_version,
+        direction=decision.movement if fired is None else fired.direction,
+        fired_at=event.occurred_at if fired is None else fired.fired_at,
+        resolved_at=None if fired is None else event.occurred_at,
+        began_at=from_milliseconds(decision.began_ms),
+        baseline=quantity.unscaled(decision.reference),
+        baseline_source=source,
+        quantity=quantity.name,
+        detector=rule.detector,
+        observed=quantity.unscaled(mean),
+        observed_n=decision.n,
+        observed_lower=quantity.unscaled(seen.lower),
+        observed_upper=quantity.unscaled(seen.upper),
+        log_evidence=decision.log_evidence,
+        run_length=decision.run_length if fired is None else fired.run_length,
+        n=1,
+        worst_interaction_ids=tuple(decision.worst) if fired is None else (),
+        message=_resolved(decision, source)
+        if fired is not None
+        else _firing(decision, source, definition_of(rule.metric, event.declared)),
+    )
+
+
+def _subject(decision: Decision) -> str:
+    key, rule = decision.key, decision.rule
+    segment = f", {key.segment}" if key.segment else ""
+    error = {"rmse": "RMSE of ", "spread": "Spread of ", "mean": ""}[decision.quantity.name]
+    return f"{error}{rule.metric} of {key.pipeline}{segment}"
+
+
+def _what(decision: Decision) -> str:
+    return {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE"}[decision.quantity.name]
+
+
+def _firing(decision: Decision, source: Source, definition: MetricDefinition | None) -> str:
+    limit = {
+        "target": "the target is",
+        "given": "the baseline is",
+        "learned": f"the baseline, learned from {decision.learned_n} interactions on the lenient side, is",
+        "window": f"the baseline, from {decision.learned_n} interactions of the {decision.rule.baseline_window} before "
+        "on the lenient side, is",
+    }[source]
+    observed, baseline = (decision.quantity.unscaled(value) for value in (decision.mean, decision.reference))
+    promise = (
+        f"Found by {decision.rule.detector}, which states no false-alarm rate."
+        if decision.run_length is None
+        else f"Without a change such an alarm comes at most once in {decision.run_length:,.0f} interactions, on "
+        "average."
+    )
+    return (
+        f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_what(decision)} "
+        f"{observed:.3f} over the last {decision.n} interactions, since about "
+        f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC; {limit} {baseline:.3f}. {promise}"
+        + (f" Meaning: {definition.meaning}" if definition is not None and definition.meaning else "")
+    )
+
+
+def _resolved(decision: Decision, source: Source) -> str:
+    observed, baseline = (decision.quantity.unscaled(value) for value in (decision.mean, decision.reference))
+    return (
+        f"{_subject(decision)} is back: {_what(decision)} {observed:.3f} over the last {decision.n} interactions, "
+        f"against {baseline:.3f} ({source})."
+    )

@@ -1,0 +1,1 @@
+"""Estimates with intervals, read off a state. No clock, no I/O."""

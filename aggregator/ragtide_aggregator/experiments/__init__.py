@@ -1,1 +1,0 @@
-"""Experiments as they are judged: what was scored, the race, and the leaderboard."""

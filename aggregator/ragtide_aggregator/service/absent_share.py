@@ -1,0 +1,291 @@
+"""Alerts about scores that stop coming: the share of interactions in which a metric is absent jumps. No clock, no I/O.
+
+The interactions of a pipeline are cut into blocks, by number and time alone. The share of absences in a block, for one
+metric and one reason, is compared with the share in all blocks before. If the share is constant, the number in the
+block is hypergeometric given the total of both, and
+
+    P(a or more of the m in the block) <= exp(-m KL(a / m, share of both))
+
+(Hoeffding 1963, Theorem 1 and section 6: drawing without replacement is no worse than with). The k-th block of a metric
+and reason may spend alpha / (k (k + 1)) of the error probability, and these add up to alpha over any number of blocks.
+So a constant share, whatever it is, raises an alert with probability of at most alpha, however long and however often
+it is looked at. The first block has nothing before it: of the reasons that are failures it is compared with a share of
+`FAILING_SHARE`.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
+from hashlib import blake2b
+from math import exp, log
+from typing import Final, NamedTuple
+
+from ragtide_schemas import Alert, InvalidEntryError, from_milliseconds
+from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.printable import printable
+
+from ..events.keys import EstimateKey
+from ..state.state import AggregatorState
+
+ALPHA: Final = 1e-3
+"""Probability with which a constant share ever raises an alert, of one metric and reason."""
+
+LEAST_N: Final = 20
+"""Least interactions of a block."""
+
+LEAST_MS: Final = 30_000
+"""Least milliseconds of a block."""
+
+FAILURES: Final = frozenset(
+    {"judge_unusable", "judge_refused", "judge_unavailable", "over_budget", "metric_failed", "incomplete_labels",
+     "context_too_long"}
+)  # fmt: skip
+"""Reasons that are failures, and no property of the interaction."""
+
+FAILING_SHARE: Final = 0.1
+"""Share of failures that the first block is compared with."""
+
+DERIVED: Final = frozenset({"part_absent"})
+"""Reasons that follow from another metric's, which has an alert of its own."""
+
+ADVICE: Final = {
+    "judge_unusable": "The judge's answers hold no labels: check its address and model (ragtide doctor).",
+    "judge_unavailable": "The judge cannot be asked: ragtide doctor says why.",
+    "over_budget": "The judge's spend limit is reached: raise it, or ask for fewer labels.",
+    "metric_failed": "A metric of your own fails: the worker's log says how.",
+    "nothing_retrieved": "The retriever returns nothing: look at the retriever and its index.",
+    "no_response": "The generator returns nothing: look at the generator.",
+}
+"""Remedy by reason."""
+
+_FOLLOWED: Final = "stall:absent:"
+_FIRED: Final = "stall:absent-fired:"
+
+
+class Counts(NamedTuple):
+    """Interactions, and those of them in which a metric was absent for one reason."""
+
+    n: int
+    absent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """History of one metric and reason: the blocks before, and where the present block began."""
+
+    base_n: int = 0
+    base_absent: int = 0
+    begun_n: int = 0
+    begun_absent: int = 0
+    begun_ms: int = 0
+    blocks: int = 0
+    """Blocks that were compared."""
+    jumped: bool = False
+    """Whether the share has jumped and not come back. The blocks before stay as they were until it has."""
+
+
+def jumped(before: Counts, block: Counts, *, blocks: int, least: float, failure: bool) -> bool:
+    """Return whether the share of absences in a block is higher than before, for certain and by enough.
+
+    Args:
+        before: all blocks before; none of them is possible.
+        block: the present one.
+        blocks: number of blocks compared so far, this one included.
+        least: smallest difference of shares that counts.
+        failure: whether the reason is a failure.
+    """
+    if before.n == 0 and not failure:
+        return False
+    share = block.absent / block.n
+    # Without blocks before, the share under the hypothesis is given; with them, both together estimate it.
+    usual = FAILING_SHARE if before.n == 0 else before.absent / before.n
+    if share - usual < least:
+        return False
+    both = usual if before.n == 0 else (before.absent + block.absent) / (before.n + block.n)
+    return exp(-block.n * _divergence(share, both)) <= ALPHA / (blocks * (blocks + 1))
+
+
+def _divergence(share: float, other: float) -> float:
+    """Return the Kullback-Leibler divergence of two Bernoulli distributions, in nats.
+
+    >>> round(_divergence(1.0, 0.5), 4), _divergence(0.3, 0.3)
+    (0.6931, 0.0)
+    """
+    parts = ((share, other), (1 - share, 1 - other))
+    return sum(p * log(p / q) if q > 0 else float("inf") for p, q in parts if p > 0)
+
+
+class Absences:
+    """Follows how often the metrics of one partition are absent, and why.
+
+    Args:
+        least: smallest jump of a share that counts; None never alerts.
+        partition: of the state.
+    """
+
+    def __init__(self, least: float | None, partition: int) -> None:
+        self._least = least
+        self._partition = partition
+        self._followed: dict[tuple[EstimateKey, str], Followed] = {}
+        self._shares: dict[tuple[EstimateKey, str], tuple[Counts, Counts]] = {}
+        """Of those that jumped: the blocks before, and the block in which they did."""
+        self._firing: dict[_Cause, Alert] = {}
+        self._looked_ms = 0
+        self._written: dict[str, bytes] = {}
+        self._gone: list[str] = []
+
+    def look(self, now_ms: int, state: AggregatorState) -> list[Alert]:
+        """Return the alerts that fire or resolve; one for each pipeline, labeler and reason, of all metrics."""
+        if self._least is None or now_ms - self._looked_ms < LEAST_MS:
+            return []
+        self._looked_ms = now_ms
+        counts, moments = state.rows.counts, state.moments
+        for key, reasons in state.absences:
+            row = state.index(key)
+            if row is None:
+                continue
+            n = int(moments.n(row)) + int(counts[0, row])
+            for reason, reason_row in reasons.items():
+                if reason not in DERIVED:
+                    self._follow((key, reason), Counts(n, int(counts[0, reason_row])), now_ms, self._least)
+        return self._change(now_ms)
+
+    def _follow(self, of: tuple[EstimateKey, str], total: Counts, now_ms: int, least: float) -> None:
+        """Take note of all interactions of a metric so far, and compare the present block if it is complete."""
+        known, failure = self._followed.get(of), of[1] in FAILURES
+        if known is None:
+            # All until now are the blocks before, unless they are failing already.
+            failing = failure and total.absent > FAILING_SHARE * total.n
+            base = Counts(0, 0) if failing else total
+            self._keep(of, Followed(base.n, base.absent, total.n, total.absent, now_ms))
+            return
+        block = Counts(total.n - known.begun_n, total.absent - known.begun_absent)
+        if block.n < LEAST_N or now_ms - known.begun_ms < LEAST_MS or block.absent < 0:
+            return
+        before, blocks = Counts(known.base_n, known.base_absent), known.blocks + 1
+        if known.jumped:
+            usual = before.absent / before.n if before.n else FAILING_SHARE
+            # Not at the limit itself, where it would come and go.
+            now = block.absent / block.n - usual > least / 2
+        else:
+            now = jumped(before, block, blocks=blocks, least=least, failure=failure)
+        if now:
+            self._shares[of] = before, block
+        base = before if now else Counts(before.n + block.n, before.absent + block.absent)
+        self._keep(of, Followed(base.n, base.absent, total.n, total.absent, now_ms, blocks, now))
+
+    def _keep(self, of: tuple[EstimateKey, str], followed: Followed) -> None:
+        self._followed[of] = followed
+        key, reason = of
+        content = {"key": key.encode(), "reason": reason, "followed": list(astuple(followed))}
+        self._written[_FOLLOWED + _digest(key.encode(), reason)] = json.dumps(content).encode()
+
+    def _change(self, now_ms: int) -> list[Alert]:
+        failing: defaultdict[_Cause, list[EstimateKey]] = defaultdict(list)
+        for (key, reason), followed in self._followed.items():
+            if followed.jumped:
+                failing[_cause(key, reason)].append(key)
+        alerts = []
+        for cause, keys in failing.items():
+            if cause not in self._firing:
+                alert = self._firing[cause] = self._alert(cause, keys, now_ms)
+                self._written[_FIRED + _digest(*cause)] = alert.encode()
+                alerts.append(alert)
+        for cause in [cause for cause in self._firing if cause not in failing]:
+            fired = self._firing.pop(cause)
+            message = (
+                f"{fired.metric} of {fired.pipeline} is no longer absent more often than before ({_reason(cause)})."
+            )
+            resolved = {"status": "resolved", "resolved_at": from_milliseconds(now_ms), "message": message}
+            alerts.append(fired.model_copy(update=resolved))
+            self._written.pop(_FIRED + _digest(*cause), None)
+            self._gone.append(_FIRED + _digest(*cause))
+        return alerts
+
+    def _alert(self, cause: "_Cause", keys: list[EstimateKey], now_ms: int) -> Alert:
+        shares = {key: self._shares[key, cause[-1]] for key in keys}
+        key = max(keys, key=lambda one: shares[one][1].absent / shares[one][1].n)
+        before, block = shares[key]
+        share, usual = block.absent / block.n, before.absent / before.n if before.n else FAILING_SHARE
+        pipeline, reason = printable(key.pipeline)[:NAME_MAX_CHARS], _reason(cause)
+        what = key.metric if len(keys) == 1 else f"{key.metric} and {len(keys) - 1} more"
+        was = f"{usual:.0%} before" if before.n else f"at most {usual:.0%} is usual"
+        return Alert(
+            alert_id=f"stall-absent:{self._partition}:{_digest(*cause)}:{now_ms}",
+            status="firing",
+            rule="stall-absent",
+            kind="stall",
+            pipeline=pipeline,
+            run=key.run,
+            metric=key.metric,
+            metric_version=None if key.measure is None else key.measure.version,
+            profile=key.profile,
+            labeler=key.labeler,
+            labeler_version=key.labeler_version,
+            direction="rise",
+            fired_at=from_milliseconds(now_ms),
+            baseline=usual,
+            observed=share,
+            observed_n=block.n,
+            message=(
+                f"Scores stop coming: {what} of {pipeline} absent ({reason}) in {block.absent:,} of the last "
+                f"{block.n:,} interactions: {share:.0%}, {was}. "
+                f"{ADVICE.get(reason, 'Look at what these interactions have in common.')}"
+            ),
+        )
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return fields to write and fields to remove in the checkpoint since the last call."""
+        changes = self._written, self._gone
+        self._written, self._gone = {}, []
+        return changes
+
+    @classmethod
+    def from_fields(cls, least: float | None, partition: int, fields: Mapping[str, bytes]) -> "Absences":
+        """Return what the fields of a checkpoint hold; what was written by another version begins again."""
+        absences = cls(least, partition)
+        for name, data in fields.items():
+            if name.startswith(_FOLLOWED):
+                absences._load(name, data)
+        for name, data in fields.items():
+            if name.startswith(_FIRED):
+                causes = [cause for of in absences._followed if _FIRED + _digest(*(cause := _cause(*of))) == name]
+                try:
+                    fired = Alert.decode(data)
+                except InvalidEntryError:
+                    causes = []
+                if causes:
+                    absences._firing[causes[0]] = fired
+                else:
+                    absences._gone.append(name)
+        for of, followed in absences._followed.items():
+            if followed.jumped and _cause(*of) not in absences._firing:  # its alert could not be read
+                absences._followed[of] = replace(followed, jumped=False)
+        return absences
+
+    def _load(self, name: str, data: bytes) -> None:
+        try:
+            found = json.loads(data)
+            *numbers, jumped_ = found["followed"]
+            n, absent, begun_n, begun_absent, begun_ms, blocks = map(int, numbers)
+            followed = Followed(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
+            self._followed[EstimateKey.decode(found["key"]), found["reason"]] = followed
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._gone.append(name)
+
+
+_Cause = tuple[str, ...]
+"""Pipeline, run, profile, labeler and its version, reason: what one alert is about."""
+
+
+def _cause(key: EstimateKey, reason: str) -> _Cause:
+    return key.pipeline, key.run or "", key.profile, key.labeler, key.labeler_version, reason
+
+
+def _reason(cause: _Cause) -> str:
+    return printable(cause[-1])[:NAME_MAX_CHARS]
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -1,0 +1,106 @@
+"""Reading a partition's checkpoint."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from shlex import quote
+from typing import Final, cast
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.log import START, order
+from ragtide_schemas import Streams
+
+from ..errors import CheckpointError, DamagedFieldError
+from ..state.feedback import PendingFeedback
+from ..state.state import AggregatorState, StateOptions
+from ..state.upgrade import VERSION_BEFORE, upgraded
+from .commit import CHECKPOINT_VERSION
+
+log = structlog.get_logger("ragtide.aggregator")
+
+FIELDS_AT_ONCE: Final = 5000
+"""About how many fields of a checkpoint one command reads: more would keep Redis busy for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a partition's aggregator knows, and the last entries in it."""
+
+    state: AggregatorState
+    position: str
+    feedback_position: str
+    steps: int
+    """Number of steps that led to it."""
+    pending: PendingFeedback
+    """Feedback that waits for its interaction."""
+    fields: Mapping[str, bytes]
+    """All its fields, for what only the owner keeps."""
+
+
+async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions, *, owned: bool = False) -> Checkpoint:
+    """Return the checkpoint of a partition; an empty state at the start of the stream if there is none.
+
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        options: what the state keeps.
+        owned: whether the caller holds the lease, so that nothing changes while it is read: it is read in pieces, and
+            made into a state in a thread.
+
+    Raises:
+        CheckpointError: it was written by another version of ragtide, or a field of it is damaged.
+    """
+    if owned:
+        found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
+        fields = {name.decode(errors="replace"): data for name, data in found}
+        return await asyncio.to_thread(_of_fields, streams, options, fields)
+    stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
+    return _of_fields(streams, options, {name.decode(errors="replace"): data for name, data in stored.items()})
+
+
+def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
+    version = fields.get("version", CHECKPOINT_VERSION)
+    dropped: list[str] = []
+    try:
+        if version == VERSION_BEFORE:
+            fields, dropped = upgraded(fields)
+            version = CHECKPOINT_VERSION
+            if dropped:
+                log.warning(
+                    "numbers of metrics of your own are dropped: the older version did not store their range",
+                    checkpoint=streams.checkpoint,
+                    fields=len(dropped),
+                )
+        if version != CHECKPOINT_VERSION:
+            raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
+        return Checkpoint(
+            state=AggregatorState.from_fields(options, fields, gone=dropped),
+            position=_position(fields, "position"),
+            feedback_position=_position(fields, "feedback"),
+            steps=int(fields.get("steps", b"0")),
+            pending=PendingFeedback.from_fields(fields),
+            fields=fields,
+        )
+    except DamagedFieldError as error:
+        raise damaged(streams, error) from None
+    except ValueError as error:
+        raise CheckpointError(
+            f"checkpoint {streams.checkpoint} cannot be read ({error}): run the ragtide version that wrote it, "
+            "or delete the key to count the metrics stream again from its start"
+        ) from None
+
+
+def damaged(streams: Streams, error: DamagedFieldError) -> CheckpointError:
+    """Return the error that names a damaged field of a partition's checkpoint, and the command that drops it."""
+    return CheckpointError(
+        f"checkpoint {streams.checkpoint} is damaged in its field {error}. Stop the aggregator and drop the "
+        f"field with: ragtide doctor --repair {quote(error.field)}"
+    )
+
+
+def _position(fields: Mapping[str, bytes], name: str) -> str:
+    position = fields.get(name, START.encode()).decode()
+    order(position)
+    return position

@@ -1,0 +1,125 @@
+"""Finding the entry that a state cannot take: a failed step is tried again in halves. No clock, no I/O.
+
+A step that fails is thrown away with its state, and the next try begins from the checkpoint, which the failed try has
+not touched. It takes half of the entries and commits them if that succeeds; otherwise it takes half of these, down to a
+single entry. Only that entry becomes a dead letter. The state does not depend on how entries are cut into steps, so the
+others count to the bit as if the entry had never been there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from ragtide_runtime.errors import RagtideError
+
+ONE_BY_ONE: Final = 8
+"""Most feedback that waited for one interaction and is tried piece by piece; more is refused together."""
+
+Source = Literal["metrics", "feedback"]
+"""Stream that entries come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The entries of one step while a bad entry is looked for."""
+
+    source: Source
+    count: int
+    """Number of entries to take."""
+    refused: frozenset[str] = frozenset()
+    """Ids of entries that become dead letters in this step, of feedback that waited for its interaction too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Entries that a failed step had taken since the checkpoint."""
+
+    metrics: int = 0
+    feedback: int = 0
+    last: str = ""
+    """Id of the last entry."""
+    waited: Sequence[str] = ()
+    """Ids of feedback that had waited for the interactions of these entries."""
+
+
+class StepFailedError(RagtideError):
+    """The state cannot take an entry of a step; nothing was written, and the step is tried again in halves.
+
+    Attributes:
+        taken: what the step had taken.
+        error: why it failed.
+    """
+
+    def __init__(self, taken: Taken, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.taken = taken
+        self.error = error
+
+
+class Halving:
+    """Says what the next step may take; anything, as long as no step has failed."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        # The next part is one entry. Each turn refuses one of these sets of ids.
+        self._turns: list[frozenset[str]] = []
+        self.reason = ""
+        """Why the last step failed."""
+
+    @property
+    def part(self) -> Part | None:
+        """Entries that the next step takes; None if it may take everything."""
+        return self._parts[-1] if self._parts else None
+
+    def failed(self, taken: Taken, error: Exception) -> None:
+        """Choose what to try instead of a step that failed.
+
+        Raises:
+            Exception: the given error, if no entry is to blame: the step had taken none, or refused them all.
+        """
+        part = self._parts.pop() if self._parts else None
+        if part is None:
+            part = Part("metrics", taken.metrics) if taken.metrics else Part("feedback", taken.feedback)
+        if not (taken.metrics or taken.feedback):
+            raise error
+        # A step may have taken fewer entries than it was to take.
+        count = taken.metrics if part.source == "metrics" else taken.feedback
+        if taken.metrics and taken.feedback:
+            self._parts += [Part("feedback", taken.feedback), part]
+        elif count > 1:
+            first = count // 2
+            self._parts += [Part(part.source, part.count - first), Part(part.source, first)]
+        else:
+            if part.count > 1:
+                self._parts.append(Part(part.source, part.count - 1))
+            self._next_turn(part, taken, error)
+        self.reason = _told(error)
+
+    def _next_turn(self, part: Part, taken: Taken, error: Exception) -> None:
+        if not part.refused:
+            # Feedback that waited for the entry may be to blame instead of it.
+            each = [frozenset([one]) for one in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
+            together = [frozenset(taken.waited)] if len(taken.waited) > 1 else []
+            self._turns = [*each, *together, frozenset([taken.last])]
+        if not self._turns:
+            raise error
+        self._parts.append(Part(part.source, 1, self._turns.pop(0)))
+
+    def passed(self, count: int) -> None:
+        """Go on after a step that was committed, with so many entries."""
+        if not self._parts:
+            return
+        part = self._parts.pop()
+        if count < part.count:
+            self._parts.append(replace(part, count=part.count - count))
+        else:
+            self._turns = []
+
+
+SHOWN_CHARS: Final = 300
+"""Characters of an error that are told."""
+
+
+def _told(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

@@ -1,0 +1,144 @@
+"""Dropping a damaged field of a checkpoint: the key it is about is counted anew, and everything else stays.
+
+A field `estimate:KEY` goes with all other fields of its key, because windows, quantiles and alert rules of a key
+without its count would contradict each other. Any other field goes alone. The caller holds the lease of the partition.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from typing import Final, cast
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.redis.log import START, order
+from ragtide_schemas import Alert, Streams, from_milliseconds
+
+from ..alerts.rule_state import Watch
+from ..errors import LeaseLostError
+from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ..state.rows import SIZE as ROW_SIZE
+from ..state.rows import KeyRows
+from ..statistics.moments import MomentTable
+
+REPAIRED: Final = (
+    "estimate:", "watch:", "pane:", "processed:", "quantiles:", "pair:", "declared:", "pending:", "stall:", "recent:",
+    "capped:",
+)  # fmt: skip
+"""Beginnings of the names of fields that may be dropped; `clock` and `went_back` may be dropped, too."""
+
+REPAIR_SCRIPT: Final = """
+-- KEYS: lease, checkpoint, alerts. ARGV: token, number of fields, fields, alerts. Returns how many fields were dropped.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+    return 'fenced'
+end
+local last = 2 + tonumber(ARGV[2])
+local dropped = 0
+for i = 3, last do
+    dropped = dropped + redis.call('HDEL', KEYS[2], ARGV[i])
+end
+for i = last + 1, #ARGV do
+    redis.call('XADD', KEYS[3], '*', 'data', ARGV[i])
+end
+return dropped
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Fields to drop."""
+
+    fields: tuple[str, ...]
+    n: int | None = None
+    """Number of values of the key; None if that cannot be read, or the field is about something else."""
+    mean: float | None = None
+    """Their mean, in the unit of the metric."""
+    updated_at: datetime | None = None
+    """Time of the newest interaction of the key."""
+    since: datetime | None = None
+    """When the last metric event before the repair was scored: the key is counted anew from there."""
+    resolved: tuple[Alert, ...] = ()
+    """Ends of alerts of the key that were firing."""
+
+
+def may_be_dropped(field: str) -> bool:
+    """Return whether a checkpoint can do without a field."""
+    return field.startswith(REPAIRED) or field in ("clock", "went_back")
+
+
+def lost(fields: Mapping[str, bytes], field: str) -> Lost:
+    """Return what is dropped with a field of a checkpoint.
+
+    Args:
+        fields: all fields.
+        field: the name of one of them.
+    """
+    at_ms = order(fields.get("position", START.encode()).decode())[0]
+    since = from_milliseconds(at_ms) if at_ms else None
+    if field.startswith("recent:"):
+        return Lost(tuple(sorted(name for name in fields if name.startswith("recent:"))), since=since)
+    names: tuple[str, ...] = (field,)
+    if field.startswith("estimate:"):
+        names = (field, *sorted(name for name in fields if _of_key(name, field.removeprefix("estimate:"))))
+    resolved = tuple(alert for name in names if name.startswith("watch:") for alert in _withdrawn(fields[name]))
+    n, mean, updated_at = _counted(field, fields[field])
+    return Lost(names, n, mean, updated_at, since, resolved)
+
+
+def _of_key(name: str, key: str) -> bool:
+    """Return whether a field is about a key, in the form in which `EstimateKey.encode` writes it."""
+    kind, _, rest = name.partition(":")
+    if kind in ("quantiles", "processed", "pane"):
+        return rest == key or rest.endswith(":" + key)
+    if kind == "watch":
+        return rest.endswith("," + key[1:])
+    return kind == "pair" and rest.startswith(f"[{key},")
+
+
+def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetime | None]:
+    if not field.startswith("estimate:"):
+        return None, None, None
+    rows, moments = KeyRows(), MomentTable(bounded=False)
+    row = moments.add_row()
+    try:
+        rows.add(EstimateKey.decode(field.removeprefix("estimate:")))
+        rows.load(row, data)
+        moments.load(row, data[ROW_SIZE:])
+    except (ValueError, TypeError, struct.error):
+        return None, None, None
+    n, mean = moments.n(row), float(moments.read([row]).mean[0])
+    if not rows.keys[row].metric.startswith((*HIDDEN, *UNBOUNDED)):
+        lowest, highest = rows.keys[row].value_range
+        mean = lowest + (highest - lowest) * mean
+    return n, mean if n > 0 and isfinite(mean) else None, from_milliseconds(int(rows.updated_ms[row]))
+
+
+def _withdrawn(data: bytes) -> Iterator[Alert]:
+    try:
+        yield from Watch.withdrawn(data)
+    except (ValueError, KeyError, TypeError):
+        return
+
+
+async def checkpoint_fields(redis: Redis, streams: Streams) -> dict[str, bytes]:
+    """Return the fields of a partition's checkpoint."""
+    stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
+    return {name.decode(errors="replace"): data for name, data in stored.items()}
+
+
+async def drop(redis: Redis, streams: Streams, dropped: Lost, lease: Lease, token: str) -> None:
+    """Drop fields of a checkpoint, and end the alerts that fired on them, in one script.
+
+    Raises:
+        LeaseLostError: an aggregator has taken the partition; nothing was written.
+    """
+    reply = await redis.register_script(REPAIR_SCRIPT)(
+        keys=[streams.lease, streams.checkpoint, streams.alerts],
+        args=[token, len(dropped.fields), *dropped.fields, *(alert.encode() for alert in dropped.resolved)],
+    )
+    if reply == b"fenced":
+        raise LeaseLostError(f"an aggregator owns partition {streams.partition} now: stop it, and repair again")
+    await lease.release(token)

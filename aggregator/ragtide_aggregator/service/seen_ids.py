@@ -1,0 +1,75 @@
+"""Which interactions were counted last: for a stream that went back behind the checkpoint. No clock, no I/O.
+
+A Redis that loses its tail loses checkpoint and streams to the same moment, and nothing is to be done. Only where
+the checkpoint has survived and the stream has not (a stream deleted, or brought back from an older copy) could what was
+counted be scored and counted again.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from ragtide_schemas.streams import interaction_digest
+
+from ..errors import reading
+
+CHUNKS: Final = 256
+PER_CHUNK: Final = 128
+SIZE: Final = CHUNKS * PER_CHUNK
+"""Interactions that are remembered."""
+
+_FIELD: Final = "recent:"
+_COUNT: Final = struct.Struct("<Q")
+_BYTES: Final = 8
+
+
+class Recent:
+    """A ring of the last interactions that were counted, written to the checkpoint in chunks, those that changed."""
+
+    def __init__(self) -> None:
+        self._ring: list[bytes] = []
+        self._known: set[bytes] = set()
+        self._count = 0
+        self._changed: set[int] = set()
+
+    def __contains__(self, interaction: tuple[str, str]) -> bool:
+        return _digest(interaction) in self._known
+
+    def add(self, pipeline: str, interaction_id: str) -> None:
+        """Take note of an interaction that is counted."""
+        digest = _digest((pipeline, interaction_id))
+        place = self._count % SIZE
+        self._count += 1
+        if place == len(self._ring):
+            self._ring.append(digest)
+        else:
+            self._known.discard(self._ring[place])
+            self._ring[place] = digest
+        self._known.add(digest)
+        self._changed.add(place // PER_CHUNK)
+
+    def take_changes(self) -> dict[str, bytes]:
+        """Return the fields of the checkpoint that changed since the last call."""
+        changed, self._changed = self._changed, set()
+        if not changed:
+            return {}
+        fields = {
+            f"{_FIELD}{chunk}": b"".join(self._ring[chunk * PER_CHUNK : (chunk + 1) * PER_CHUNK]) for chunk in changed
+        }
+        return {**fields, f"{_FIELD}count": _COUNT.pack(self._count)}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, bytes]) -> "Recent":
+        """Return what the fields of a checkpoint hold."""
+        recent = cls()
+        for chunk in range(CHUNKS):
+            data = fields.get(f"{_FIELD}{chunk}", b"")
+            recent._ring += [data[start : start + _BYTES] for start in range(0, len(data), _BYTES)]
+        recent._known = set(recent._ring)
+        with reading(f"{_FIELD}count"):
+            (recent._count,) = _COUNT.unpack(fields.get(f"{_FIELD}count", bytes(_COUNT.size)))
+        return recent
+
+
+def _digest(interaction: tuple[str, str]) -> bytes:
+    return bytes.fromhex(interaction_digest(*interaction)[: 2 * _BYTES])

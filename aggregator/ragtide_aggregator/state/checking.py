@@ -1,0 +1,39 @@
+"""A check before each commit: no number of a state is infinite, undefined or impossible as a sum of values.
+
+Bounds in the schema keep such numbers out. This check catches what gets past them before it is committed, because a
+checkpoint with such a number would fail at every start.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..errors import DamagedFieldError
+from .table import Kept
+
+
+def check(kept: Kept, rows: Iterable[int], *, everything: bool = False) -> None:
+    """Check what is kept of rows, with the panes and pairs that changed since the last commit.
+
+    Args:
+        kept: the state.
+        rows: which.
+        everything: whether to check all panes and pairs.
+
+    Raises:
+        DamagedFieldError: a number is not finite, or no values add up to it.
+    """
+    index = np.fromiter(rows, dtype=np.intp)
+    wrong = kept.rows.impossible(index) | kept.moments.impossible(index)
+    if wrong.any():
+        raise _error(f"estimate:{kept.rows.keys[int(index[np.argmax(wrong)])].encode()}")
+    pair = kept.pairs.impossible(everything=everything)
+    if pair is not None:
+        raise _error(f"pair:{pair.encode()}")
+    pane = None if kept.panes is None else kept.panes.impossible(kept.rows.keys, everything=everything)
+    if pane is not None:
+        raise _error(f"pane:{pane}")
+
+
+def _error(field: str) -> DamagedFieldError:
+    return DamagedFieldError(field, ValueError("it holds a number that is not finite or that no values add up to"))

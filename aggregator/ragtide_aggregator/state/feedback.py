@@ -1,0 +1,132 @@
+"""Joining gold scores that come later with the events they are about. No I/O.
+
+Feedback and its metric event are joined when both are there, in either order; a gold score of an interaction's metric
+counts once, the first one. What waits for its event is part of the checkpoint, and what was graded is remembered in
+the same commit, so a crash anywhere neither loses nor doubles one.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ragtide_runtime.redis.log import order
+from ragtide_schemas import Feedback, MetricEvent, Reason
+from ragtide_schemas.streams import interaction_digest
+
+from ..errors import reading
+
+_FIELD: Final = "pending:"
+
+
+class Held(NamedTuple):
+    """One piece of feedback, and the entry it came in."""
+
+    entry_id: str
+    feedback: Feedback
+
+
+class PendingFeedback:
+    """Feedback for interactions that are not scored yet, with the changes since the last commit."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Held]] = defaultdict(list)
+        self._added: dict[str, bytes] = {}
+        self._gone: list[str] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held.values()))
+
+    def hold(self, held: Held) -> None:
+        """Keep feedback until its interaction is scored."""
+        self._held[_digest(held.feedback)].append(held)
+        self._added[_FIELD + held.entry_id] = held.feedback.encode()
+
+    def take(self, event: MetricEvent) -> list[Held]:
+        """Return, and forget, the feedback that waits for an event's interaction, in the order in which it came."""
+        return self._forget(self._held.pop(interaction_digest(event.pipeline, event.interaction_id), []))
+
+    def waits_for(self, digest: str) -> bool:
+        """Return whether there is feedback that waits for an interaction, named by its digest."""
+        return digest in self._held
+
+    def expired(self, before_ms: int) -> list[Held]:
+        """Return, and forget, the feedback that came before a time."""
+        old = [held for waiting in self._held.values() for held in waiting if order(held.entry_id)[0] < before_ms]
+        for held in old:
+            waiting = self._held[_digest(held.feedback)]
+            waiting.remove(held)
+            if not waiting:
+                del self._held[_digest(held.feedback)]
+        return self._forget(sorted(old, key=lambda held: order(held.entry_id)))
+
+    def _forget(self, taken: list[Held]) -> list[Held]:
+        for held in taken:
+            name = _FIELD + held.entry_id
+            if self._added.pop(name, None) is None:
+                self._gone.append(name)
+        return taken
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return fields to write and fields to remove in the checkpoint since the last call."""
+        changes = self._added, self._gone
+        self._added, self._gone = {}, []
+        return changes
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, bytes]) -> "PendingFeedback":
+        """Return what waits according to the fields of a checkpoint."""
+        pending = cls()
+        names = []
+        for name in fields:
+            if name.startswith(_FIELD):
+                with reading(name):
+                    names.append((order(name[len(_FIELD) :]), name))
+        for _, name in sorted(names):
+            with reading(name):
+                pending.hold(Held(name.removeprefix(_FIELD), Feedback.decode(fields[name])))
+        pending.take_changes()
+        return pending
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one piece of feedback."""
+
+    accepted: Mapping[str, float] = field(default_factory=dict)
+    """Gold scores that count."""
+    rejected: Mapping[str, float] = field(default_factory=dict)
+    """Gold scores that do not."""
+    reason: Reason | None = None
+    """Why not."""
+    detail: str = ""
+
+
+def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[str]) -> Verdict:
+    """Return which gold scores of a piece of feedback count for an event.
+
+    Args:
+        feedback: of the event's interaction.
+        event: of the interaction.
+        graded: metrics that earlier feedback has graded; gold scores the interaction brought itself come first too.
+    """
+    scored = set(event.scores) | set(event.judged.scores if event.judged is not None else ())
+    doubled = {metric for metric in feedback.gold_scores if metric in graded or metric in event.gold_scores}
+    unscored = set(feedback.gold_scores) - scored - doubled
+    accepted = {m: score for m, score in feedback.gold_scores.items() if m not in doubled and m not in unscored}
+    rejected = {m: score for m, score in feedback.gold_scores.items() if m not in accepted}
+    who = f"interaction {feedback.interaction_id} of pipeline {feedback.pipeline}"
+    details = []
+    if doubled:
+        details.append(f"{who} already has a gold score of {', '.join(sorted(doubled))}: the first one counts")
+    if unscored:
+        details.append(
+            f"{who} has no score of {', '.join(sorted(unscored))} to compare with: leave it out, or use a labeler "
+            "that gives one"
+        )
+    reason = Reason.DUPLICATE if doubled else Reason.INVALID if unscored else None
+    return Verdict(accepted, rejected, reason, "; ".join(details))
+
+
+def _digest(feedback: Feedback) -> str:
+    return interaction_digest(feedback.pipeline, feedback.interaction_id)

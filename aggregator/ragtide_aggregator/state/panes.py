@@ -1,0 +1,228 @@
+"""Moments of every key in panes of event time, from which windows are put together. No clock, no I/O."""
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..events.batch import Gathered
+from ..events.keys import EstimateKey
+from ..statistics.batches import Floats, Rows, distinct, grouped
+from ..statistics.moments import Moments, MomentTable
+from ..statistics.tables import doubled
+from ..statistics.windows import Panes, Window
+
+_COUNT: Final = struct.Struct("<q")
+
+
+class Covered(NamedTuple):
+    """What a window holds of each of some keys; arrays with one element a key."""
+
+    moments: Moments
+    n_absent: Rows
+    n_processed: Rows
+
+
+class PaneBook:
+    """Which panes of which keys there are, and what they hold.
+
+    A pane of a key is a row of moments, with the number of times the metric was absent. Rows of panes that no window
+    needs any more are used again. Panes of processing time, in which values are only counted, are kept apart: they may
+    be far from the panes of event time when old interactions are scored.
+    """
+
+    def __init__(self, panes: Panes) -> None:
+        self._panes = panes
+        self._moments = MomentTable(bounded=False)
+        self._n_absent = np.zeros(16, dtype=np.int64)
+        self._processed: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._of: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._free: list[int] = []
+        self._changed: set[tuple[int, int]] = set()
+        self._gone: set[tuple[int, int]] = set()
+        self._processed_changed: set[int] = set()
+
+    def take(self, batch: Gathered, late: NDArray[np.bool_], before: Floats) -> None:
+        """Add what was gathered to its panes; what came too late is in none.
+
+        Args:
+            batch: events.
+            late: which parts of it came too late.
+            before: mean of the key before each value: what the first value of a pane is predicted to be.
+        """
+        of = batch.part_of
+        pane, processed = self._panes.pane(batch.times_ms), self._panes.pane(batch.processed_ms)
+        self._count_processed(batch.rows, processed[of])
+        if late.any():
+            in_time = np.flatnonzero(~late[of])
+            rows, of, values, before = batch.rows[in_time], of[in_time], batch.values[in_time], before[in_time]
+            self._moments.update(self._places(rows, pane[of])[0], values, before)
+        else:
+            rows = batch.rows
+            places, one_each = self._places(rows, pane[of])
+            by_row = batch.grouped
+            # Sorted by row they are sorted by pane as well if every row has only one.
+            by_pane = replace(by_row, rows=places[by_row.order[by_row.starts]]) if one_each else grouped(places)
+            self._moments.update(places, batch.values, before, by_pane)
+        self._forget_old(rows)
+        absent_in_time = ~late[batch.absent_of]
+        self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
+
+    def _count_absent(self, rows: Rows, panes: Rows) -> None:
+        places, _ = self._places(rows, panes)
+        np.add.at(self._n_absent, places, 1)
+        self._forget_old(rows)
+
+    def _count_processed(self, rows: Rows, panes: Rows) -> None:
+        if not rows.size:
+            return
+        most, first = int(rows.max()) + 1, int(panes.min())
+        numbers, _, counts = distinct((panes - first) * most + rows)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            row, pane = number % most, number // most + first
+            of = self._processed[row]
+            of[pane] = of.get(pane, 0) + count
+            oldest = max(of) - self._panes.kept
+            if min(of) <= oldest:
+                self._processed[row] = {one: number for one, number in of.items() if one > oldest}
+            self._processed_changed.add(row)
+
+    def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
+        """Return where the panes of values are, and whether every row has only one."""
+        if not rows.size:
+            return rows, True
+        # One number a pair is sorted faster than two.
+        most, first = int(rows.max()) + 1, int(panes.min())
+        numbers, inverse, _ = distinct((panes - first) * most + rows)
+        pairs = [(number % most, number // most + first) for number in numbers.tolist()]
+        self._changed.update(pairs)
+        places = np.array([self._place(row, pane) for row, pane in pairs], dtype=np.intp)
+        return places[inverse], len({row for row, _ in pairs}) == len(pairs)
+
+    def _place(self, row: int, pane: int) -> int:
+        of = self._of[row]
+        place = of.get(pane)
+        if place is not None:
+            return place
+        place = self._free.pop() if self._free else self._new()
+        of[pane] = place
+        self._gone.discard((row, pane))
+        return place
+
+    def _forget_old(self, rows: Rows) -> None:
+        # Only after the values of a batch are added: a pane may begin and be forgotten in one.
+        for row in distinct(rows)[0].tolist():
+            of = self._of[row]
+            oldest = max(of) - self._panes.kept
+            if min(of) <= oldest:
+                for pane in [one for one in of if one <= oldest]:
+                    self._drop(row, pane)
+
+    def _new(self) -> int:
+        place = self._moments.add_row()
+        if place == self._n_absent.size:
+            self._n_absent = doubled(self._n_absent)
+        return place
+
+    def _drop(self, row: int, pane: int) -> None:
+        place = self._of[row].pop(pane)
+        self._moments.clear(place)
+        self._n_absent[place] = 0
+        self._free.append(place)
+        self._changed.discard((row, pane))
+        self._gone.add((row, pane))
+
+    def merge(self, row: int, other: "PaneBook", other_row: int) -> None:
+        """Add the panes another has of the same key."""
+        for pane, other_place in other._of[other_row].items():
+            place = self._place(row, pane)
+            self._moments.merge(place, other._moments, other_place)
+            self._n_absent[place] += other._n_absent[other_place]
+        for pane, count in other._processed[other_row].items():
+            self._processed[row][pane] = self._processed[row].get(pane, 0) + count
+
+    def covered(self, rows: Iterable[int], start_ms: int, end_ms: int) -> Covered:
+        """Return what a stretch of event time holds of each key."""
+        first, last = start_ms // self._panes.pane_ms, end_ms // self._panes.pane_ms
+        nothing = self._free[-1] if self._free else self._new()
+        if not self._free:
+            self._free.append(nothing)
+        places: list[int] = []
+        starts = []
+        processed = []
+        for row in rows:
+            starts.append(len(places))
+            processed.append(sum(count for pane, count in self._processed[row].items() if first <= pane < last))
+            found = [place for pane, place in sorted(self._of[row].items()) if first <= pane < last]
+            places += found or [nothing]
+        index, groups = np.array(places, dtype=np.intp), np.array(starts, dtype=np.intp)
+        if not index.size:
+            return Covered(self._moments.read(index), index, index)
+        return Covered(
+            self._moments.pooled(index, groups),
+            np.add.reduceat(self._n_absent[index], groups),
+            np.array(processed, dtype=np.intp),
+        )
+
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows that are kept."""
+        return self._panes.windows
+
+    def impossible(self, keys: Sequence[EstimateKey], *, everything: bool) -> str | None:
+        """Return the name of a pane that holds a number that no values add up to, if there is one.
+
+        Args:
+            keys: key of every row, of which a pane's name is made.
+            everything: whether to look at all panes, and not only at those that changed.
+        """
+        changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
+        places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
+        wrong = self._moments.impossible(places) | (self._n_absent[places] < 0)
+        if not wrong.any():
+            return None
+        row, pane = changed[int(np.argmax(wrong))]
+        return self._name(keys[row], pane)
+
+    def take_changes(self, keys: Sequence[EstimateKey]) -> tuple[dict[str, bytes], list[str]]:
+        """Return panes to write and names of panes to remove, since the last call.
+
+        Args:
+            keys: key of every row, of which a pane's name is made.
+        """
+        written = {}
+        for row, pane in sorted(self._changed):
+            place = self._of[row][pane]
+            data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
+            written[self._name(keys[row], pane)] = data
+        gone = [self._name(keys[row], pane) for row, pane in sorted(self._gone)]
+        self._changed, self._gone = set(), set()
+        return written, gone
+
+    def _name(self, key: EstimateKey, pane: int) -> str:
+        return f"{self._panes.pane_ms}:{pane}:{key.encode()}"
+
+    def take_processed(self, keys: Sequence[EstimateKey]) -> dict[str, bytes]:
+        """Return what changed of the counts by processing time since the last call, by name."""
+        changed, self._processed_changed = self._processed_changed, set()
+        return {
+            f"{self._panes.pane_ms}:{keys[row].encode()}": json.dumps(sorted(self._processed[row].items())).encode()
+            for row in sorted(changed)
+        }
+
+    def load(self, row: int, pane: int, data: bytes) -> None:
+        """Set a pane of a key to what `take_changes` wrote.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        place = self._place(row, pane)
+        (self._n_absent[place],) = _COUNT.unpack_from(data)
+        self._moments.load(place, data[_COUNT.size :])
+
+    def load_processed(self, row: int, data: bytes) -> None:
+        """Set the counts by processing time of a key to what `take_processed` wrote."""
+        self._processed[row] = dict(json.loads(data))

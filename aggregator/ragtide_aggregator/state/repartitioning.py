@@ -1,0 +1,89 @@
+"""Where the parts of checkpoints belong when the number of partitions changes. No clock, no I/O."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from ragtide_runtime.redis.log import order
+from ragtide_schemas import Feedback, Layout
+
+from .capping import further_pipelines
+
+Fields = dict[str, bytes]
+
+_BY_KEY: Final = ("estimate", "quantiles", "declared")
+_AFTER_LENGTH: Final = {"pane": 2, "processed": 1}
+"""How many numbers stand before the key."""
+
+_PENDING: Final = "pending:"
+_OF_THE_PARTITION: Final = ("clock", "version")
+
+
+def pipeline_of(name: str, data: bytes) -> str | None:
+    """Return the pipeline that a field of a checkpoint is about, None for what is about the partition."""
+    kind, _, rest = name.partition(":")
+    if kind in _BY_KEY:
+        return str(json.loads(rest)[0])
+    if kind in _AFTER_LENGTH:
+        return str(json.loads(rest.split(":", _AFTER_LENGTH[kind])[-1])[0])
+    if kind == "watch":
+        return str(json.loads(rest)[2])
+    if kind == "pair":
+        return str(json.loads(rest)[0][0])
+    if kind == "capped":
+        return rest
+    return Feedback.decode(data).pipeline if kind == "pending" else None
+
+
+def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, bytes]]) -> dict[int, Fields]:
+    """Return the fields of every partition's checkpoint in a new layout, without positions.
+
+    A part of a pipeline goes where the part of the same number is in the new layout. Feedback that waits goes where its
+    interaction will be scored. What is remembered for a stream that went back, and what has stalled, begins anew.
+
+    Args:
+        old: the layout of the checkpoints.
+        new: the layout to be.
+        checkpoints: fields by partition.
+
+    Raises:
+        ValueError: a pipeline would be split over fewer partitions than it is: its parts cannot be put together.
+    """
+    found: dict[int, Fields] = {partition: {} for partition in range(new.partitions)}
+    places: dict[tuple[int, str], int] = {}
+    for partition, fields in checkpoints.items():
+        for name, data in fields.items():
+            pipeline = pipeline_of(name, data)
+            if pipeline is None:
+                if name in _OF_THE_PARTITION and partition in found:
+                    found[partition][name] = data
+            elif name.startswith(_PENDING):
+                _hold(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
+            else:
+                if (partition, pipeline) not in places:
+                    places[partition, pipeline] = _place(old, new, partition, pipeline)
+                found[places[partition, pipeline]][name] = data
+    return found
+
+
+def _place(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
+    if pipeline == further_pipelines(partition):
+        # It is no pipeline of a producer: it stays with its partition, or keeps its name in the first.
+        return partition if partition < new.partitions else 0
+    before, after = (
+        [streams.partition for streams in layout.all_of(pipeline)] for layout in (old, new)
+    )  # fmt: skip
+    if len(after) < len(before):
+        raise ValueError(
+            f"pipeline {pipeline!r} is split over {len(before)} partitions and cannot be put together into "
+            f"{len(after)}: keep its split"
+        )
+    return after[before.index(partition)]
+
+
+def _hold(fields: Fields, name: str, data: bytes) -> None:
+    """Add feedback that waits; entries of two partitions may have had the same id."""
+    while name in fields:
+        milliseconds, number = order(name.removeprefix(_PENDING))
+        name = f"{_PENDING}{milliseconds}-{number + 1}"
+    fields[name] = data

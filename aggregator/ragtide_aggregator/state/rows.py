@@ -1,0 +1,123 @@
+"""The keys a state knows, one row each, with what is counted of them besides their values. No clock, no I/O."""
+
+import struct
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_schemas import to_milliseconds
+from ragtide_schemas.limits import TIME_MAX
+
+from ..events.batch import Gathered, Times
+from ..events.keys import EstimateKey
+from ..statistics.batches import Rows
+from ..statistics.tables import doubled
+
+_ROW: Final = struct.Struct("<3QqQ")
+_CAPACITY: Final = 64
+
+LATEST_MS: Final = to_milliseconds(TIME_MAX)
+"""The latest time that an event can have."""
+
+SIZE: Final = _ROW.size
+"""Bytes of a row."""
+
+
+class KeyRows:
+    """Keys and their rows.
+
+    Attributes:
+        keys: key of every row.
+        counts: how often its metric was absent, came too late for a window, and out of order; shape (3, rows or more).
+        updated_ms: time of its newest interaction; shape (rows or more,).
+        population: size of the finite run it is of, 0 without one; same shape.
+        holds_counts: whether its values are counts; same shape.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[EstimateKey] = []
+        self._index: dict[EstimateKey, int] = {}
+        self.counts = np.zeros((3, _CAPACITY), dtype=np.int64)
+        self.updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
+        self.population = np.zeros(_CAPACITY, dtype=np.int64)
+        self.holds_counts = np.zeros(_CAPACITY, dtype=bool)
+        self._newest_ms: dict[tuple[str, str | None], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def find(self, key: EstimateKey) -> int | None:
+        """Return the row of a key, None if there is none."""
+        return self._index.get(key)
+
+    def add(self, key: EstimateKey) -> int:
+        """Add a row for a key that has none, and return it."""
+        row = self._index[key] = len(self.keys)
+        if row == self.updated_ms.size:
+            self.counts = doubled(self.counts, axis=1)
+            self.updated_ms, self.population = doubled(self.updated_ms), doubled(self.population)
+            self.holds_counts = doubled(self.holds_counts)
+        self.holds_counts[row] = key.holds_counts
+        self.keys.append(key)
+        return row
+
+    def newest_ms(self, pipeline: str, run: str | None) -> int | None:
+        """Return the time of the newest interaction of a pipeline and run, None without one."""
+        return self._newest_ms.get((pipeline, run))
+
+    def advance(self, pipeline: str, run: str | None, time_ms: int) -> int:
+        """Take note of an interaction's time, and return that of the newest one before it; its own for the first."""
+        newest = self._newest_ms.get((pipeline, run), time_ms)
+        self._newest_ms[pipeline, run] = max(newest, time_ms)
+        return newest
+
+    def count(self, absent: Rows, late: Rows, out_of_order: Rows) -> None:
+        """Count rows, each as often as it occurs."""
+        for counts, which in zip(self.counts, (absent, late, out_of_order), strict=True):
+            np.add.at(counts, which, 1)
+
+    def follow(self, pipeline: str, run: str | None, times_ms: Times) -> Times:
+        """Take note of the times of several interactions, in order, and return for each what `advance` would."""
+        newest = np.maximum.accumulate(np.concatenate([[self.advance(pipeline, run, int(times_ms[0]))], times_ms]))
+        self.advance(pipeline, run, int(newest[-1]))
+        return newest[:-1]
+
+    def finite(self, batch: Gathered) -> None:
+        """Take note of the sizes of the runs that a batch is of; of several for one row, the last."""
+        if not batch.population.any():
+            return
+        parts = np.concatenate([batch.part_of, batch.absent_of])
+        order = np.argsort(parts, kind="stable")
+        order = order[batch.population[parts[order]] > 0]
+        self.population[np.concatenate([batch.rows, batch.absent])[order]] = batch.population[parts[order]]
+
+    def touch(self, rows: Rows, times_ms: NDArray[np.int64]) -> None:
+        """Take note of when interactions of rows were."""
+        np.maximum.at(self.updated_ms, rows, times_ms)
+
+    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows hold a negative number, or a time that no event can have; same shape."""
+        wrong = (self.counts[:, rows] < 0).any(axis=0) | (self.population[rows] < 0)
+        times = self.updated_ms[rows]
+        return np.asarray(wrong | (times < 0) | (times > LATEST_MS))
+
+    def merge(self, row: int, other: "KeyRows", other_row: int) -> None:
+        """Add what another has counted of the same key."""
+        self.counts[:, row] += other.counts[:, other_row]
+        self.updated_ms[row] = max(self.updated_ms[row], other.updated_ms[other_row])
+        self.population[row] = max(self.population[row], other.population[other_row])
+        key = self.keys[row]
+        self.advance(key.pipeline, key.run, other.newest_ms(key.pipeline, key.run) or 0)
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        return _ROW.pack(*self.counts[:, row].tolist(), int(self.updated_ms[row]), int(self.population[row]))
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned, at the beginning of the data."""
+        *counts, updated_ms, self.population[row] = _ROW.unpack_from(data)
+        self.counts[:, row] = counts
+        # An older release took times that are refused now.
+        self.updated_ms[row] = min(max(updated_ms, 0), LATEST_MS)
+        self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))

@@ -1,0 +1,199 @@
+"""All that is kept of every key, and how a batch of values changes it. No clock, no I/O."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ragtide_schemas import Alert, MetricEvent
+from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
+
+from ..alerts.evaluator import Batch, Raised, Watching
+from ..events.batch import Gathered, Plan
+from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
+from ..events.values import EventPart, Kind, Pair, estimate_key, pair_key, scopes_of
+from ..statistics.batches import Floats, grouped
+from ..statistics.budget import Budget
+from ..statistics.moments import MomentTable
+from ..statistics.quantiles import Quantiles, counted
+from ..statistics.tables import doubled
+from .absence_rows import AbsenceRows
+from .capped import CappedRecords
+from .capping import Admission
+from .declarations import Declarations
+from .options import StateOptions
+from .pairs import PairRows
+from .panes import PaneBook
+from .rows import KeyRows
+
+MOST_PLANS: Final = 20_000
+"""Plans that are remembered."""
+
+
+class Kept:
+    """Moments of every key in arrays, one row per key, and what else is kept of it.
+
+    Attributes:
+        options: what is kept.
+        declarations: of metrics that are not ragtide's own.
+        rows: the keys, and what is counted of each.
+        moments: of every row.
+        watching: the alert rules on every row.
+        panes: of every row, None without windows.
+        pairs: of true and cheap scores.
+        absences: rows that count how often metrics were absent, by reason.
+        quantiles: by row, of those that have some.
+        admission: which scopes may have keys.
+        capped: what counts in `other`.
+        changed: rows that changed since somebody forgot them.
+        alerts: raised since then.
+    """
+
+    def __init__(self, options: StateOptions) -> None:
+        self.options = options
+        budget = None if options.budget is None else Budget(options.budget.false_alarms, options.budget.period_ms)
+        self.declarations = Declarations()
+        self.rows = KeyRows()
+        self.admission = Admission(options.caps)
+        self.capped = CappedRecords(options.caps, self.admission, options.origin)
+        # Values are checked when they are observed; what labeling took has no highest value.
+        self.moments = MomentTable(bounded=False)
+        self.watching = Watching(options.rules, budget, options.origin)
+        self.panes = PaneBook(options.panes) if options.panes.windows else None
+        self.pairs = PairRows()
+        self.absences = AbsenceRows()
+        self.quantiles: dict[int, Quantiles] = {}
+        # Whether a row has quantiles.
+        self._sketched = np.zeros(64, dtype=bool)
+        self._plans: dict[tuple[object, ...], Plan] = {}
+        self.changed: set[int] = set()
+        self.alerts: list[Alert] = []
+
+    def declare(self, event: MetricEvent) -> None:
+        """Take on the declarations of an event that has its rows."""
+        pipeline = self.admission.pipeline_of(event)
+        self.declarations.take(event if pipeline == event.pipeline else event.model_copy(update={"pipeline": pipeline}))
+
+    def plan(self, part: EventPart) -> Plan:
+        """Return where what a part of an event brings belongs; rows are added where there are none."""
+        event, found, kind = part
+        scopes = scopes_of(event, segments=self.options.segments)
+        # Events of one pipeline and segment touch the same rows again and again.
+        absent = self.absences.known(event.absent) if kind is not Kind.GRADED else ()
+        usage = bool(event.prompts) or event.judged is not None
+        pairs = tuple(pair[:4] for pair in found.pairs)
+        declared = event.declared and tuple((name, one.measure) for name, one in event.declared.items())
+        seen = (
+            kind, event.pipeline, event.run, scopes, event.profile, event.labeler, event.labeler_version,
+            found.names, absent, pairs, usage, declared,
+        )  # fmt: skip
+        plan = self._plans.get(seen)
+        if plan is None:
+            rows = [self.row(estimate_key(event, segment, name)) for segment in scopes for name in found.names]
+            missing = [self.row(estimate_key(event, segment, name)) for segment in scopes for name, _ in absent]
+            missing += [self.row(estimate_key(event, None, absent_name(*absence))) for absence in absent]
+            if kind is Kind.SCORED:
+                rows += [self.row(estimate_key(event, None, name)) for name in (UNBOUNDED if usage else (LATENCY,))]
+            paired = [self._pair(event, segment, pair) for pair in found.pairs for segment in scopes]
+            if len(self._plans) >= MOST_PLANS:
+                # Segments multiply: there may be far more combinations of values than keys.
+                self._plans.clear()
+            plan = self._plans[seen] = Plan(rows, missing, paired, len(scopes), usage)
+        return plan
+
+    def row(self, key: EstimateKey) -> int:
+        """Return the row of a key, added if there is none."""
+        row = self.rows.find(key)
+        if row is not None:
+            return row
+        self.moments.add_row()
+        self.watching.add_row(key)
+        row = self.rows.add(key)
+        self.admission.add(key)
+        self.absences.add(key, row)
+        if row == self._sketched.size:
+            self._sketched = doubled(self._sketched)
+        if self.options.quantiles and key.segment is None and not key.metric.startswith(HIDDEN):
+            self.quantiles[row] = Quantiles()
+            self._sketched[row] = True
+        return row
+
+    def _pair(self, event: MetricEvent, segment: str | None, pair: Pair) -> int:
+        key = pair_key(event, segment, pair)
+        row = self.pairs.find(key)
+        return self.pairs.add_row(key, self.row(key.cheap)) if row is None else row
+
+    def take(self, batch: Gathered) -> None:
+        """Add a batch."""
+        raised = self._watch(batch)
+        before = self._learn(batch, raised)
+        of = batch.part_of
+        late = np.zeros(batch.times_ms.shape, dtype=bool)
+        if self.panes is not None:
+            late = self.options.panes.late(batch.times_ms, batch.newest_ms)
+        out_of_order = batch.times_ms < batch.newest_ms
+        self.rows.count(batch.absent, batch.rows[late[of]], batch.rows[out_of_order[of]])
+        self.rows.touch(batch.rows, batch.times_ms[of])
+        self.rows.touch(batch.absent, batch.times_ms[batch.absent_of])
+        self.rows.finite(batch)
+        if self.panes is not None:
+            self.panes.take(batch, late, before)
+        self._sketch(batch)
+        if batch.pairs.size:
+            self.pairs.add(batch.pairs, batch.scores)
+        self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
+
+    def _watch(self, gathered: Gathered) -> list[Raised]:
+        if not self.options.rules:
+            return []
+        places = self.watching.watched(gathered.rows)
+        if not places.size:
+            return []
+        rows, of = gathered.rows[places], gathered.part_of[places]
+        batch = grouped(rows)
+        numbers = np.empty_like(rows)
+        numbers[batch.order] = batch.occurrence + 1
+        numbers += self.moments.counts(rows)
+        watched = Batch(
+            rows, gathered.values[places], gathered.times_ms[of], numbers, gathered.places[of], gathered.origins
+        )
+        return [replace(one, position=int(places[one.position])) for one in self.watching.update(watched)]
+
+    def _learn(self, batch: Gathered, raised: list[Raised]) -> Floats:
+        """Add the values to the moments, and the alerts with what was known when they were raised.
+
+        Returns the mean of each value's key before it.
+        """
+        if not raised:
+            return self.moments.update(batch.rows, batch.values, batch=batch.grouped)
+        before = np.empty(batch.values.shape)
+        start = 0
+        for one in raised:
+            end = int(np.searchsorted(batch.part_of, batch.part_of[one.position], side="right"))
+            if end > start:
+                before[start:end] = self.moments.update(batch.rows[start:end], batch.values[start:end])
+                start = end
+            alert = one.alert
+            if alert.status == "firing":
+                alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
+            self.alerts.append(alert)
+        before[start:] = self.moments.update(batch.rows[start:], batch.values[start:])
+        return before
+
+    def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
+        """Return what the recent scores of a scope suggest; the mean since the first would lag behind the alert."""
+        recent = {}
+        for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
+            own = key._replace(metric=metric, measure=None)
+            row = self.rows.find(own)
+            if row is not None and self.moments.n(row):
+                lowest, highest = own.value_range
+                recent[metric] = Score(lowest + (highest - lowest) * self.moments.recent(row))
+        return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
+
+    def _sketch(self, batch: Gathered) -> None:
+        if not self.quantiles:
+            return
+        places = np.flatnonzero(self._sketched[batch.rows])
+        for row, key, count in counted(batch.rows[places], batch.values[places]):
+            self.quantiles[row].add_bin(key, count)

@@ -1,0 +1,40 @@
+"""Checkpoints of the version before, as this one reads them. No clock, no I/O.
+
+Version 2 did not say the range of a metric that is not ragtide's own: it was that of a registry in the process. Its
+numbers have no unit without it, so they are dropped. All others are the same.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from ragtide_schemas import METRICS
+
+from ..events.keys import UNBOUNDED, scored_metric
+
+VERSION_BEFORE: Final = b"2"
+
+_NUMBERS_BEFORE_KEY: Final = {"estimate": 0, "quantiles": 0, "processed": 1, "pane": 2}
+_METRIC: Final = 3
+"""Place of the metric in a key."""
+
+
+def upgraded(fields: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+    """Return the fields of version 2 that are kept, and the names of those that are dropped."""
+    kept = {name: data for name, data in fields.items() if _has_a_unit(name)}
+    return kept, [name for name in fields if name not in kept]
+
+
+def _has_a_unit(name: str) -> bool:
+    metric = _metric(name)
+    return metric is None or metric in UNBOUNDED or scored_metric(metric) in METRICS
+
+
+def _metric(name: str) -> str | None:
+    """Return the metric that a field is about; None if it is about none."""
+    kind, _, rest = name.partition(":")
+    if kind in _NUMBERS_BEFORE_KEY:
+        return str(json.loads(rest.split(":", _NUMBERS_BEFORE_KEY[kind])[-1])[_METRIC])
+    if kind == "watch":
+        return str(json.loads(rest)[2 + _METRIC])
+    return str(json.loads(rest)[0][_METRIC]) if kind == "pair" else None

@@ -1,0 +1,79 @@
+"""The metric event of one labeled interaction. No clock, no I/O."""
+
+from datetime import datetime
+
+from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
+from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, TOKENS_MAX
+
+from ..metrics.outcomes import outcome_scores
+from .protocol import Identity, Judged, Labeler, Labeling
+
+
+def metric_event(
+    interaction: RagInteraction,
+    asked: Identity,
+    labeling: Labeling,
+    *,
+    labeled_at: datetime,
+    latency_s: float,
+    entry_id: str | None = None,
+) -> MetricEvent:
+    """Return the event of an interaction: the labeler's scores, and the outcomes that need no labeler.
+
+    Args:
+        interaction: that was labeled.
+        asked: who was asked for the labels; the labeling may say that somebody else gave them.
+        labeling: the scores.
+        labeled_at: when.
+        latency_s: seconds it took.
+        entry_id: stream entry of the interaction, if it came in one.
+
+    Raises:
+        pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
+    """
+    by = labeling.by or asked
+    return MetricEvent(
+        interaction_id=interaction.interaction_id,
+        entry_id=entry_id,
+        pipeline=interaction.pipeline,
+        occurred_at=interaction.occurred_at,
+        labeled_at=labeled_at,
+        segments=interaction.segments,
+        run=interaction.run,
+        population_size=interaction.population_size,
+        source=interaction.source,
+        labeler=by.name,
+        labeler_version=by.version,
+        profile=by.profile,
+        splitter=labeling.splitter,
+        prompts=labeling.prompts,
+        scores={**labeling.scores, **outcome_scores(interaction)},
+        absent=labeling.absent,
+        judged=None if labeling.judged is None else _judged_scores(labeling.judged),
+        gold_scores=interaction.gold_scores,
+        # A labeler may take longer, or cost more, than an event can say: its scores count all the same.
+        prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
+        completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
+        cost_usd=min(labeling.cost_usd, COST_MAX_USD),
+        latency_s=min(latency_s, LATENCY_MAX_S),
+        counters={name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()},
+        declared=labeling.declared or None,
+    )
+
+
+def identity(labeler: Labeler) -> Identity:
+    """Return who a labeler is."""
+    return Identity(labeler.name, labeler.version, labeler.profile)
+
+
+def _judged_scores(judged: Judged) -> JudgedScores:
+    return JudgedScores(
+        labeler=judged.by.name,
+        labeler_version=judged.by.version,
+        profile=judged.by.profile,
+        prompts=judged.labeling.prompts,
+        scores=judged.labeling.scores,
+        absent=judged.labeling.absent,
+        inclusion_probability=judged.inclusion_probability,
+        uniform=judged.uniform,
+    )

@@ -1,0 +1,22 @@
+"""Metrics that an experiment measured itself: they travel with its interactions and join the labeler's scores."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ragtide_schemas import RagInteraction
+from ragtide_schemas.experiments import OwnMetric, Plan
+from ragtide_schemas.experiments.scores import OWN_SCORES
+
+from .custom_metrics import CustomMetric
+from .protocol import Labels
+
+
+def own_metrics(plan: Plan) -> list[CustomMetric]:
+    """Return an experiment's own metrics as those of a labeler."""
+    return [CustomMetric(metric.definition(), partial(_brought, metric)) for metric in plan.metrics]
+
+
+def _brought(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
+    scores = interaction.metadata.get(OWN_SCORES)
+    value = scores.get(metric.name) if isinstance(scores, dict) else None
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,197 @@
+"""RAGChecker labels from a judge: claims in one call, all entailments in a second one.
+
+RAGChecker asks claim by claim and chunk by chunk: 2 + ceil(N/5)(K+1) + ceil(G/5)(K+1) calls for N response claims, G
+reference claims and K chunks (68 at N = G = 12, K = 10). Here the answer lists, for each claim, the sources that
+entail it, so the number of calls is 2, plus one for every further `context_tokens` of documents, whatever N, G and K.
+Source: Ru et al., RAGChecker (arXiv:2408.08067); its public code for the prompts' meaning.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragtide_schemas import ClaimLabels, Entailment, RagInteraction
+
+from ...text.keys import normalize_key
+from .answers import texts
+from .client import JudgeClient
+from .errors import ContextTooLong
+from .prompts import Language, claims_prompt, verdicts_prompt
+from .reading import Reading, ask_until_usable
+from .splitting import parts, pieces
+from .trace import SMALLEST_BUDGET
+from .trace_answer import KEY_CHARS
+from .usage import Usage
+
+MOST_CLAIMS: Final = 200
+"""Claims of one text that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What response and reference answer claim."""
+
+    response: tuple[str, ...]
+    reference: tuple[str, ...]
+
+
+async def judge_claims(
+    client: JudgeClient, interaction: RagInteraction, language: Language, usage: Usage
+) -> ClaimLabels:
+    """Return the claims of an interaction and their entailment by documents, response and reference answer.
+
+    Raises:
+        JudgeError: the judge could not be asked, or gave no labels.
+    """
+    prompt = claims_prompt(interaction.question, interaction.response, interaction.reference_answer, language)
+    has_reference = interaction.reference_answer is not None
+    claims = await ask_until_usable(
+        client, prompt, lambda fields, mended: read_claims(fields, mended, has_reference=has_reference), usage
+    )
+    verdicts = await _verdicts(client, interaction, claims, language, usage)
+    documents = [f"d{index}" for index in range(len(interaction.documents))]
+    return ClaimLabels(
+        answer2response=_column(verdicts, "r", len(claims.response), "a") if has_reference else None,
+        response2answer=_column(verdicts, "g", len(claims.reference), "r") if has_reference else None,
+        retrieved2answer=_table(verdicts, "g", len(claims.reference), documents) if has_reference else None,
+        retrieved2response=_table(verdicts, "r", len(claims.response), documents),
+        response_claims=claims.response,
+        reference_claims=claims.reference if has_reference else None,
+    )
+
+
+Verdicts = dict[tuple[str, str], Entailment]
+"""By claim and source; a pair that is not in it is neutral."""
+
+
+async def _verdicts(
+    client: JudgeClient, interaction: RagInteraction, claims: Claims, language: Language, usage: Usage
+) -> Verdicts:
+    keyed = [
+        *((f"r{index + 1}", claim) for index, claim in enumerate(claims.response)),
+        *((f"g{index + 1}", claim) for index, claim in enumerate(claims.reference)),
+    ]
+    if not keyed:
+        return {}
+    whole = [("R", interaction.response)]
+    if interaction.reference_answer is not None:
+        whole.append(("A", interaction.reference_answer))
+    documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
+    budget = client.settings.context_tokens
+    while True:
+        try:
+            found: Verdicts = {}
+            for number, run in enumerate(parts(pieces(documents, budget), budget)):
+                sources = run + (whole if number == 0 else [])
+                found = _together(found, await _verdicts_of(client, sources, keyed, language, usage))
+        except ContextTooLong:
+            budget //= 2
+            if budget < SMALLEST_BUDGET:
+                raise
+            usage.counters["context_split"] += 1
+        else:
+            return found
+
+
+def _together(known: Verdicts, more: Verdicts) -> Verdicts:
+    """Return verdicts with more, the pieces of a document as the document: it entails what one of them entails."""
+    merged = dict(known)
+    for (claim, source), verdict in more.items():
+        pair = claim, source.partition(".")[0]
+        if merged.get(pair) != "Entailment":
+            merged[pair] = verdict
+    return merged
+
+
+async def _verdicts_of(
+    client: JudgeClient,
+    sources: Sequence[tuple[str, str]],
+    claims: Sequence[tuple[str, str]],
+    language: Language,
+    usage: Usage,
+) -> Verdicts:
+    known = [key.lower() for key, _ in sources]
+    keys = [key for key, _ in claims]
+    return await ask_until_usable(
+        client,
+        verdicts_prompt(sources, claims, language),
+        lambda fields, mended: read_verdicts(fields, keys, known, mended),
+        usage,
+    )
+
+
+def read_claims(fields: Mapping[str, object], mended: Usage, *, has_reference: bool) -> Reading[Claims]:
+    """Return the claims in a judge's answer, each once, and what is wrong with it."""
+    complaints = []
+    found: list[tuple[str, ...]] = []
+    for name in ("response_claims", *(["reference_claims"] if has_reference else [])):
+        value = fields.get(name)
+        if not isinstance(value, list) or not all(isinstance(claim, str) for claim in value):
+            complaints.append(f"{name} is missing or not a list of claims")
+            continue
+        claims = [claim.strip() for claim in value]
+        unique = list(dict.fromkeys(claim for claim in claims if claim))
+        mended.counters["duplicate_claims"] += len(claims) - len(unique)
+        mended.counters["dropped_claims"] += max(len(unique) - MOST_CLAIMS, 0)
+        found.append(tuple(unique[:MOST_CLAIMS]))
+    if complaints:
+        return Reading(None, tuple(complaints))
+    return Reading(Claims(found[0], found[1] if has_reference else ()))
+
+
+def read_verdicts(
+    fields: Mapping[str, object], claims: Sequence[str], sources: Sequence[str], mended: Usage
+) -> Reading[Verdicts]:
+    """Return the verdicts in a judge's answer, and what is wrong with it.
+
+    A claim without a verdict is a complaint, and the answer is unusable if it stays one: it is never taken for neutral.
+    Keys of sources that do not exist are dropped and counted. A source that both entails and contradicts a claim is a
+    complaint, and neutral if it stays one.
+    """
+    value = fields.get("verdicts")
+    complaints = [] if isinstance(value, list) else ["verdicts is missing or not a list"]
+    found: Verdicts = {}
+    seen: set[str] = set()
+    for entry in value if isinstance(value, list) else []:
+        claim = normalize_key(str(entry.get("claim", ""))[:KEY_CHARS]) if isinstance(entry, dict) else ""
+        if claim not in claims:
+            mended.counters["dropped_keys"] += 1
+            continue
+        if claim in seen:
+            mended.counters["duplicate_keys"] += 1
+            continue
+        entailed, contradicted = (
+            _sources(entry.get(name), sources, mended) for name in ("entailed_by", "contradicted_by")
+        )
+        if entailed is None or contradicted is None:
+            continue
+        seen.add(claim)
+        complaints += [
+            f"source {source.upper()} both entails and contradicts claim {claim}"
+            for source in sorted(entailed & contradicted)
+        ]
+        found |= {(claim, source): "Entailment" for source in entailed - contradicted}
+        found |= {(claim, source): "Contradiction" for source in contradicted - entailed}
+    missing = [claim for claim in claims if claim not in seen]
+    if missing:
+        complaints.append(f"claims {', '.join(missing[:20])} have no entry with both lists")
+    return Reading(None if missing else found, tuple(complaints))
+
+
+def _sources(value: object, known: Sequence[str], mended: Usage) -> set[str] | None:
+    listed = texts(value)
+    if listed is None:
+        return None
+    named = {normalize_key(text[:KEY_CHARS]) for text in listed}
+    mended.counters["dropped_keys"] += len(named - set(known))
+    return named & set(known)
+
+
+def _column(verdicts: Verdicts, side: str, n: int, source: str) -> tuple[Entailment, ...]:
+    return tuple(verdicts.get((f"{side}{index + 1}", source), "Neutral") for index in range(n))
+
+
+def _table(verdicts: Verdicts, side: str, n: int, sources: Sequence[str]) -> tuple[tuple[Entailment, ...], ...]:
+    return tuple(
+        tuple(verdicts.get((f"{side}{index + 1}", source), "Neutral") for source in sources) for index in range(n)
+    )

@@ -1,0 +1,82 @@
+"""What an endpoint takes: `OpenAI-compatible` means something else everywhere, so the client learns from refusals."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ragtide_runtime.settings.judge import JudgeSettings
+
+from .prompts import Prompt
+
+STRUCTURED: Final = ("json_schema", "json_object", "text")
+"""How the form of the answer is asked for, the strictest first."""
+
+OPENAI: Final = "api.openai.com"
+
+Message = Mapping[str, str]
+
+
+class Dialect:
+    """The parameters an endpoint is sent; fewer and simpler ones after it has refused some."""
+
+    def __init__(self, settings: JudgeSettings, host: str) -> None:
+        self._settings = settings
+        self._structured = STRUCTURED.index("json_schema" if settings.structured == "auto" else settings.structured)
+        self._may_change_form = settings.structured == "auto"
+        self._temperature = settings.temperature
+        # OpenAI's newer models take only the one, many compatible servers only the other.
+        self._limit = "max_completion_tokens" if host == OPENAI else "max_tokens"
+        self._limits_tried = {self._limit}
+
+    def parameters(self, prompt: Prompt, corrections: Sequence[Message] = ()) -> dict[str, Any]:
+        """Return the parameters of one call."""
+        form = STRUCTURED[self._structured]
+        told = prompt.rules if form == "json_schema" else f"{prompt.rules}\n{prompt.form}\n"
+        parameters: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": [{"role": "system", "content": told}, {"role": "user", "content": prompt.data}, *corrections],
+            self._limit: self._settings.answer_tokens,
+        }
+        if form == "json_schema":
+            schema = {"name": prompt.name, "schema": prompt.schema, "strict": True}
+            parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif form == "json_object":
+            parameters["response_format"] = {"type": "json_object"}
+        if self._temperature is not None:
+            parameters["temperature"] = self._temperature
+        return parameters
+
+    def learn(self, complaint: str, sent: Mapping[str, Any]) -> bool:
+        """Give up what an endpoint complained about; return whether asking again makes sense.
+
+        Args:
+            complaint: the error's parameter and message.
+            sent: the parameters it complained about. Calls that were made together are refused together, so what has
+                been given up since is not given up twice.
+        """
+        said = complaint.lower()
+        now = self.parameters(Prompt("", "", "", {}))
+        if any(
+            _form(sent.get(name)) != _form(now.get(name)) for name in ("response_format", "temperature", self._limit)
+        ):
+            return True
+        if self._may_change_form and self._structured < len(STRUCTURED) - 1 and _about_form(said):
+            self._structured += 1
+            return True
+        if self._temperature is not None and "temperature" in said:
+            self._temperature = None
+            return True
+        if "max_tokens" in said or "max_completion_tokens" in said:
+            other = "max_tokens" if self._limit == "max_completion_tokens" else "max_completion_tokens"
+            if other not in self._limits_tried:
+                self._limit = other
+                self._limits_tried.add(other)
+                return True
+        return False
+
+
+def _form(value: object) -> object:
+    return value.get("type") if isinstance(value, Mapping) else value
+
+
+def _about_form(said: str) -> bool:
+    return any(word in said for word in ("response_format", "json_schema", "json_object", "structured", "guided"))

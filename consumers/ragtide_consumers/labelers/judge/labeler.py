@@ -1,0 +1,196 @@
+"""The labeler that asks a judge."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_schemas import METRICS, ClaimLabels, RagInteraction, SentenceLabels
+
+from ...metrics.outcomes import nothing_to_label
+from ...metrics.ragchecker import ragchecker_metrics
+from ...metrics.scores import AbsentReason, MetricScores
+from ...metrics.trace import SENTENCES, trace_metrics
+from ...text.sentences import SPLITTER_ID, cut
+from ..event import identity
+from ..outage import Seldom
+from ..protocol import Labeler, Labeling, Labels
+from .claims import judge_claims
+from .client import JudgeClient
+from .errors import ContextTooLong, JudgeUnavailable, NoLabels, OverBudget
+from .injection import suspected
+from .prompts import VERSIONS, Language
+from .trace import judge_trace
+from .usage import Usage
+
+MOST_UNFINISHED: Final = 4096
+"""Interactions that wait for the judge whose cost so far is remembered."""
+
+PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
+"""Prompts of each family of metrics."""
+
+log = structlog.get_logger("ragtide.judge")
+
+
+class JudgeLabeler:
+    """Scores interactions by a judge's labels; an interaction it gives no labels for is absent with the reason.
+
+    Args:
+        client: asks the judge.
+        profile: variant of the TRACe formulas.
+        claim_profile: variant of the RAGChecker formulas.
+        fallback: scores while a spend limit is reached, if the settings say so.
+    """
+
+    name: Final = "judge"
+
+    def __init__(
+        self,
+        client: JudgeClient,
+        *,
+        profile: str = "ragbench",
+        claim_profile: str = "ragchecker_strict",
+        fallback: Labeler | None = None,
+    ) -> None:
+        settings = client.settings
+        self._client = client
+        self._families = tuple(dict.fromkeys(settings.families))
+        self._profiles = {"trace": profile, "ragchecker": claim_profile}
+        self._fallback = fallback
+        self._unfinished: OrderedDict[tuple[str, str], Usage] = OrderedDict()
+        self._no_labels = Seldom()
+        self.profile = "+".join(self._profiles[family] for family in self._families)
+        self.version = _version(settings, self._families)
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        """Return the scores of one interaction.
+
+        Raises:
+            JudgeUnavailable: the judge cannot be asked; what was paid so far is on the event of a later try.
+            OverBudget: a spend limit is reached, and this labeler has no fallback.
+        """
+        identity_ = interaction.pipeline, interaction.interaction_id
+        usage = self._unfinished.pop(identity_, None) or Usage()
+        try:
+            return await self._label(interaction, usage)
+        except OverBudget:
+            if self._fallback is not None:
+                return await self._by_fallback(self._fallback, interaction, usage)
+            self._remember(identity_, usage)
+            raise
+        except JudgeUnavailable:
+            self._remember(identity_, usage)
+            raise
+
+    def _remember(self, of: tuple[str, str], usage: Usage) -> None:
+        self._unfinished[of] = usage
+        if len(self._unfinished) > MOST_UNFINISHED:
+            self._unfinished.popitem(last=False)
+
+    async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
+        nothing = nothing_to_label(interaction)
+        if nothing is not None:  # no question to a judge, so no cost
+            metrics = [metric for family in self._families for metric in metrics_of(family)]
+            return Labeling({}, dict.fromkeys(metrics, str(nothing)))
+        sentences = cut(interaction)
+        language = self._language(sentences.language)
+        scores: dict[str, float] = {}
+        absent: dict[str, str] = {}
+        labels: list[Labels] = []
+        texts = [document.text for document in interaction.documents] + [interaction.response]
+        usage.counters["injection_suspected"] = suspected(texts)
+        for family in self._families:
+            try:
+                if family == "trace":
+                    found: SentenceLabels | ClaimLabels = await judge_trace(self._client, sentences, language, usage)
+                else:
+                    found = await judge_claims(self._client, interaction, language, usage)
+            except (NoLabels, ContextTooLong) as error:
+                reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
+                if times := self._no_labels.due():
+                    log.warning("the judge gave no labels", because=str(error), interactions_since_last_warning=times)
+                absent |= dict.fromkeys(metrics_of(family), str(reason))
+                continue
+            labels.append(found)
+            result = self._scores(found)
+            usage.counters["dropped_keys"] += result.dropped_keys
+            some, missing = result.qualified(f"{family}.")
+            if isinstance(found, SentenceLabels):
+                missing = missing | _unusable(found, missing)
+            scores |= some | {SENTENCES + name: count for name, count in result.counts.items()}
+            if result.defects:
+                usage.counters["defects"] += len(result.defects)
+                log.error("scores break their laws", interaction_id=interaction.interaction_id, laws=result.defects)
+            absent |= missing
+        return Labeling(
+            scores,
+            absent,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            labels=tuple(labels),
+            splitter=sentences.splitter if "trace" in self._families else None,
+            prompts=tuple(
+                f"{prompt}.{language}.{VERSIONS[prompt]}" for family in self._families for prompt in PROMPTS[family]
+            ),
+            counters=_counted(usage),
+        )
+
+    def _scores(self, labels: SentenceLabels | ClaimLabels) -> MetricScores:
+        if isinstance(labels, SentenceLabels):
+            return trace_metrics(labels, profile=self._profiles["trace"])
+        return ragchecker_metrics(labels, profile=self._profiles["ragchecker"])
+
+    def _language(self, of_content: str) -> Language:
+        setting = self._client.settings.language
+        if setting != "auto":
+            return setting
+        return "ru" if of_content == "ru" else "en"
+
+    async def _by_fallback(self, fallback: Labeler, interaction: RagInteraction, usage: Usage) -> Labeling:
+        labeling = await fallback.label(interaction)
+        usage.counters["over_budget"] += 1
+        return replace(
+            labeling,
+            by=labeling.by or identity(fallback),
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            counters={**labeling.counters, **_counted(usage)},
+        )
+
+    async def aclose(self) -> None:
+        """Close the judge's connections."""
+        await self._client.aclose()
+
+
+def metrics_of(family: str) -> list[str]:
+    """Return the qualified names of a family's metrics."""
+    return [name for name in METRICS if name.startswith(f"{family}.")]
+
+
+def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, str]:
+    """Return the metrics that are absent because a list of the judge's answer was missing or malformed."""
+    needed: set[str] = set()
+    if labels.relevant is None:
+        needed |= {"trace.context_relevance", "trace.completeness"}
+    if labels.utilized is None:
+        needed |= {"trace.context_utilization", "trace.completeness"}
+    if not labels.support:
+        needed |= {"trace.adherence", "trace.supported_fraction"}
+    reason = str(AbsentReason.JUDGE_UNUSABLE)
+    return {name: reason for name in needed if absent.get(name) == AbsentReason.INCOMPLETE_LABELS}
+
+
+def _counted(usage: Usage) -> dict[str, int]:
+    return {name: count for name, count in usage.counters.items() if count}
+
+
+def _version(settings: JudgeSettings, families: tuple[str, ...]) -> str:
+    prompts = [f"{name}.{VERSIONS[name]}" for family in families for name in PROMPTS[family]]
+    language = [] if settings.language == "auto" else [settings.language]
+    splitter = [SPLITTER_ID] if "trace" in families else []
+    return "/".join([settings.model or "", *prompts, *language, *splitter])[:200]

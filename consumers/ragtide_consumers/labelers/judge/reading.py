@@ -1,0 +1,119 @@
+"""Asking until an answer can be used: what is wrong with one is told to the judge, and the best one is taken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from ...metrics.scores import AbsentReason
+from .answers import Answer, parse
+from .client import JudgeClient
+from .dialect import Message
+from .errors import NoLabels
+from .prompts import Language, Prompt
+from .usage import Usage
+
+T = TypeVar("T")
+
+SHOWN_CHARS: Final = 4000
+"""Characters of an unusable answer that the judge is shown again."""
+
+COMPLAINTS_SHOWN: Final = 10
+"""Complaints that it is told."""
+
+_AGAIN: Final = {
+    "en": "That answer cannot be used: {complaints}. Answer again, completely, in the form that was asked for.",
+    "ru": "Этот ответ нельзя использовать: {complaints}. Ответь снова, полностью, в требуемой форме.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """What was read from one answer."""
+
+    labels: T | None
+    """None if the answer holds nothing that can be used."""
+    complaints: tuple[str, ...] = ()
+    """What is wrong with it, in words for the judge; empty if nothing is."""
+
+
+Reader = Callable[[dict[str, object], Usage], Reading[T]]
+"""Makes labels of the fields of an answer, and counts what it mended."""
+
+
+async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage) -> T:
+    """Return the labels of the first answer without fault, or of the one with the fewest after all repairs.
+
+    Unusable answers of earlier tries to label the same interaction count: an interaction that no judge can label does
+    not wait for ever.
+
+    Raises:
+        NoLabels: the judge refused, or no answer held any labels.
+        JudgeError: the judge could not be asked.
+    """
+    looked = _Looked(reader)
+    asked_for = hash(prompt.data)
+    best: tuple[int, T, Answer, Usage] | None = None
+    corrections: list[Message] = []
+    for asked in range(usage.unusable[asked_for], client.settings.repairs + 1):
+        if asked:
+            usage.counters["judge_repairs"] += 1
+        answer = await client.ask(prompt, usage, corrections, usable=looked.usable)
+        if answer.refusal is not None or answer.finish == "content_filter":
+            raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {(answer.refusal or answer.finish)[:200]}")
+        reading, mended = looked.at(answer)
+        if reading.labels is None:
+            usage.unusable[asked_for] += 1
+        elif best is None or len(reading.complaints) < best[0]:
+            best = len(reading.complaints), reading.labels, answer, mended
+        if not reading.complaints:
+            break
+        corrections = _corrections(answer, reading.complaints, prompt.language)
+    if best is None:
+        raise NoLabels(
+            AbsentReason.JUDGE_UNUSABLE,
+            f"the judge gave no usable answer in {client.settings.repairs + 1}: {reading.complaints[0]}",
+        )
+    _, labels, answer, mended = best
+    usage.counters.update(mended.counters)
+    await client.keep(prompt, answer)
+    return labels
+
+
+class _Looked(Generic[T]):
+    """Reads each answer once: the client asks whether it is usable, and the labels are made of the same reading."""
+
+    def __init__(self, reader: Reader[T]) -> None:
+        self._reader = reader
+        self._last: tuple[Answer, Reading[T], Usage] | None = None
+
+    def usable(self, answer: Answer) -> bool:
+        """Return whether an answer holds any labels; a refusal is an answer too."""
+        if answer.refusal is not None or answer.finish == "content_filter":
+            return True
+        return self.at(answer)[0].labels is not None
+
+    def at(self, answer: Answer) -> tuple[Reading[T], Usage]:
+        """Return what an answer says, and what was mended in it."""
+        if self._last is None or self._last[0] is not answer:
+            mended = Usage()
+            self._last = answer, self._read(answer, mended), mended
+        return self._last[1], self._last[2]
+
+    def _read(self, answer: Answer, mended: Usage) -> Reading[T]:
+        parsed = parse(answer.text)
+        if parsed is None:
+            return Reading(None, ("it is not a JSON object",))
+        reading = self._reader(parsed.fields, mended)
+        if parsed.complete and answer.finish != "length":
+            return reading
+        mended.counters["judge_truncated"] += 1
+        cut = "it was cut off before its end: keep explanations to a few words"
+        return Reading(reading.labels, (cut, *reading.complaints))
+
+
+def _corrections(answer: Answer, complaints: tuple[str, ...], language: Language) -> list[Message]:
+    told = "; ".join(complaints[:COMPLAINTS_SHOWN])
+    return [
+        {"role": "assistant", "content": answer.text[:SHOWN_CHARS] or "(empty)"},
+        {"role": "user", "content": _AGAIN[language].format(complaints=told)},
+    ]

@@ -1,0 +1,218 @@
+"""The spend limit: dollars a clock hour and a day, over all workers of a deployment.
+
+A call reserves what it will probably cost before it is made, in one script, so that workers cannot overspend together;
+afterwards the reservation is corrected to the real cost. A worker that dies leaves its reservation counted.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, cast
+
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_schemas import Alert, InvalidEntryError, Streams, deployment_prefix, utc_now
+
+RESERVE_SCRIPT: Final = """
+-- KEYS: spent this hour, spent this day, alert that fires, alerts stream.
+-- ARGV: amount, limit of the hour, limit of the day (-1: none), alert to fire.
+-- Returns the outcome, and the alert that fires although calls are made again, which the caller then resolves.
+local hour, day = tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(redis.call('GET', KEYS[2]) or 0)
+local amount, hour_limit, day_limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local over = ''
+if day_limit >= 0 and day + amount > day_limit then
+    over = 'day'
+elseif hour_limit >= 0 and hour + amount > hour_limit then
+    over = 'hour'
+end
+local firing = redis.call('GET', KEYS[3])
+if over ~= '' then
+    if not firing then
+        redis.call('SET', KEYS[3], ARGV[4])
+        redis.call('XADD', KEYS[4], '*', 'data', ARGV[4])
+    end
+    return {over, ''}
+end
+redis.call('INCRBYFLOAT', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[1], 7200)
+redis.call('INCRBYFLOAT', KEYS[2], ARGV[1])
+redis.call('EXPIRE', KEYS[2], 172800)
+return {'ok', firing or ''}
+"""
+
+RESOLVE_SCRIPT: Final = """
+-- KEYS: alert that fires, alerts stream. ARGV: the alert that fired, the same alert resolved, or nothing to publish.
+-- Of several workers that resolve the same alert the first does it.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+    return 0
+end
+redis.call('DEL', KEYS[1])
+if ARGV[2] ~= '' then
+    redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
+end
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Dollars set aside for a call, and the hour and day they were taken from."""
+
+    amount_usd: float
+    hour: str
+    day: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A limit was reached; nothing was reserved."""
+
+    period: str
+    """`hour` or `day`."""
+    resumes_in_s: float
+    """Seconds until the next one begins."""
+
+
+class Spend(Protocol):
+    """Who knows what was spent."""
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Set dollars aside for a call."""
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Say what the call really cost."""
+
+
+def period(now: datetime) -> tuple[str, str]:
+    """Return the names of the clock hour and of the day."""
+    return now.strftime("%Y%m%d%H"), now.strftime("%Y%m%d")
+
+
+def reached(name: str, now: datetime) -> Reached:
+    """Return that the limit of the hour or day is reached, and when the next one begins."""
+    whole = now.replace(minute=0, second=0, microsecond=0)
+    ends = whole + timedelta(hours=1) if name == "hour" else whole.replace(hour=0) + timedelta(days=1)
+    return Reached(name, (ends - now).total_seconds())
+
+
+class NoSpendLimit:
+    """Lets everything pass."""
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Return an empty reservation."""
+        del amount_usd
+        return Reservation(0.0, "", "")
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Dollars that were spent or are reserved."""
+
+    hour_usd: float
+    day_usd: float
+
+
+def _spend_key(prefix: str, name: str) -> str:
+    # All in the slot of partition 0, whose stream takes the alert.
+    return f"{prefix}:{{0}}:judge-spend:{name}"
+
+
+async def read_spent(redis: Redis, prefix: str, *, now: datetime | None = None) -> Spent:
+    """Return what a deployment spent in this clock hour and day."""
+    hour, day = (_spend_key(deployment_prefix(prefix), name) for name in period(now or utc_now()))
+    found = cast("list[bytes | None]", await redis.mget(hour, day))
+    return Spent(*(float(amount or 0) for amount in found))
+
+
+class RedisSpend:
+    """Counts in Redis, for all workers; the first refusal raises an alert, the first call after it resolves it.
+
+    Live traffic, replays and experiments share one account and one alerts stream: those of the deployment.
+    """
+
+    def __init__(
+        self, redis: Redis, prefix: str, settings: JudgeSettings, *, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._redis = redis
+        self._prefix = deployment_prefix(prefix)
+        self._settings = settings
+        self._now = now
+        self._alerts = Streams(self._prefix, 0).alerts
+        self._reserve = redis.register_script(RESERVE_SCRIPT)
+        self._resolve = redis.register_script(RESOLVE_SCRIPT)
+
+    def _key(self, name: str) -> str:
+        return _spend_key(self._prefix, name)
+
+    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+        """Set dollars aside for a call.
+
+        Raises:
+            redis.RedisError: Redis failed; nothing may have been reserved.
+        """
+        now = self._now()
+        hour, day = period(now)
+        limits = [self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd]
+        outcome, firing = await self._reserve(
+            keys=[self._key(hour), self._key(day), self._key("alert"), self._alerts],
+            args=[
+                repr(amount_usd),
+                *(-1 if limit is None else repr(limit) for limit in limits),
+                self._alert(now).encode(),
+            ],
+        )
+        if outcome != b"ok":
+            return reached(outcome.decode(), now)
+        if firing:
+            await self._end(firing, now)
+        return Reservation(amount_usd, hour, day)
+
+    async def _end(self, firing: bytes, now: datetime) -> None:
+        """Resolve an alert, because calls are made again; what cannot be read is removed and not published."""
+        try:
+            alert = Alert.decode(firing).model_copy(update={"status": "resolved", "resolved_at": now})
+            resolved = alert.encode()
+        except InvalidEntryError:
+            resolved = b""
+        with suppress(RedisError):  # the next call tries again
+            await self._resolve(keys=[self._key("alert"), self._alerts], args=[firing, resolved])
+
+    async def settle(self, reservation: Reservation, cost_usd: float) -> None:
+        """Say what the call really cost.
+
+        Raises:
+            redis.RedisError: Redis failed; the reservation stays counted.
+        """
+        difference = cost_usd - reservation.amount_usd
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.incrbyfloat(self._key(reservation.hour), difference)
+            pipe.incrbyfloat(self._key(reservation.day), difference)
+            await pipe.execute()
+
+    def _alert(self, now: datetime) -> Alert:
+        hour, day = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
+        limits = " and ".join(
+            f"${limit:g} {period}" for limit, period in ((hour, "an hour"), (day, "a day")) if limit is not None
+        )
+        then = (
+            "the local labeler scores until the next period"
+            if self._settings.over_budget == "local"
+            else "labeling waits for the next period"
+        )
+        return Alert(
+            alert_id=f"judge-spend-{now:%Y%m%d%H%M%S}",
+            status="firing",
+            rule="judge-spend",
+            kind="budget",
+            pipeline="*",
+            metric="judge.cost_usd",
+            direction="rise",
+            fired_at=now,
+            message=f"The judge's spend limit of {limits} is reached: {then}. Raise it, or ask for fewer labels.",
+        )

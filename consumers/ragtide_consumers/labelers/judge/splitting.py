@@ -1,0 +1,51 @@
+"""Splitting a context that is too long for one call. No I/O."""
+
+from collections.abc import Sequence
+
+from ...text.sentences import split_sentences
+from .prices import estimated_tokens
+
+KEY_TOKENS = 5
+"""Tokens of a key and its quotes."""
+
+
+def pieces(documents: Sequence[tuple[str, str]], budget: int) -> list[tuple[str, str]]:
+    """Return documents, those over the budget cut between sentences into pieces under keys such as `D0.1`, `D0.2`.
+
+    A single sentence over the budget stays whole.
+
+    >>> pieces([("D0", "Built in 1889. Made of iron."), ("D1", "Short.")], 10)
+    [('D0.1', 'Built in 1889.'), ('D0.2', 'Made of iron.'), ('D1', 'Short.')]
+    """
+    found: list[tuple[str, str]] = []
+    for key, text in documents:
+        if len(text) + 1 + KEY_TOKENS <= budget or estimated_tokens(text) + KEY_TOKENS <= budget:
+            found.append((key, text))
+            continue
+        runs = parts([(key, sentence) for sentence in split_sentences(text)], budget)
+        texts = [" ".join(sentence for _, sentence in run) for run in runs]
+        found += [(f"{key}.{number}", piece) for number, piece in enumerate(texts, start=1)]
+    return found
+
+
+def parts(texts: Sequence[tuple[str, str]], budget: int) -> list[list[tuple[str, str]]]:
+    """Return texts, as pairs of key and text, in as few runs in order as fit the budget; at least one run.
+
+    A single text over the budget has a run of its own.
+
+    >>> parts([("0a", "Built in 1889."), ("0b", "Made of iron."), ("1a", "In Paris.")], 20)
+    [[('0a', 'Built in 1889.'), ('0b', 'Made of iron.')], [('1a', 'In Paris.')]]
+    """
+    # A text has at most a token per character: most contexts need no closer look.
+    if sum(len(text) + 1 + KEY_TOKENS for _, text in texts) <= budget:
+        return [list(texts)]
+    runs: list[list[tuple[str, str]]] = [[]]
+    used = 0
+    for key, text in texts:
+        tokens = estimated_tokens(text) + KEY_TOKENS
+        if runs[-1] and used + tokens > budget:
+            runs.append([])
+            used = 0
+        runs[-1].append((key, text))
+        used += tokens
+    return runs

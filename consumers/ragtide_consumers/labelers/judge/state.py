@@ -1,0 +1,140 @@
+"""How each process gets on with its judge, kept in Redis for `ragtide doctor`."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.cancellation import end
+from ragtide_schemas import deployment_prefix
+
+LOOK_S: Final = 1.0
+"""Seconds between two looks whether the state has changed."""
+
+WRITE_S: Final = 15.0
+"""Seconds after which a state that has not changed is written again."""
+
+FORGOTTEN_S: Final = 60
+"""Seconds after which the state of a silent process is gone."""
+
+log = structlog.get_logger("ragtide.judge")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeState:
+    """How a process gets on with its judge."""
+
+    model: str
+    left_alone: bool
+    """Whether the circuit breaker is open."""
+    asked_to_wait: bool
+    """Whether the endpoint said that it has too much to do."""
+    last_error: str
+    """The last failure, since which no call succeeded; empty if the last call succeeded."""
+    over_budget: str = ""
+    """The period whose spend limit is reached: `hour` or `day`; empty if none is."""
+
+
+def _set_key(prefix: str) -> str:
+    # All in one slot.
+    return f"{deployment_prefix(prefix)}:{{0}}:judge-states"
+
+
+def _key(prefix: str, process: str) -> str:
+    return f"{_set_key(prefix)}:{process}"
+
+
+async def read_judge_states(redis: Redis, prefix: str) -> dict[str, JudgeState]:
+    """Return the state of each process of a deployment that asks a judge, by host and process id."""
+    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(_set_key(prefix))))
+    if not names:
+        return {}
+    stored = cast("list[bytes | None]", await redis.mget([_key(prefix, name) for name in names]))
+    states = {name: _decoded(data) for name, data in zip(names, stored, strict=True) if data is not None}
+    return {name: state for name, state in states.items() if state is not None}
+
+
+def _decoded(data: bytes) -> JudgeState | None:
+    try:
+        found: Any = json.loads(data)
+        return JudgeState(
+            str(found["model"]),
+            found["left_alone"] is True,
+            found["asked_to_wait"] is True,
+            str(found["last_error"])[:1000],
+            str(found.get("over_budget", "")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+class StateReporter:
+    """Writes the state of this process's judge whenever it changes, from the first `start` until it is closed.
+
+    Args:
+        redis: where it is written.
+        prefix: of the deployment or of one of its runs.
+        state: returns the state now.
+    """
+
+    def __init__(self, redis: Redis, prefix: str, state: Callable[[], JudgeState]) -> None:
+        self._redis = redis
+        self._set = _set_key(prefix)
+        self._process = f"{socket.gethostname()}-{os.getpid()}"
+        self._own = _key(prefix, self._process)
+        self._state = state
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to write, unless it has begun."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def aclose(self) -> None:
+        """Stop, and remove the state."""
+        if self._task is None:
+            return
+        await end(self._task)
+        try:
+            await self._redis.srem(self._set, self._process)
+            await self._redis.delete(self._own)
+        except RedisError as error:
+            log.debug("the judge's state could not be removed", error=str(error))
+
+    async def _run(self) -> None:
+        written: JudgeState | None = None
+        since_s = 0.0
+        pruned = False
+        while True:
+            state = self._state()
+            if state != written or since_s >= WRITE_S:
+                try:
+                    await self._write(state)
+                    if not pruned:
+                        await self._forget_dead()
+                    written, since_s, pruned = state, 0.0, True
+                except RedisError as error:
+                    log.debug("the judge's state could not be written", error=str(error))
+            await asyncio.sleep(LOOK_S)
+            since_s += LOOK_S
+
+    async def _write(self, state: JudgeState) -> None:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.set(self._own, json.dumps(asdict(state)), ex=FORGOTTEN_S)
+            pipe.sadd(self._set, self._process)
+            pipe.expire(self._set, 86_400)
+            await pipe.execute()
+
+    async def _forget_dead(self) -> None:
+        names = [name.decode() for name in cast("set[bytes]", await self._redis.smembers(self._set))]
+        stored = cast("list[bytes | None]", await self._redis.mget([f"{self._set}:{name}" for name in names]))
+        dead = [name for name, data in zip(names, stored, strict=True) if data is None]
+        if dead:
+            await self._redis.srem(self._set, *dead)

@@ -1,0 +1,125 @@
+"""TRACe labels from a judge: one call for everything; a long context in parts, merged."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ragtide_schemas import SentenceLabels
+
+from ...metrics.trace import SPECIAL_KEYS
+from ...text.sentences import CutInteraction
+from .client import JudgeClient
+from .errors import ContextTooLong
+from .prompts import Language, trace_prompt
+from .reading import ask_until_usable
+from .splitting import parts
+from .trace_answer import read_trace
+from .usage import Usage
+
+SMALLEST_BUDGET: Final = 200
+"""Tokens of documents in one call below which a context is not split further."""
+
+
+async def judge_trace(
+    client: JudgeClient, sentences: CutInteraction, language: Language, usage: Usage
+) -> SentenceLabels:
+    """Return the judge's labels of every sentence.
+
+    One call, plus one for every further `context_tokens` of documents, plus one more over the supporting sentences if
+    a response sentence is supported by several parts and fully by none.
+
+    Raises:
+        JudgeError: the judge could not be asked, or gave no labels.
+    """
+    keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
+    budget = client.settings.context_tokens
+    while True:
+        runs = parts(keyed, budget)
+        try:
+            labels = [await _judge_part(client, sentences, run, language, usage) for run in runs]
+            break
+        except ContextTooLong:
+            budget //= 2
+            if budget < SMALLEST_BUDGET:
+                raise
+            usage.counters["context_split"] += 1
+    if len(labels) == 1:
+        return labels[0]
+    merged = merge(labels, sentences)
+    scattered = _scattered(labels)
+    if scattered:
+        support = {key for sentence in scattered for key in merged.support[sentence]}
+        together = await _judge_part(client, sentences, [pair for pair in keyed if pair[0] in support], language, usage)
+        verdicts = {sentence: together.fully_supported.get(sentence) for sentence in scattered}
+        merged = merged.model_copy(update={"fully_supported": {**merged.fully_supported, **verdicts}})
+    return merged
+
+
+async def _judge_part(
+    client: JudgeClient,
+    sentences: CutInteraction,
+    documents: Sequence[tuple[str, str]],
+    language: Language,
+    usage: Usage,
+) -> SentenceLabels:
+    keys = [key for key, _ in documents]
+    response = list(zip(sentences.response_keys, sentences.response, strict=True))
+    prompt = trace_prompt(sentences.question, documents, response, language)
+    return await ask_until_usable(
+        client, prompt, lambda fields, mended: read_trace(fields, keys, sentences.response_keys, mended), usage
+    )
+
+
+def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> SentenceLabels:
+    """Return the labels of one interaction from the labels of its parts, each of which saw the whole response.
+
+    A response sentence is fully supported if one part supports it fully. Without documents a part may call a sentence
+    `general` or well known; that counts only if no part names a document for it.
+    """
+    keys = sentences.document_keys
+    # A part without a list of keys leaves the whole list unknown.
+    relevant, utilized = (
+        _in_order(keys, [getattr(part, name) for part in labels]) for name in ("relevant", "utilized")
+    )
+    support: dict[str, tuple[str, ...]] = {}
+    fully: dict[str, bool | None] = {}
+    for sentence in sentences.response_keys:
+        judged = [part for part in labels if sentence in part.support]
+        supported = any(part.fully_supported.get(sentence) is True for part in judged)
+        if len(judged) < len(labels) and not supported:
+            continue  # a part that said nothing of the sentence may hold what supports it
+        named = [key for part in judged for key in part.support[sentence]]
+        real = [key for key in named if key not in SPECIAL_KEYS]
+        support[sentence] = tuple(dict.fromkeys(real or named))
+        fully[sentence] = any(
+            part.fully_supported.get(sentence) is True and (not real or set(part.support[sentence]) & set(real))
+            for part in judged
+        )
+    return SentenceLabels(
+        relevant=relevant,
+        utilized=utilized,
+        support=support,
+        fully_supported=fully,
+        n_document_sentences=len(keys),
+        document_keys=keys,
+        response_keys=sentences.response_keys,
+    )
+
+
+def _in_order(keys: Sequence[str], parts_named: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    named: set[str] = set()
+    for part in parts_named:
+        if part is None:
+            return None
+        named.update(part)
+    return tuple(key for key in keys if key in named)
+
+
+def _scattered(labels: Sequence[SentenceLabels]) -> list[str]:
+    """Return the response sentences that several parts support with documents and none supports fully."""
+    sentences = dict.fromkeys(sentence for part in labels for sentence in part.support)
+    return [
+        sentence
+        for sentence in sentences
+        if not any(part.fully_supported.get(sentence) for part in labels)
+        and sum(bool(set(part.support.get(sentence, ())) - SPECIAL_KEYS) for part in labels) > 1
+    ]

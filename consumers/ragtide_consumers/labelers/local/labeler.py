@@ -1,0 +1,119 @@
+"""The built-in labeler: deterministic, no key, no download. A means of ranking, trend and triage, not a verdict.
+
+It compares words (`overlap.py`), describes every sentence by a few numbers (`features.py`) and turns those into
+probabilities by three logistic functions (`coefficients.py`, fitted by `benchmarks/fit_local_labeler.py`, which also
+prints how good they are). Relevance uses the response as a hint, although its definition does not.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from math import exp
+from typing import Final
+
+import numpy as np
+
+from ragtide_schemas import RagInteraction, SentenceProbabilities
+
+from ...metrics.outcomes import nothing_to_label
+from ...metrics.scores import AbsentReason
+from ...metrics.trace import TRACE, all_absent, expected_trace_metrics
+from ...text.languages import language_of
+from ...text.sentences import SPLITTER_ID, CutInteraction, cut
+from ..protocol import Labeling
+from .coefficients import RELEVANT, SUPPORTED, TOGETHERNESS, UTILIZED
+from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
+from .overlap import Floats, TooManyMatchesError
+
+LANGUAGES: Final = frozenset({"en", "ru"})
+"""Languages whose stop words and endings are known here."""
+
+HEAVY_CHARS: Final = 50_000
+"""Characters of an interaction above which it is labeled in a thread: in the event loop it would hold up the worker."""
+
+SAMPLE_DOCUMENTS: Final = 3
+"""How many documents are asked for their language, by their beginnings."""
+
+
+class LocalLabeler:
+    """Predicts relevant, utilized and supported sentences by weighted word overlap, and publishes expected scores."""
+
+    name: Final = "local"
+    profile: Final = "ragbench"
+    version: Final = f"2-{SPLITTER_ID}"
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        """Return the expected TRACe scores of one interaction.
+
+        All are absent in a language that it does not know, without documents or a response, and where response and
+        documents share more words than are compared (`MOST_MATCHES`).
+        """
+        if _characters(interaction) <= HEAVY_CHARS:
+            return self.label_now(interaction)
+        return await asyncio.get_running_loop().run_in_executor(self._thread(), self.label_now, interaction)
+
+    @staticmethod
+    @cache
+    def _thread() -> ThreadPoolExecutor:
+        """Return the one thread for heavy interactions.
+
+        A thread is enough: Python lets the event loop have its turn every few milliseconds, and the work is bounded, so
+        that nothing has to be killed. It is one, so that heavy interactions wait for each other and not the event loop
+        for all of them.
+        """
+        return ThreadPoolExecutor(1, "ragtide-local-labeler")
+
+    def label_now(self, interaction: RagInteraction) -> Labeling:
+        """Do as `label`, without an event loop."""
+        nothing = nothing_to_label(interaction)
+        if nothing is not None:
+            return Labeling(*all_absent(nothing).qualified(TRACE))
+        sentences = cut(interaction)
+        if not _is_supported(sentences.language, interaction):
+            return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
+        try:
+            labels = probabilities(sentences)
+        except TooManyMatchesError:
+            return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
+        expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
+        scores, absent = expected.qualified(TRACE)
+        return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
+
+
+def probabilities(sentences: CutInteraction) -> SentenceProbabilities:
+    """Return the probabilities of all sentence labels of an interaction."""
+    features = extract(sentences.question, sentences.documents, sentences.response)
+    return SentenceProbabilities(
+        relevant=_logistic(_RELEVANT, features.documents),
+        utilized=_logistic(_UTILIZED, features.documents),
+        supported=_logistic(_SUPPORTED, features.response),
+    )
+
+
+def _characters(interaction: RagInteraction) -> int:
+    return len(interaction.response) + sum([len(document.text) for document in interaction.documents])
+
+
+def _is_supported(language: str, interaction: RagInteraction) -> bool:
+    """Return whether the response's language is known here, and is the documents' language, too.
+
+    Words of two languages do not meet, so that a right answer in another language than its documents would score 0.
+    """
+    if language not in LANGUAGES:
+        return False
+    beginnings = " ".join(document.text[:120] for document in interaction.documents[:SAMPLE_DOCUMENTS])
+    return language_of(beginnings, context=(interaction.response,)) == language
+
+
+def _aligned(coefficients: Mapping[str, float], names: Sequence[str]) -> Floats:
+    return np.array([[coefficients.get(name, 0.0)] for name in names])
+
+
+_RELEVANT, _UTILIZED = _aligned(RELEVANT, DOCUMENT_FEATURES), _aligned(UTILIZED, DOCUMENT_FEATURES)
+_SUPPORTED = _aligned(SUPPORTED, RESPONSE_FEATURES)
+
+
+def _logistic(coefficients: Floats, features: Floats) -> tuple[float, ...]:
+    """Return a probability per sentence, summed feature by feature: no machine's matrix product or exp decides bits."""
+    return tuple([1 / (1 + exp(-logit)) for logit in (coefficients * features).sum(axis=0).tolist()])

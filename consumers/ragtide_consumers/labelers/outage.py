@@ -1,0 +1,96 @@
+"""Outages of a labeler: one warning when it begins, one line when it is over, and what /readyz says meanwhile."""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from ragtide_runtime.telemetry.health import Check
+
+QUIET_S: Final = 60.0
+"""Seconds after an outage's warning in which another outage of the same labeler brings no further warning."""
+
+log = structlog.get_logger("ragtide.worker")
+
+
+class Seldom:
+    """Lets something through once in a while and counts the rest.
+
+    >>> seldom = Seldom(every_s=60)
+    >>> seldom.due(), seldom.due()
+    (1, 0)
+    """
+
+    def __init__(self, *, every_s: float = QUIET_S, clock: Callable[[], float] = monotonic) -> None:
+        self._every_s = every_s
+        self._clock = clock
+        self._last = float("-inf")
+        self._count = 0
+
+    def due(self) -> int:
+        """Return how often this was asked since the last time it was let through; 0 if it is not due."""
+        self._count += 1
+        if self._clock() - self._last < self._every_s:
+            return 0
+        self._last = self._clock()
+        count, self._count = self._count, 0
+        return count
+
+
+class Outage:
+    """Whether a labeler is unavailable, and since when.
+
+    Args:
+        labeler: its name.
+        effect: what follows for the interactions, in words.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, labeler: str, effect: str, *, clock: Callable[[], float] = monotonic) -> None:
+        self._labeler = labeler
+        self._effect = effect
+        self._clock = clock
+        self._seldom = Seldom(clock=clock)
+        self._since: float | None = None
+        self._because = ""
+        self._told = False
+        self._interactions = 0
+
+    def unavailable(self, error: Exception) -> None:
+        """Take note that the labeler said so for one interaction."""
+        self._because = str(error)
+        self._interactions += 1
+        if self._since is not None:
+            return
+        self._since = self._clock()
+        self._told = bool(self._seldom.due())
+        if self._told:
+            log.warning("the labeler is unavailable", labeler=self._labeler, effect=self._effect, because=self._because)
+
+    def available(self) -> None:
+        """Take note that it labeled an interaction."""
+        if self._since is None:
+            return
+        if self._told:
+            log.info(
+                "the labeler is available again",
+                labeler=self._labeler,
+                after_s=round(self._clock() - self._since, 1),
+                interactions=self._interactions,
+            )
+        self._since, self._interactions = None, 0
+
+    def alive(self, redis_since: float | None) -> Check:
+        """Return that nothing is stuck: a restart would not help."""
+        del redis_since
+        return Check(f"labeler {self._labeler}", True, "waits for nothing" if self._since is None else "waits")
+
+    def ready(self) -> Check:
+        """Return whether the labeler labels now."""
+        name = f"labeler {self._labeler}"
+        if self._since is None:
+            return Check(name, True, "available")
+        return Check(
+            name, False, f"unavailable for {self._clock() - self._since:.0f} s, {self._effect}: {self._because}"
+        )

@@ -1,0 +1,106 @@
+"""Labelers and metrics of the user's own: installed packages bring them as entry points, settings name them."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from inspect import Parameter, signature
+from typing import Any, Final
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+
+from .custom_metrics import CustomMetric
+from .protocol import Labeler
+
+LABELERS: Final = "ragtide.labelers"
+"""Entry point group of labelers: each a labeler, or a function from the settings to one."""
+
+METRICS: Final = "ragtide.metrics"
+"""Entry point group of metrics: each a `CustomMetric`."""
+
+
+def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
+    """Return the user's metrics: those of installed packages, then those the settings name.
+
+    Raises:
+        ConfigurationError: one cannot be loaded, is no metric, or has the name of another.
+    """
+    named = [(f"entry point {point.name}", point.load) for point in sorted(entry_points(group=METRICS))]
+    named += [(f"metrics: {path}", lambda path=path: _attribute(path)) for path in settings.metrics]  # type: ignore[misc]
+    found: dict[str, CustomMetric] = {}
+    for origin, load in named:
+        metric = _loaded(origin, load)
+        if not isinstance(metric, CustomMetric):
+            raise ConfigurationError(f"{origin} is {type(metric).__name__}: it must be a ragtide.CustomMetric")
+        other = found.setdefault(metric.definition.name, metric)
+        if other != metric:
+            raise ConfigurationError(
+                f"{origin}: there is another metric named {metric.definition.name}: rename this one"
+            )
+    return list(found.values())
+
+
+def custom_labeler(name: str, settings: Settings) -> Labeler | None:
+    """Return the labeler that an installed package brings under a name, or that `module:attribute` names; else None.
+
+    Raises:
+        ConfigurationError: it cannot be loaded, or is no labeler.
+    """
+    points = {point.name: point for point in entry_points(group=LABELERS)}
+    if name in points:
+        origin, made = f"entry point {name}", _loaded(f"entry point {name}", points[name].load)
+    elif ":" in name:
+        origin, made = f"labeler: {name}", _loaded(f"labeler: {name}", lambda: _attribute(name))
+    else:
+        return None
+    if isinstance(made, type) or not hasattr(made, "label"):
+        made = _loaded(origin, lambda: made(settings) if _takes_settings(made) else made())
+    missing = [part for part in ("name", "version", "profile", "label") if not hasattr(made, part)]
+    if missing:
+        raise ConfigurationError(
+            f"{origin} has no {', '.join(missing)}: a labeler has a name, a version, a profile and label()"
+        )
+    labeler: Labeler = made
+    return labeler
+
+
+def _takes_settings(factory: Any) -> bool:
+    wanted = [
+        parameter
+        for parameter in signature(factory).parameters.values()
+        if parameter.kind in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+    ]
+    return bool(wanted)
+
+
+def installed_labelers() -> list[str]:
+    """Return the names of the labelers that installed packages bring."""
+    return sorted(point.name for point in entry_points(group=LABELERS))
+
+
+def attribute_at(origin: str, path: str) -> Any:
+    """Return what `module:attribute` names.
+
+    Raises:
+        ConfigurationError: it cannot be loaded; the message begins with the origin.
+    """
+    return _loaded(f"{origin}: {path}", lambda: _attribute(path))
+
+
+def _attribute(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    if not module or not attribute:
+        raise ValueError("write it as module:attribute")
+    found: Any = import_module(module)
+    for name in attribute.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _loaded(origin: str, load: Any) -> Any:
+    try:
+        return load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"{origin} cannot be loaded ({type(error).__name__}: {error}): correct or remove it"
+        ) from error

@@ -1,0 +1,352 @@
+"""One tenure: what a recorder does with a partition from the moment it has the lease until it has not.
+
+One step:
+
+1. Entries after the positions of the last manifest are read, until it is time to write (`roll_s`, `roll_entries`,
+   `roll_bytes`, or the end).
+2. They are redacted and written as data files. Nothing counts yet.
+3. Redis is asked whether the lease is still held and all that was read is still there.
+4. The manifest is created under the next number, unless there is one: from here on the step counts.
+5. The group `record` of each stream is moved on, so that what is recorded may be trimmed.
+
+Killed before 4 nothing has happened: the files are left-overs that no manifest names, and the next tenure removes them.
+It first creates a manifest of its own, so that an owner that was frozen cannot name them afterwards. Killed before 5
+the next tenure moves the group.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings.chain import recorded as read_chain
+from ragtide_runtime.recordings.chain import replaced
+from ragtide_runtime.recordings.manifest import (
+    COMPLETE_EVERY,
+    FAR,
+    FOLDER,
+    Manifest,
+    Recorded,
+    is_complete,
+    manifest_path,
+    step_of,
+)
+from ragtide_runtime.recordings.store import TEMPORARY, Store
+from ragtide_runtime.redis.copies import Copies
+from ragtide_runtime.redis.log import START, Entry, end_at, last_id, read_after
+from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.settings.recorder import RecorderSettings
+from ragtide_runtime.telemetry.outages import Attempt
+from ragtide_schemas import SCHEMA_VERSION, Streams, utc_now
+
+from .errors import NotRecordableError, RecorderFencedError
+from .fence import Fence
+from .observer import TenureObserver
+from .redaction import Redaction
+from .writing import Writer, Written
+
+READ: Final = 250
+"""Most entries of each stream that one read takes."""
+
+BLOCK_S: Final = 0.5
+"""Seconds one read waits at most, so that a stop is heard."""
+
+STOP_S: Final = 20.0
+"""Seconds after being told to stop in which what the streams still hold is written."""
+
+log = structlog.get_logger("ragtide.recorder")
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Collected:
+    """What was read and is not written yet."""
+
+    entries: defaultdict[Kind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    ends: defaultdict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Last entry of every read."""
+    count: int = 0
+    bytes: int = 0
+    since: float = 0.0
+    """When the first was read, on the monotonic clock."""
+
+    def add(self, kind: Kind, entries: Sequence[Entry]) -> None:
+        """Take note of a read."""
+        if not self.count:
+            self.since = monotonic()
+        self.entries[kind] += entries
+        self.ends[kind].append(entries[-1].entry_id)
+        self.count += len(entries)
+        self.bytes += sum(len(value) for entry in entries for value in entry.fields.values())
+
+
+class Tenure:
+    """Records a partition while this recorder owns it."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        settings: RecorderSettings,
+        *,
+        store: Store,
+        redaction: Redaction,
+        token: str,
+        lease_s: float,
+        observer: TenureObserver,
+        storing: Attempt | None = None,
+    ) -> None:
+        self._storing = storing
+        self._redis = redis
+        self._streams = streams
+        self._settings = settings
+        self._store = store
+        self._redaction = redaction
+        self._token = token
+        self._lease_s = lease_s
+        self._observer = observer
+        self._kinds = [Kind(name) for name in settings.kinds]
+        self._fence = Fence(redis, streams, self._kinds, token=token, lease_s=lease_s)
+        letters = blake2b(token.encode(), digest_size=3).hexdigest()
+        self._writer = Writer(store, streams.partition, form=settings.format, redaction=redaction, letters=letters)
+        self._recorded = Recorded(streams.partition)
+        self._read_size = ReadSize(redis)
+        self._next = Collected()
+        self._stop = asyncio.Event()
+        self._stop_by: float | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Record until told to stop; then everything the streams hold is written, as far as `STOP_S` allows.
+
+        Raises:
+            RecorderFencedError: another recorder owns the partition.
+            StreamLostError: Redis lost what was read; begin again.
+            NotRecordableError: the recording is of another deployment.
+            RedactionError: a text could not be redacted.
+            StepAbortedError: writing took longer than `STOP_S` after being told to stop.
+            UnreadableRecordingError: the manifests cannot be read.
+            redis.RedisError, OSError: Redis or the store failed; begin again.
+        """
+        self._stop = stop
+        await self._begin()
+        next_renewal = monotonic() + self._lease_s / 3
+        while True:
+            wait_s = min(BLOCK_S, next_renewal - monotonic())
+            if self._next.count:
+                wait_s = min(wait_s, self._next.since + self._settings.roll_s - monotonic())
+            behind = await self._take(max(wait_s, 0.0))
+            self._observer.turned(self._next.count)
+            stopping = stop.is_set()
+            if self._due() or (stopping and self._next.count and not behind):
+                await self._write()
+                next_renewal = monotonic() + self._lease_s / 3
+            elif monotonic() >= next_renewal:
+                await self._check()
+                await self._retire()
+                next_renewal = monotonic() + self._lease_s / 3
+            if stopping and ((not behind and not self._next.count) or self._is_late()):
+                return
+
+    def _is_late(self) -> bool:
+        """Return whether more than `STOP_S` have passed since it was seen that the recorder is to stop."""
+        if self._stop.is_set() and self._stop_by is None:
+            self._stop_by = monotonic() + STOP_S
+        return self._stop_by is not None and monotonic() >= self._stop_by
+
+    async def _begin(self) -> None:
+        self._recorded = await self._aside(lambda: read_chain(self._store, self._streams.partition))
+        prefix = self._recorded.prefix
+        if prefix is not None and prefix != self._streams.prefix:
+            raise NotRecordableError(
+                f"{self._settings.url} holds the recording of the deployment {prefix!r}, this one is "
+                f"{self._streams.prefix!r}: give each a recorder.url of its own"
+            )
+        void: dict[Kind, str] = {}
+        anew: list[Kind] = []
+        positions: dict[Kind, str] = {}
+        for kind in self._kinds:
+            position, stream = self._recorded.position(kind), kind.stream(self._streams)
+            end = await end_at(self._redis, stream, position)
+            positions[kind] = end
+            if end == position:
+                continue
+            if await last_id(self._redis, stream) == START:
+                # Redis was emptied or replaced: that is no reason to give up an archive.
+                anew.append(kind)
+            else:
+                void[kind] = end
+            log.error(
+                "a stream ends before the last manifest: Redis lost its tail",
+                partition=self._streams.partition,
+                stream=kind.value,
+                recorded=position,
+                found=end,
+            )
+        await self._fence.hold()
+        await self._fence.check({})
+        self._writer.copies = await Copies.read(self._redis, self._streams)
+        await self._commit(self._manifest(positions=positions, void=void, anew=tuple(anew)))
+        removed = await self._aside(self._clean)
+        await self._retire()
+        log.info(
+            "recorder of the partition",
+            partition=self._streams.partition,
+            url=self._settings.url,
+            manifest=self._recorded.number,
+            left_overs=removed,
+        )
+
+    async def _take(self, wait_s: float) -> bool:
+        """Read what comes next, and return whether there may be more at once."""
+        positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
+        kinds = {kind.stream(self._streams): kind for kind in self._kinds}
+        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
+        count = await self._read_size.next(positions, READ)
+        found = await read_after(self._redis, positions, count=count, block_ms=int(wait_s * 1000) or None)
+        for stream, entries in found:
+            if entries:
+                self._next.add(kinds[stream], entries)
+        return any(len(entries) == count for _, entries in found)
+
+    def _position(self, kind: Kind) -> str:
+        ends = self._next.ends.get(kind)
+        return ends[-1] if ends else self._recorded.position(kind)
+
+    def _due(self) -> bool:
+        settings, collected = self._settings, self._next
+        return collected.count > 0 and (
+            collected.count >= settings.roll_entries
+            or collected.bytes >= settings.roll_bytes
+            or monotonic() >= collected.since + settings.roll_s
+        )
+
+    async def _write(self) -> None:
+        collected, self._next = self._next, Collected()
+        number = self._recorded.number + 1
+        written = await self._aside(lambda: self._writer.write(number, collected.entries), collected)
+        await self._check(collected)
+        positions = {kind: ends[-1] for kind, ends in collected.ends.items()}
+        await self._commit(self._manifest(positions=positions, written=written))
+        self._observer.wrote(written, self._redaction)
+        if self._storing is not None:
+            self._storing.succeeded()
+
+    async def _check(self, collected: Collected | None = None) -> None:
+        collected = collected or self._next
+        read = {kind: [self._recorded.position(kind), *collected.ends.get(kind, [])] for kind in self._kinds}
+        await self._fence.check(read)
+
+    def _manifest(self, *, written: Written | None = None, **changes: Any) -> Manifest:
+        number = self._recorded.number + 1
+        files = () if written is None else written.files
+        manifest = Manifest(
+            partition=self._streams.partition,
+            number=number,
+            prefix=self._streams.prefix,
+            files=files,
+            unreadable={} if written is None else {kind: n for kind, n in written.unreadable.items() if n},
+            written_at=utc_now(),
+            written_by=self._token,
+            ragtide_version=_version(),
+            schema_version=SCHEMA_VERSION,
+            redaction=self._redaction.names,
+            **changes,
+        )
+        if not is_complete(number):
+            return manifest
+        after = self._recorded.following(manifest)
+        return manifest.model_copy(
+            update={"complete": True, "files": after.files, "positions": dict(after.positions)},
+        )
+
+    async def _commit(self, manifest: Manifest) -> None:
+        path = manifest_path(self._streams.partition, manifest.number)
+        if not await self._aside(lambda: self._store.create(path, manifest.encode())):
+            raise RecorderFencedError(
+                f"partition {self._streams.partition} has another recorder, which wrote {path} first: standing by"
+            )
+        self._recorded = self._recorded.following(manifest)
+        self._observer.committed()
+        await self._fence.advance(self._recorded.positions)
+        if is_complete(manifest.number):
+            await self._aside(self._compact)
+
+    def _compact(self) -> None:
+        """Remove manifests that a complete one replaces; the last ones are kept for who is reading just now."""
+        for path in replaced(self._store, self._streams.partition, self._recorded.number - COMPLETE_EVERY):
+            self._store.remove(path)
+
+    def _clean(self) -> int:
+        """Remove what a killed step left; nobody can name it any more, because its number is taken."""
+        named = {file.path for file in self._recorded.files}
+        partition, number = self._streams.partition, self._recorded.number
+        removed = 0
+        for kind in Kind:
+            for path in [*self._store.list(kind.value), *self._store.list(f"{kind.value}-unreadable")]:
+                step = step_of(path)
+                if step is not None and step[0] == partition and step[1] <= number and path not in named:
+                    self._store.remove(path)
+                    removed += 1
+        for path in self._store.list(FOLDER):
+            if path.endswith(TEMPORARY) and path.startswith(f"{FOLDER}/.p{partition}-"):
+                self._store.remove(path)
+        return removed
+
+    async def _retire(self) -> None:
+        """Remove whole days that are not to be kept: first the manifest says so, then the files go."""
+        if self._settings.keep_days is None:
+            return
+        cutoff = utc_now().date() - timedelta(days=self._settings.keep_days)
+        old = [file for file in self._recorded.files if file.day < cutoff != FAR]
+        if not old:
+            return
+        await self._check()
+        await self._commit(self._manifest(dropped_before=cutoff))
+        for file in old:
+            await self._aside(lambda path=file.path: self._store.remove(path))  # type: ignore[misc]  # mypy's lambdas
+        log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
+
+    async def _aside(self, work: Callable[[], T], collected: Collected | None = None) -> T:
+        """Return what blocking work returns, done in a thread while the lease is prolonged.
+
+        Redaction is stopped where a stop has waited for `STOP_S`.
+        """
+        task = asyncio.ensure_future(asyncio.to_thread(work))
+        next_check = monotonic() + self._lease_s / 3
+        try:
+            while not (await asyncio.wait([task], timeout=min(self._lease_s / 3, BLOCK_S)))[0]:
+                if self._is_late():
+                    self._redaction.abort()
+                if monotonic() >= next_check:
+                    await self._check(collected)
+                    self._observer.turned((collected or self._next).count)
+                    next_check = monotonic() + self._lease_s / 3
+        except BaseException:
+            # The thread cannot be cancelled: wait for it and ignore its result.
+            self._writer.abort()
+            await _settled(task)
+            raise
+        return task.result()
+
+
+async def _settled(task: Awaitable[Any]) -> None:
+    await asyncio.wait([asyncio.ensure_future(task)])
+    if isinstance(task, asyncio.Future) and not task.cancelled():
+        task.exception()
+
+
+def _version() -> str:
+    try:
+        return version("ragtide")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,149 @@
+"""Claims on entries, renewed from a thread: a busy event loop is not mistaken for a dead worker.
+
+An entry belongs to the worker that took it, until it has been idle for `worker_min_idle_s`. The thread renews each
+claim three times in that time. It does not wait for the event loop, which labeling may occupy. It stops renewing when
+the event loop has given no sign of life for `SILENT_S`: the entries of a worker that hangs go to another worker.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from redis import Redis, RedisError, ResponseError
+
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.telemetry.health import SILENT_S, Pulse
+from ragtide_runtime.telemetry.outages import Outage
+from ragtide_schemas import LABEL_GROUP, Streams
+
+RENEW_SCRIPT: Final = """
+-- KEYS: interactions. ARGV: group, consumer, entry ids. Makes those of the entries that are still the consumer's look
+-- just delivered; XCLAIM alone would also take back what another worker has claimed meanwhile.
+for i = 3, #ARGV do
+    if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2]) > 0 then
+        redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
+    end
+end
+"""
+
+BEYOND: Final = "18446744073709551615-18446744073709551614"
+"""No entry has a higher id: reading a consumer's own entries after this one returns nothing, however large they are."""
+
+JOIN_S: Final = 2.0
+"""Seconds that the end of a worker waits for the thread, which may itself wait for Redis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The entries of one partition that a worker holds."""
+
+    stream: str
+    held: Callable[[], Sequence[str]]
+    """Returns the ids; called from the thread."""
+    pulse: Pulse
+
+
+class ClaimKeeper:
+    """Renews the claims of one worker process on all its partitions.
+
+    Args:
+        url: of Redis; the thread has a connection of its own.
+        consumer: name of the worker in the consumer group.
+        min_idle_s: idle seconds after which another worker takes an entry over.
+        clock: monotonic seconds.
+        outage: of Redis, as the other loops of the worker know it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        consumer: str,
+        min_idle_s: float,
+        clock: Callable[[], float] = monotonic,
+        outage: Outage | None = None,
+    ) -> None:
+        self._outage = (outage or Outage("Redis")).attempt("renewing claims on entries")
+        self._url = url
+        self._consumer = consumer
+        self._pause_s = min(min_idle_s / 3, 5.0)
+        self._clock = clock
+        self._claims: dict[str, Claim] = {}
+        self._renewing = threading.Lock()
+        self._stopping = threading.Event()
+        self._loop_turned = clock()
+        self._thread = threading.Thread(
+            # In the context of the worker, so that its log lines name the role.
+            target=copy_context().run,
+            args=(self._run,),
+            name="ragtide claims",
+            daemon=True,
+        )
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._loop_turned = self._clock()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; it is a daemon, so that a dead Redis does not keep the process."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+
+    def loop_turned(self) -> None:
+        """Take note that the event loop is alive."""
+        self._loop_turned = self._clock()
+
+    def hold(self, streams: Streams, held: Callable[[], Sequence[str]], pulse: Pulse) -> None:
+        """Renew the claims on the entries that `held` returns, from now on."""
+        self._claims = {**self._claims, streams.interactions: Claim(streams.interactions, held, pulse)}
+
+    def release(self, streams: Streams) -> None:
+        """Renew nothing of a partition any more; a renewal in progress has ended when this returns."""
+        self._claims = {stream: claim for stream, claim in self._claims.items() if stream != streams.interactions}
+        if self._renewing.acquire(timeout=JOIN_S):
+            self._renewing.release()
+
+    def _run(self) -> None:
+        client: Redis | None = None
+        while not self._stopping.wait(self._pause_s):
+            with self._renewing:
+                try:
+                    client = client or connect(self._url)
+                    self._renew(client)
+                except (RedisError, OSError) as error:
+                    self._failed(error)
+        if client is not None:
+            client.close()
+
+    def _renew(self, client: Redis) -> None:
+        silent_s = self._clock() - self._loop_turned
+        if silent_s > SILENT_S:
+            for claim in self._claims.values():
+                claim.pulse.trouble(f"the event loop has been blocked for {silent_s:.0f} s: claims are not renewed")
+            return
+        renew = client.register_script(RENEW_SCRIPT)
+        for claim in self._claims.values():
+            if entry_ids := claim.held():
+                renew(keys=[claim.stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
+            else:
+                self._be_seen(client, claim.stream)
+            claim.pulse.beat("renewing claims")
+        self._outage.succeeded()
+
+    def _be_seen(self, client: Redis, stream: str) -> None:
+        """Tell Redis that the worker lives: before 7.2 a read that waits in vain does not, and doctor would miss it."""
+        try:
+            client.xreadgroup(LABEL_GROUP, self._consumer, {stream: BEYOND}, count=1)
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):  # the worker creates the group again
+                raise
+
+    def _failed(self, error: Exception) -> None:
+        for claim in self._claims.values():
+            claim.pulse.trouble(f"renewing claims fails: {error}")
+        self._outage.failed(error)

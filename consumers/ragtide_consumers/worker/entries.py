@@ -1,0 +1,30 @@
+"""Stream entries as the workers take them: id, payload, deliveries. No I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragtide_runtime.redis.payloads import payload_of, raw_of
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEntry:
+    """One delivery of one entry."""
+
+    entry_id: str
+    fields: Mapping[bytes, bytes]
+    deliveries: int = 1
+    """How often the entry has been delivered, this time included."""
+    pending: bool = True
+    """Whether it is still to be acknowledged; from 7.0 on Redis lets go of a deleted entry when it is claimed."""
+
+    def payload(self) -> bytes:
+        """Return the JSON in the entry.
+
+        Raises:
+            InvalidEntryError: the entry has none.
+        """
+        return payload_of(self.fields)
+
+    def raw(self) -> bytes:
+        """Return what the entry held, for a dead letter."""
+        return raw_of(self.fields)

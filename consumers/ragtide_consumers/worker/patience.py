@@ -1,0 +1,62 @@
+"""Asking a labeler until it is available."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from ragtide_schemas import RagInteraction
+
+from ..labelers.outage import Outage
+from ..labelers.protocol import Labeler, Labeling
+from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A labeling, and the seconds its labeler took for it, waiting not included."""
+
+    labeling: Labeling
+    latency_s: float
+
+
+class Patience:
+    """Waits while a labeler says that it is unavailable, for all workers of a process.
+
+    Args:
+        labeler: that is asked.
+    """
+
+    def __init__(self, labeler: Labeler) -> None:
+        self.labeler = labeler
+        self.outage = Outage(labeler.name, "interactions wait and none is lost")
+        self._random = random.Random()  # noqa: S311  # jitter is no secret
+
+    async def label(
+        self, interaction: RagInteraction, *, before_waiting: Callable[[], Awaitable[None]] | None = None
+    ) -> Timed:
+        """Return the labeler's labels, however long it is unavailable.
+
+        Args:
+            interaction: to label.
+            before_waiting: awaited once, before the first wait.
+        """
+        waited = False
+        while True:
+            started = perf_counter()
+            try:
+                labeling = await self.labeler.label(interaction)
+            except LabelerUnavailable as error:
+                self.outage.unavailable(error)
+                if not waited and before_waiting is not None:
+                    await before_waiting()
+                waited = True
+                await asyncio.sleep(self._wait_s(error))
+            else:
+                self.outage.available()
+                return Timed(labeling, perf_counter() - started)
+
+    def _wait_s(self, error: LabelerUnavailable) -> float:
+        # Spread out a little, so that all who waited do not come back at once.
+        return max(min(error.resume_in_s, LONGEST_WAIT_S) * self._random.uniform(1.0, 1.25), 0.05)

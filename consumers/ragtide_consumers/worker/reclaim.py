@@ -1,0 +1,133 @@
+"""Taking over what other workers took and did not finish."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, cast
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.log import START
+from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_schemas import LABEL_GROUP, Streams
+
+from .entries import StreamEntry
+
+UNCOUNT_SCRIPT: Final = """
+-- KEYS: interactions. ARGV: group, consumer, entry ids. Takes one delivery off those entries that are still the
+-- consumer's: a delivery in which the labeler was unavailable says nothing about the entry.
+for i = 3, #ARGV do
+    local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])
+    if #pending > 0 then
+        local count = math.max(pending[1][4] - 1, 0)
+        redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'RETRYCOUNT', count, 'JUSTID')
+    end
+end
+"""
+
+
+FORGET_SCRIPT: Final = """
+-- KEYS: interactions. ARGV: group, consumers. Removes those of the consumers that hold nothing, and says how many:
+-- removing one that holds entries would lose them.
+local forgotten = 0
+for i = 2, #ARGV do
+    if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[i]) == 0 then
+        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[i])
+        forgotten = forgotten + 1
+    end
+end
+return forgotten
+"""
+
+
+class Reclaimer:
+    """Finds abandoned entries of one partition with XAUTOCLAIM, a few at a time, and hands back this worker's own."""
+
+    def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
+        self._redis = redis
+        self._stream = streams.interactions
+        self._read_size = ReadSize(redis)
+        self._consumer = consumer
+        self._min_idle_ms = int(min_idle_s * 1000)
+        self._cursor: bytes | str = "0-0"
+        self._forget = redis.register_script(FORGET_SCRIPT)
+        self._uncount = redis.register_script(UNCOUNT_SCRIPT)
+
+    async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
+        """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
+
+        Of large entries, on which other workers may have died, fewer are taken at once.
+
+        An entry that was deleted from the stream while it was pending is returned without fields.
+        """
+        # From the first entry of the stream on: which of them are abandoned is not known yet.
+        count = await self._read_size.next({self._stream: START}, count)
+        reply = await self._redis.xautoclaim(
+            self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
+        )
+        self._cursor, claimed = reply[0], reply[1]
+        scanned = self._cursor in (b"0-0", "0-0")
+        let_go = [
+            StreamEntry(entry_id.decode(), {}, pending=False) for entry_id in (reply[2] if len(reply) > 2 else ())
+        ]
+        if not claimed:
+            return let_go, scanned
+        deliveries = await self._deliveries()
+        entries = [
+            StreamEntry(entry_id.decode(), fields, deliveries.get(entry_id, 1))
+            for entry_id, fields in claimed
+            if entry_id is not None
+        ]
+        # Redis 6.2 answers a deleted entry with nil, without its id: find which of ours no longer exist.
+        if len(entries) < len(claimed):
+            entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
+        return entries + let_go, scanned
+
+    async def uncount(self, entry_ids: Sequence[str]) -> None:
+        """Take one delivery off entries of this worker, because their labeler was not asked or was unavailable."""
+        if entry_ids:
+            await self._uncount(keys=[self._stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
+
+    async def hand_back(self, tried: Collection[str] = ()) -> int:
+        """Make what this worker took and did not finish free for others at once; return how many entries that were.
+
+        Redis has no command to give an entry back: its idle time is set to what others wait for. An entry that is not
+        among those `tried` has one delivery fewer then.
+        """
+        unfinished: list[Any] = list(await self._deliveries())
+        await self.uncount([entry_id.decode() for entry_id in unfinished if entry_id.decode() not in tried])
+        if unfinished:
+            await self._redis.xclaim(
+                self._stream, LABEL_GROUP, self._consumer, 0, unfinished, idle=self._min_idle_ms, justid=True
+            )
+        return len(unfinished)
+
+    async def forget_dead(self, silent_s: float) -> int:
+        """Remove consumers that hold nothing and have asked for nothing for so long; return how many there were.
+
+        Every start of a worker makes a new one; Redis keeps them for ever. What a dead one held is taken over first.
+        """
+        consumers = await self._redis.xinfo_consumers(self._stream, LABEL_GROUP)
+        names = [
+            consumer["name"]
+            for consumer in consumers
+            if not consumer["pending"] and consumer["idle"] >= 1000 * silent_s
+        ]
+        others = [name for name in names if name.decode() != self._consumer]
+        return int(await self._forget(keys=[self._stream], args=[LABEL_GROUP, *others])) if others else 0
+
+    async def leave(self) -> None:
+        """Remove this worker's own consumer, unless it still holds entries, which others take over first."""
+        await self._forget(keys=[self._stream], args=[LABEL_GROUP, self._consumer])
+
+    async def _deliveries(self) -> dict[bytes, int]:
+        reply = await self._redis.xpending_range(
+            self._stream, LABEL_GROUP, min="-", max="+", count=10_000, consumername=self._consumer
+        )
+        pending = cast("list[dict[str, Any]]", reply)
+        return {entry["message_id"]: entry["times_delivered"] for entry in pending}
+
+    async def _deleted(self, deliveries: dict[bytes, int]) -> list[tuple[bytes, int]]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for entry_id in deliveries:
+                pipe.xrange(self._stream, entry_id, entry_id)
+            found = await pipe.execute()
+        return [item for item, entries in zip(deliveries.items(), found, strict=True) if not entries]

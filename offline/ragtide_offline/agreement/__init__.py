@@ -1,0 +1,1 @@
+"""How far labelers agree with gold scores, from files."""

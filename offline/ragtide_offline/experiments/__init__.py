@@ -1,0 +1,14 @@
+"""Experiments: configs answer items, answers are published and scored, and losers are stopped early."""
+
+from typing import TYPE_CHECKING
+
+from ragtide_runtime.lazy_imports import late
+
+if TYPE_CHECKING:
+    from .answers import Answer
+    from .control import ExperimentControl
+    from .experiment import Experiment
+
+__all__ = ["Answer", "Experiment", "ExperimentControl"]
+
+__getattr__ = late(__name__, {"Answer": ".answers", "Experiment": ".experiment", "ExperimentControl": ".control"})

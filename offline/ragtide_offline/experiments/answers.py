@@ -1,0 +1,132 @@
+"""What a config answers, in whatever form it is given, and the interaction that is published of it. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ragtide_producers.files.items import Item
+from ragtide_schemas import InvalidEntryError, RagInteraction
+from ragtide_schemas.experiments import Config, Plan
+from ragtide_schemas.experiments.scores import OWN_SCORES
+
+from .errors import AnswerError
+
+_FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata")
+
+TOKENS_MOST: Final = 1_000_000_000
+"""Tokens that one answer may have taken: a larger count is a fault of the callable, and would end the experiment."""
+
+COST_MOST_USD: Final = 1_000_000
+"""US dollars that one answer may have cost."""
+
+SHOWN_CHARS: Final = 60
+"""Characters of a wrong value that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A config's answer to a question.
+
+    Attributes:
+        documents: what was retrieved, best first: texts, or objects with `text` and maybe `id`, `score`, `metadata`.
+        response: what was answered.
+        prompt_tokens: tokens it took to answer.
+        completion_tokens: tokens of the answer.
+        cost_usd: what it cost, in US dollars.
+        metadata: anything else, kept with the interaction.
+    """
+
+    documents: Sequence[Any]
+    response: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+def answer_from(value: object) -> Answer:
+    """Return the answer that a callable or an endpoint gave: an `Answer`, a pair, or an object with its fields.
+
+    Raises:
+        AnswerError: it is none of these, or has a field of another type.
+    """
+    if isinstance(value, Answer):
+        answer = value
+    elif isinstance(value, Mapping):
+        unknown = [str(name) for name in value if name not in _FIELDS]
+        if unknown or not {"documents", "response"} <= value.keys():
+            raise AnswerError(
+                f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents and response, and "
+                f"maybe {', '.join(_FIELDS[2:])}"
+            )
+        answer = Answer(**value)
+    elif isinstance(value, tuple | list) and len(value) == 2:
+        answer = Answer(documents=value[0], response=value[1])
+    else:
+        raise AnswerError(f"the answer is {type(value).__name__}: return (documents, response) or a ragtide.Answer")
+    if isinstance(answer.documents, str) or not isinstance(answer.documents, Sequence):
+        raise AnswerError(f"documents is {type(answer.documents).__name__}: give a list of texts")
+    for name, count in (("prompt_tokens", answer.prompt_tokens), ("completion_tokens", answer.completion_tokens)):
+        whole = not isinstance(count, bool) and (
+            isinstance(count, int) or (isinstance(count, float) and count % 1 == 0)
+        )
+        if not (whole and 0 <= count <= TOKENS_MOST):
+            raise AnswerError(f"{name} is {_shown(count)}: give a whole number from 0 to {TOKENS_MOST:,}")
+    cost = answer.cost_usd
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= COST_MOST_USD:
+        raise AnswerError(f"cost_usd is {_shown(cost)}: give a number from 0 to {COST_MOST_USD:,}")
+    return answer
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+
+
+def interaction_id_of(place: int) -> str:
+    """Return the id of every config's answer to the item at a place of the permutation.
+
+    >>> interaction_id_of(12)
+    'item-12'
+    """
+    return f"item-{place}"
+
+
+def interaction_of(
+    plan: Plan, config: Config, place: int, *, item: Item, answer: Answer, scores: Mapping[str, float]
+) -> RagInteraction:
+    """Return the interaction that a config's answer to an item is published as.
+
+    Raises:
+        AnswerError: the answer is none that can be scored, such as an empty one.
+    """
+    metadata = {**item.metadata, **answer.metadata, "item_id": item.item_id}
+    if scores:
+        metadata[OWN_SCORES] = dict(scores)
+    try:
+        return RagInteraction.from_fields(
+            {
+                "interaction_id": interaction_id_of(place),
+                "pipeline": config.name,
+                "question": item.question,
+                "documents": [_plain(document) for document in answer.documents],
+                "response": answer.response,
+                "reference_answer": item.reference_answer,
+                "segments": dict(item.segments),
+                "run": plan.run,
+                "population_size": plan.population_size,
+                "source": "experiment",
+                "metadata": metadata,
+            }
+        )
+    except InvalidEntryError as error:
+        raise AnswerError(f"the answer cannot be scored: {error.detail}") from None
+
+
+def _plain(document: object) -> object:
+    return document.model_dump() if hasattr(document, "model_dump") else document

@@ -1,0 +1,227 @@
+"""Drafting an experiment: a TOML file or keyword arguments become a plan, with the order of its items. No Redis."""
+
+import json
+import random
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ragtide_producers.files.items import Item, digest
+from ragtide_schemas import METRICS, Direction, Kind, describe
+from ragtide_schemas.experiments import OWN, Config, IntervalOptions, Limits, OwnMetric, Plan, RaceOptions
+from ragtide_schemas.run import RunName
+
+from .errors import ExperimentError
+
+_STRATEGY_KEYS: Final = {"strategy_name": "strategy", "confidence_level": "confidence", "use_fpc": "use_fpc"}
+"""RapidFire AI's names of what is asked of intervals, and ours."""
+
+
+class DeclaredMetric(BaseModel):
+    """A metric as RapidFire AI declares it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    is_algebraic: bool = False
+    is_distributive: bool = False
+    value_range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if self.is_algebraic and self.is_distributive:
+            raise ValueError("is_algebraic and is_distributive are both true: a metric is a mean or a sum")
+        return self
+
+    def named(self, name: str) -> OwnMetric:
+        """Return it as the plan holds it."""
+        return OwnMetric(
+            name=name,
+            kind=Kind.DISTRIBUTIVE if self.is_distributive else Kind.ALGEBRAIC,
+            lower=self.value_range[0],
+            upper=self.value_range[1],
+            direction=Direction.HIGHER if self.higher_is_better else Direction.LOWER,
+        )
+
+
+class Draft(BaseModel):
+    """What a user says of an experiment, in a file or in Python."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    name: RunName
+    target: str = "a function"
+    data: str = "items given from Python"
+    metric: str
+    measure: str | None = None
+    metrics: dict[str, DeclaredMetric] = Field(default_factory=dict)
+    configs: tuple[Config, ...] = ()
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
+    seed: int = 0
+    shards: int | None = None
+    race: RaceOptions = RaceOptions()
+    limits: Limits = Limits()
+    intervals: IntervalOptions = IntervalOptions()
+    online_strategy_kwargs: dict[str, Any] = Field(default_factory=dict)
+    concurrency: int = 8
+    concurrency_per_config: int | None = None
+    tries: int = 3
+    timeout_s: float = 120.0
+    same_failures: int = 10
+    labeler: str | None = None
+
+    @model_validator(mode="after")
+    def _has_configs(self) -> Self:
+        if not self.configs and not self.grid:
+            raise ValueError("configs and grid are both missing: give a list of configs, a grid of knobs, or both")
+        unknown = [key for key in self.online_strategy_kwargs if key not in _STRATEGY_KEYS]
+        if unknown:
+            raise ValueError(
+                f"online_strategy_kwargs has {', '.join(unknown)}, which is unknown: use {', '.join(_STRATEGY_KEYS)}"
+            )
+        if self.online_strategy_kwargs and "intervals" in self.model_fields_set:
+            raise ValueError("intervals and online_strategy_kwargs say the same: give one of them")
+        return self
+
+
+def read_draft(path: Path) -> Draft:
+    """Return the experiment that a TOML file describes; its data are looked for beside it.
+
+    Raises:
+        ExperimentError: it cannot be read, or says something that is wrong.
+    """
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExperimentError(f"{path} cannot be read ({error.strerror}): give the path of an experiment") from None
+    except ValueError as error:
+        raise ExperimentError(f"{path} is not TOML ({error}): correct it") from None
+    draft = draft_of(fields, str(path))
+    beside = path.parent / draft.data
+    return draft.model_copy(update={"data": str(beside)}) if beside.exists() else draft
+
+
+def draft_of(fields: Mapping[str, Any], origin: str = "the experiment") -> Draft:
+    """Return the experiment that these fields describe.
+
+    Raises:
+        ExperimentError: one of them is missing, unknown or wrong.
+    """
+    try:
+        return Draft.model_validate(dict(fields))
+    except ValidationError as error:
+        raise ExperimentError(f"{origin}: {describe(error)}") from None
+
+
+def grid_of(knobs: Mapping[str, Sequence[Any]]) -> list[Config]:
+    """Return a config for every combination of knobs, named by them.
+
+    >>> [config.name for config in grid_of({"top_k": [1, 2], "short": [True]})]
+    ['top_k=1,short=true', 'top_k=2,short=true']
+    """
+    return [
+        Config(
+            name=",".join(f"{name}={_shown(value)}" for name, value in zip(knobs, values, strict=True)),
+            knobs=dict(zip(knobs, values, strict=True)),
+        )
+        for values in product(*knobs.values())
+    ]
+
+
+def permutation(size: int, seed: int) -> list[int]:
+    """Return the order in which items are run: drawn uniformly from all orders, the same for a seed everywhere.
+
+    >>> permutation(5, 7) == permutation(5, 7)
+    True
+    """
+    order = list(range(size))
+    random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
+    return order
+
+
+def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan, list[Item]]:
+    """Return a draft's plan over items, and the items in the order in which they are run.
+
+    Args:
+        draft: what is wanted.
+        items: of the data set, in its order.
+        labeler: which one scores, where the draft names none.
+
+    Raises:
+        ExperimentError: there are no items, or a name or number is wrong.
+    """
+    if not items:
+        raise ExperimentError(f"{draft.data} has no items: an experiment needs questions")
+    order = permutation(len(items), draft.seed)
+    own = {qualified(name): metric for name, metric in draft.metrics.items()}
+    metric = draft.metric if draft.metric in METRICS else qualified(draft.metric)
+    if metric not in METRICS and metric not in own:
+        raise ExperimentError(
+            f"metric is {draft.metric!r}, which is unknown: use a name of docs/metric-registry.md, such as "
+            "trace.adherence, or declare it under metrics and give a function as measure"
+        )
+    direction = METRICS[metric].direction if metric in METRICS else own[metric].named(metric).direction
+    fields = {
+        "run": draft.name,
+        "target": draft.target,
+        "data": draft.data,
+        "data_digest": digest(items),
+        "population_size": len(items),
+        "seed": draft.seed,
+        "order_digest": order_digest(order),
+        "shards": min(8, len(items)) if draft.shards is None else draft.shards,
+        "configs": (*draft.configs, *(grid_of(draft.grid) if draft.grid else ())),
+        "metric": metric,
+        "higher_is_better": direction is not Direction.LOWER,
+        "metrics": [declared.named(name) for name, declared in own.items()],
+        "race": draft.race,
+        "limits": draft.limits,
+        "intervals": _intervals(draft),
+        "concurrency": draft.concurrency,
+        "concurrency_per_config": draft.concurrency_per_config,
+        "tries": draft.tries,
+        "timeout_s": draft.timeout_s,
+        "same_failures": draft.same_failures,
+        "labeler": draft.labeler or labeler,
+    }
+    try:
+        return Plan.model_validate(fields), [items[place] for place in order]
+    except ValidationError as error:
+        raise ExperimentError(f"experiment {draft.name}: {describe(error)}") from None
+
+
+def order_digest(order: Sequence[int]) -> str:
+    """Return the digest of a permutation."""
+    return blake2b(json.dumps(list(order)).encode(), digest_size=16).hexdigest()
+
+
+def qualified(name: str) -> str:
+    """Return the qualified name of a metric that an experiment measures itself.
+
+    >>> qualified("Token F1"), qualified("own.recall")
+    ('own.token_f1', 'own.recall')
+    """
+    if name.startswith(f"{OWN}."):
+        return name
+    return f"{OWN}.{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}"
+
+
+def _intervals(draft: Draft) -> IntervalOptions:
+    given = {_STRATEGY_KEYS[key]: value for key, value in draft.online_strategy_kwargs.items()}
+    if not given:
+        return draft.intervals
+    try:
+        # What RapidFire AI takes unless it is told otherwise.
+        return IntervalOptions.model_validate({"strategy": "normal", **given}, strict=True)
+    except ValidationError as error:
+        raise ExperimentError(f"online_strategy_kwargs: {describe(error)}") from None
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,162 @@
+"""An experiment as Python users run it."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtide_producers.files.items import items_of, read_items
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.url import resolve_redis
+from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.telemetry.logs import keep_logs_apart
+from ragtide_schemas import RagInteraction
+from ragtide_schemas.experiments import Config, Plan
+
+from .board import Board
+from .control import ExperimentControl, blocking
+from .drafts import Draft, draft_of, plan_of
+from .driver import begin, drive
+from .measuring import Measure
+from .targets import check_knobs, function_of
+
+Data = str | Path | Iterable[str | Mapping[str, Any] | RagInteraction]
+"""A data set: a file, a Hugging Face data set, or the questions themselves."""
+
+
+class Experiment:
+    """Configs over a data set, compared while they run; whoever has surely lost is stopped.
+
+    Args:
+        name: of the run; running an experiment again that was interrupted continues it.
+        target: what answers: a function `question, **knobs -> (documents, response)`, sync or async, its
+            `module:function`, or the URL of an endpoint.
+        data: the questions.
+        metric: what the race is about: a metric of the labeler, or one of `metrics`.
+        configs: knobs by name of the config, or a list of configs.
+        grid: values by knob: every combination is a config.
+        measure: own metrics: a function `item, answer -> {name: value}`.
+        metrics: their declarations, as RapidFire AI has them: `{"f1": {"is_algebraic": True, "value_range": (0, 1)}}`.
+        redis_url: Redis to use; by default as for everything else.
+        settings: all settings at once, instead of the URL and what the environment says.
+        options: everything else of an experiment: `seed`, `shards`, `race`, `limits`, `intervals` or
+            `online_strategy_kwargs`, `concurrency`, `concurrency_per_config`, `tries`, `timeout_s`, `labeler`.
+
+    Raises:
+        ExperimentError: something is missing or wrong.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: str | Callable[..., Any],
+        *,
+        data: Data,
+        metric: str,
+        configs: Mapping[str, Mapping[str, Any]] | Sequence[Config] = (),
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        measure: Measure | str | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        redis_url: str | None = None,
+        settings: Settings | None = None,
+        **options: Any,
+    ) -> None:
+        self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
+        fields: dict[str, Any] = {"name": name, "metric": metric, **options}
+        fields["target"] = target if isinstance(target, str) else _name_of(target)
+        if isinstance(data, str | Path):
+            fields["data"] = str(data)
+        if isinstance(configs, Mapping):
+            fields["configs"] = [{"name": one, "knobs": dict(knobs)} for one, knobs in configs.items()]
+        else:
+            fields["configs"] = [one.model_dump() for one in configs]
+        fields["grid"] = {knob: list(values) for knob, values in (grid or {}).items()}
+        fields["metrics"] = dict(metrics or {})
+        if isinstance(measure, str):
+            fields["measure"] = measure
+        self._target = target
+        self._measure = function_of(measure, None, "measure") if isinstance(measure, str) else measure
+        self._draft = draft_of(fields)
+        items = read_items(data) if isinstance(data, str | Path) else items_of(data)
+        self._plan, self._items = plan_of(self._draft, items, labeler=self._settings.labeler)
+        self._folder: Path | None = None
+        self._file: Path | None = None
+
+    @classmethod
+    def of_draft(cls, draft: Draft, settings: Settings, *, file: Path | None = None) -> "Experiment":
+        """Return the experiment that a file describes.
+
+        Raises:
+            ExperimentError: something is missing or wrong.
+        """
+        self = cls.__new__(cls)
+        self._settings, self._draft, self._target = settings, draft, draft.target
+        self._file = None if file is None else file.absolute()
+        self._folder = None if self._file is None else self._file.parent
+        self._measure = None if draft.measure is None else function_of(draft.measure, self._folder, "measure")
+        self._plan, self._items = plan_of(draft, read_items(draft.data), labeler=settings.labeler)
+        return self
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be done."""
+        return self._plan
+
+    @property
+    def control(self) -> ExperimentControl:
+        """Orders to this experiment."""
+        return ExperimentControl(self._plan.run, settings=self._settings)
+
+    def run(self, *, roles: bool = True) -> Board:
+        """Run until the end, and return the leaderboard; continues where an interrupted run stopped.
+
+        Args:
+            roles: whether this process also labels and aggregates; if not, workers of the run must be running.
+
+        Raises:
+            ExperimentError: another process runs it, or a run of this name is something else.
+        """
+        return blocking(self.run_async(roles=roles))
+
+    async def run_async(self, *, roles: bool = True, stop: asyncio.Event | None = None) -> Board:
+        """Run until the end, or until `stop` is set; as `run`."""
+        settings = self._settings
+        keep_logs_apart()
+        handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir, convert=True)
+        try:
+            await self.drive(handle.url, stop or asyncio.Event(), roles=roles)
+            return await asyncio.to_thread(self.control.board)
+        finally:
+            await asyncio.to_thread(handle.close)
+
+    async def drive(self, url: str, stop: asyncio.Event, *, roles: bool = True, beside: Sequence[Any] = ()) -> None:
+        """Begin or continue, and run until the end, or until `stop` is set."""
+        function = self._function()
+        if function is not None:
+            known = check_knobs(function, self._plan.configs)
+            self._plan = self._plan.model_copy(update={"parameters": known})
+        async with connect_async(url) as redis:
+            await begin(redis, self._settings, self._plan, file=self._file)
+        await drive(
+            self._settings,
+            url,
+            self._plan,
+            self._items,
+            target=self._target,
+            measure=self._measure,
+            stop=stop,
+            folder=self._folder,
+            roles=roles,
+            beside=beside,
+        )
+
+    def _function(self) -> Callable[..., Any] | None:
+        """Return the target if it is a function, and None if it is an endpoint."""
+        if not isinstance(self._target, str):
+            return self._target
+        is_endpoint = self._target.startswith(("http://", "https://"))
+        return None if is_endpoint else function_of(self._target, self._folder, "target")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"

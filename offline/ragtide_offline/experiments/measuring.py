@@ -1,0 +1,58 @@
+"""An experiment's own metrics: a function `item, answer -> {name: value}`, checked against what was declared."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import isfinite
+from typing import Any
+
+from ragtide_producers.files.items import Item
+from ragtide_schemas.experiments import OwnMetric
+
+from .answers import Answer
+from .drafts import qualified
+from .errors import MeasureError
+from .targets import in_thread
+
+Measure = Callable[[Item, Answer], Any]
+"""Returns values by metric: numbers, None where undefined, or `{"value": number}` as RapidFire AI has it."""
+
+
+async def measured(measure: Measure, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer) -> dict[str, float]:
+    """Return what a function says of an answer, by qualified name; what is undefined is left out.
+
+    Raises:
+        MeasureError: a value is not declared, no number, or outside its range.
+        Exception: whatever the function raises.
+    """
+    if inspect.iscoroutinefunction(measure):
+        found = await measure(item, answer)
+    else:
+        found = await in_thread(partial(measure, item, answer))
+    if not isinstance(found, Mapping):
+        raise MeasureError(f"measure returned {type(found).__name__}: it must return values by metric")
+    known = {metric.name: metric for metric in metrics}
+    scores: dict[str, float] = {}
+    for given, value in found.items():
+        name = qualified(str(given))
+        if name not in known:
+            raise MeasureError(
+                f"measure returned {given!r}, which is not declared: declare it under metrics, beside "
+                f"{', '.join(known) or '(none)'}"
+            )
+        number = value.get("value") if isinstance(value, Mapping) else value
+        if number is not None:
+            scores[name] = _checked(known[name], number)
+    return scores
+
+
+def _checked(metric: OwnMetric, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise MeasureError(f"{metric.name} is {type(value).__name__}: measure must return numbers") from None
+    if not isfinite(number) or not metric.lower <= number <= metric.upper:
+        raise MeasureError(
+            f"{metric.name} is {number:g}, outside {metric.lower:g} to {metric.upper:g}: declare its value_range"
+        )
+    return number

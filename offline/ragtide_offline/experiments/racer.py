@@ -1,0 +1,92 @@
+"""The racer: reads what is scored, looks every few items, and writes its decisions to the log as orders."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_schemas import Streams
+from ragtide_schemas.experiments import Completed, Entry, Order
+
+from .reader import ExperimentReader
+
+APPEND_SCRIPT: Final = """
+-- KEYS: log. ARGV: the last entry that was read, entries to write.
+-- Returns 1, or 0 if somebody else wrote something in between: then nothing is written.
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+if (last[1] and last[1][1] or '0-0') ~= ARGV[1] then
+    return 0
+end
+for i = 2, #ARGV do
+    redis.call('XADD', KEYS[1], '*', 'data', ARGV[i])
+end
+return 1
+"""
+
+POLL_MS = 500
+"""Milliseconds one read waits."""
+
+RETRY_S = 0.5
+"""Seconds before a failed command is tried again."""
+
+log = structlog.get_logger("ragtide.experiment")
+
+
+class Racer:
+    """Judges one experiment until it is complete or told to stop.
+
+    Several may run: what one decides is written only if the log is as it was read, and all would decide the same.
+    """
+
+    def __init__(self, redis: Redis, streams: Streams) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._append = redis.register_script(APPEND_SCRIPT)
+        self.reader = ExperimentReader(redis, streams, races=True)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Judge until the experiment is complete or told to stop.
+
+        Raises:
+            ConfigurationError: there is no experiment.
+        """
+        outage = redis_outage(self._redis).attempt("judging the experiment")
+        while not stop.is_set():
+            try:
+                await self.reader.read(wait_ms=POLL_MS)
+                if self.reader.progress.completed:
+                    return
+                await self._judge()
+                outage.succeeded()
+            except RedisError as error:
+                outage.failed(error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), RETRY_S)
+
+    async def _judge(self) -> None:
+        while True:
+            judging = self.reader.judging
+            assert judging is not None  # noqa: S101 - for the type checker: it races
+            if judging.stale:
+                # Somebody gave an order in between: what counts is what the log says, from its start.
+                self.reader = ExperimentReader(self._redis, self._streams, races=True)
+            elif entries := judging.next_entries():
+                await self._write(entries)
+            else:
+                return
+            await self.reader.read()
+
+    async def _write(self, entries: list[Entry]) -> bool:
+        encoded = [entry.encode() for entry in entries]
+        written = await self._append(keys=[self._streams.experiment], args=[self.reader.last_entry, *encoded])
+        if written:
+            for entry in entries:
+                if isinstance(entry, Order):
+                    log.info("config stopped", config=entry.config, reason=entry.reason)
+                elif isinstance(entry, Completed):
+                    log.info("experiment complete")
+        return bool(written)

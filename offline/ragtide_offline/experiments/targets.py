@@ -1,0 +1,173 @@
+"""What is asked: a Python callable, sync or async, or an HTTP endpoint."""
+
+import asyncio
+import inspect
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import Any, Protocol, TypeVar, cast
+
+from ragtide_producers.files.items import Item
+from ragtide_schemas.experiments import Config
+from ragtide_schemas.suggestions import unknown
+
+from .answers import Answer, answer_from
+from .endpoint import HEADERS, HttpTarget
+from .errors import ExperimentError
+
+T = TypeVar("T")
+
+
+class Target(Protocol):
+    """Answers questions with given knobs."""
+
+    async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
+        """Return the answer to an item.
+
+        Raises:
+            Exception: it has none; whatever is raised counts as a failed call.
+        """
+
+
+class CallableTarget:
+    """A function `question, **knobs -> documents, response`; it also gets `item` if it has a parameter of that name.
+
+    Args:
+        function: sync or async. Sync ones are called in threads of their own.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._with_item = "item" in _parameters(function)
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+    async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
+        """Return the function's answer."""
+        call = partial(self._function, item.question, **({**knobs, "item": item} if self._with_item else knobs))
+        if self._is_async:
+            return answer_from(await call())
+        value = await in_thread(call)
+        return answer_from(await value if inspect.isawaitable(value) else value)
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Return what a function returns that is called in a thread of its own.
+
+    A thread of a pool would keep the process from ending while a call hangs; this one costs its timeout and no more.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def end(result: T | None, error: BaseException | None) -> None:
+        if future.done():  # nobody waits any more
+            return
+        if error is None:
+            future.set_result(cast("T", result))
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result: T | None = None
+        error: BaseException | None = None
+        try:
+            result = call()
+        except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: the experiment has ended
+            loop.call_soon_threadsafe(end, result, error)
+
+    Thread(target=copy_context().run, args=(run,), name="ragtide-target", daemon=True).start()
+    return await future
+
+
+@asynccontextmanager
+async def target_of(
+    target: str | Callable[..., Any], *, folder: Path | None = None, concurrency: int = 8
+) -> AsyncIterator[Target]:
+    """Give what a plan's target means, and close it in the end.
+
+    Args:
+        target: a function, `module:function`, or an http(s) URL.
+        folder: where a module is looked for first.
+        concurrency: most calls at once.
+
+    Raises:
+        ExperimentError: there is no such function.
+    """
+    if isinstance(target, str) and target.startswith(("http://", "https://")):
+        # Late: nobody else here needs an HTTP client.
+        import aiohttp  # noqa: PLC0415
+
+        connector = aiohttp.TCPConnector(limit=concurrency)
+        # The endpoint's replies are unpacked piece by piece: aiohttp would unpack more than may be kept.
+        async with aiohttp.ClientSession(connector=connector, headers=HEADERS, auto_decompress=False) as session:
+            yield HttpTarget(target, session)
+        return
+    function = function_of(target, folder, "target") if isinstance(target, str) else target
+    yield CallableTarget(function)
+
+
+def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]:
+    """Return the function that `module:function` names.
+
+    Raises:
+        ExperimentError: there is none.
+    """
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ExperimentError(f"{what} is {path!r}: write it as module:function, or give an http(s) URL")
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # the user's module: whatever importing it raises
+        raise ExperimentError(
+            f"{what} {path} cannot be loaded ({type(error).__name__}: {error}): correct the name or the module"
+        ) from error
+    if not callable(found):
+        raise ExperimentError(f"{what} {path} is {type(found).__name__}: it must be a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def check_knobs(function: Callable[..., Any], configs: Sequence[Config]) -> tuple[str, ...] | None:
+    """Return the names of the knobs that a function takes; None if it takes any.
+
+    Raises:
+        ExperimentError: a config has a knob that the function does not take, or lacks one that it needs.
+    """
+    parameters = _parameters(function)
+    kinds = [parameter.kind for parameter in parameters.values()]
+    if not parameters or inspect.Parameter.VAR_KEYWORD in kinds:
+        return None
+    # The first one is the question, whatever its name.
+    named = [one for one in list(parameters.values())[1:] if one.kind in _BY_NAME and one.name != "item"]
+    known = [one.name for one in named]
+    needed = [one.name for one in named if one.default is inspect.Parameter.empty]
+    for config in configs:
+        for knob in config.knobs:
+            if knob not in known:
+                raise ExperimentError(f"config {config.name!r}: {unknown('parameter of the target', knob, known)}")
+        missing = [name for name in needed if name not in config.knobs]
+        if missing:
+            raise ExperimentError(
+                f"config {config.name!r} has no knob {missing[0]!r}, which the target needs: give it a value"
+            )
+    return tuple(known)
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions have none
+        return {}

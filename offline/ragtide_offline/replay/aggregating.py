@@ -1,0 +1,312 @@
+"""A replay of recorded metric events: into a run's own keys, exactly once, whatever is killed on the way."""
+
+import asyncio
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from importlib.util import find_spec
+from itertools import chain, islice
+from time import monotonic
+from typing import Any, Final, NamedTuple, cast
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_aggregator.errors import LeaseLostError
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.service.halving import Halving, StepFailedError
+from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.redis.log import START
+from ragtide_schemas import Feedback, Layout, MetricEvent, Streams
+
+from .counting import Counted, Scope
+from .partition import FOR_EVER_MS, PartitionReplay
+from .reader import Item, Reader
+from .selection import Selection
+from .speed import Pace, Speed
+
+SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
+"""What numbers of a replay are told apart by, besides segment and metric."""
+
+COMMIT_S: Final = 2.0
+"""Most seconds between two commits."""
+
+TRIES: Final = 5
+"""Beginnings of a replay whose process is suspended, or starved, for longer than a lease."""
+
+AT_ONCE: Final = 500
+"""Entries between two looks at the clock."""
+
+
+log = structlog.get_logger("ragtide.replay")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How a recording is aggregated."""
+
+    state: StateOptions
+    split: bool
+    """Whether pipelines were split over partitions, so that each of these names its alerts by itself."""
+    lease_s: float
+    feedback_window_s: float
+    speed: Speed = field(default_factory=Speed)
+    seed: int | None = None
+    """Of a random order; None for the order of the streams."""
+
+
+class Progress(NamedTuple):
+    """How far a replay is."""
+
+    done: int
+    total: int
+    at: datetime | None = None
+    """Time of the interaction that came last."""
+    complete: bool = False
+    """Whether everything was replayed, feedback after the last event too."""
+
+
+class _Begin(NamedTuple):
+    """Where a partition begins, and for each interaction how much feedback is to come from there on."""
+
+    streams: Streams
+    feedback_position: str
+    expected: Counter[str]
+
+
+Seen = Callable[[Progress], None]
+
+
+class MetricsReplay:
+    """Replays the metric events of a recording, and its feedback, in one process.
+
+    Args:
+        redis: client.
+        layout: of the run's keys: as many partitions as the recording has.
+        recording: what is replayed.
+        selection: which part of it.
+        counted: how much that is, told apart by `SCOPE_FIELDS`.
+        options: how.
+        holder: name of this process.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        layout: Layout,
+        recording: Recording,
+        *,
+        selection: Selection,
+        counted: Counted,
+        options: ReplayOptions,
+        holder: str,
+    ) -> None:
+        self._redis = redis
+        self._layout = layout
+        self._reader = Reader(recording, selection)
+        self._counted = counted
+        self._options = options
+        self._holder = holder
+        self._parts: dict[int, PartitionReplay] = {}
+        self._halvings: defaultdict[int, Halving] = defaultdict(Halving)
+        self._commit_s = COMMIT_S
+        self._due = 0.0
+
+    async def run(self, stop: asyncio.Event, seen: Seen) -> Progress:
+        """Replay until the end, or until told to stop; what was applied is committed either way.
+
+        Who was silent for longer than a lease lasts begins again from the last commit, if nobody else has the run then.
+
+        Raises:
+            ConfigurationError: another process replays the run.
+            LeaseLostError: this process was silent for too long again and again.
+            UnreadableRecordingError: a file of the recording is missing or damaged.
+            redis.RedisError: Redis failed: run it again, it goes on from the last commit.
+        """
+        tries_left = TRIES
+        while True:
+            try:
+                return await self._run(stop, seen)
+            except StepFailedError as error:
+                log.warning("looking for an entry that cannot be counted, from the last commit", reason=str(error))
+            except LeaseLostError as error:
+                tries_left -= 1
+                if not tries_left:
+                    raise
+                log.warning("beginning again from the last commit", reason=str(error))
+
+    async def _run(self, stop: asyncio.Event, seen: Seen) -> Progress:
+        self._parts.clear()
+        async with AsyncExitStack() as stack:
+            # Before any lease: a pass over the feedback may take longer than it holds.
+            begins = [await self._begin_of(streams) for streams in self._layout.all()]
+            for begin in begins:
+                self._parts[begin.streams.partition] = await self._open(begin, stack)
+            complete = await self._replay(stop, seen)
+        progress = self._progress(None)._replace(complete=complete)
+        seen(progress)
+        return progress
+
+    def counted(self) -> dict[str, Any]:
+        """Return what became of entries so far: events that were refused, feedback, and why some of it was."""
+        counts = [part.counts for part in self._parts.values()]
+        return {
+            "refused": sum(one.refused for one in counts),
+            "feedback": sum(one.feedback for one in counts),
+            "feedback_refused": dict(sum((one.feedback_refused for one in counts), Counter())),
+        }
+
+    async def _begin_of(self, streams: Streams) -> _Begin:
+        stored = cast("bytes | None", await self._redis.hget(streams.checkpoint, "feedback"))
+        position = START if stored is None else stored.decode()
+        return _Begin(streams, position, self._reader.expected(streams.partition, position))
+
+    async def _open(self, begin: _Begin, stack: AsyncExitStack) -> PartitionReplay:
+        options, streams = self._options, begin.streams
+        partition = streams.partition
+        lease = Lease(self._redis, streams, holder=self._holder, lease_s=options.lease_s)
+        token = await _acquired(lease)
+        stack.push_async_callback(lease.release, token)
+        state = options.state.of_partition(partition, split=options.split)
+        if options.seed is not None:
+            # In random order there are no changes in time to find, and no windows that close.
+            state = replace(state, rules=(), panes=NO_WINDOWS, budget=None)
+        checkpoint = await load_checkpoint(self._redis, streams, state)
+        if checkpoint.feedback_position != begin.feedback_position:
+            raise ConfigurationError("another process has just replayed this run: replay it again to go on from there")
+        return PartitionReplay(
+            self._redis,
+            streams,
+            checkpoint,
+            token=token,
+            lease_s=options.lease_s,
+            window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
+            expected=begin.expected,
+            size_of=self._size_of,
+            halving=self._halvings[partition],
+        )
+
+    def _size_of(self, key: EstimateKey) -> int:
+        fields = (key.pipeline, key.run, key.profile, key.labeler, key.labeler_version)
+        return self._counted.scopes.get(Scope(fields, key.segment), 0)
+
+    async def _replay(self, stop: asyncio.Event, seen: Seen) -> bool:
+        """Replay, and return whether the end was reached."""
+        self._commit_s = min(COMMIT_S, self._options.lease_s / 4)
+        self._due = monotonic() + self._commit_s
+        flat_out = self._options.speed.factor is None and self._options.seed is None
+        if flat_out and find_spec("pyarrow") is not None:
+            if self._searching:
+                await self._one_by_one(stop, seen, while_searching=True)
+            complete = not stop.is_set() and await self._in_tables(stop, seen)
+        else:
+            complete = await self._one_by_one(stop, seen)
+        await self._commit()
+        return complete
+
+    async def _in_tables(self, stop: asyncio.Event, seen: Seen) -> bool:
+        # Partitions know nothing of each other: one after the other is the same.
+        for partition, part in self._parts.items():
+            feedback = list(islice(rest := self._reader.entries(Kind.FEEDBACK, partition, part.at.feedback), 1))
+            for table in self._reader.tables(partition, part.at.metrics):
+                last = table["entry_ms"][-1].as_py(), table["entry_number"][-1].as_py()
+                # An event comes before feedback of its id.
+                before = []
+                while feedback and feedback[0].order < last:
+                    before += feedback
+                    feedback = list(islice(rest, 1))
+                part.apply_table(table, before)
+                await self._turn(seen, table["occurred_at"][-1].as_py())
+                if stop.is_set():
+                    return False
+            for number, entry in enumerate(chain(feedback, rest)):
+                part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
+                if number % AT_ONCE == AT_ONCE - 1:
+                    await self._turn(seen, None)
+        return True
+
+    @property
+    def _searching(self) -> bool:
+        """Whether an entry that a state cannot take is looked for."""
+        return any(halving.part is not None for halving in self._halvings.values())
+
+    async def _one_by_one(self, stop: asyncio.Event, seen: Seen, *, while_searching: bool = False) -> bool:
+        pace = Pace(self._options.speed)
+        last: datetime | None = None
+        for number, item in enumerate(self._items()):
+            if item is not None and isinstance(item.entry.model, MetricEvent):
+                last = item.entry.model.occurred_at
+                while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
+                    await _wait(stop, min(wait_s, max(self._due - monotonic(), 0.01)))
+                    await self._turn(seen, last)
+            if stop.is_set():
+                return False
+            if item is not None:
+                self._apply(item)
+                if self._parts[item.entry.partition].full:
+                    await self._commit()
+                    if while_searching and not self._searching:
+                        return False
+            if item is None or number % AT_ONCE == AT_ONCE - 1:
+                await self._turn(seen, last)
+        return True
+
+    async def _turn(self, seen: Seen, last: datetime | None) -> None:
+        """Let others have a turn, and commit if that is due."""
+        await asyncio.sleep(0)
+        if monotonic() >= self._due:
+            await self._commit()
+            seen(self._progress(last))
+            self._due = monotonic() + self._commit_s
+
+    def _apply(self, item: Item) -> None:
+        part, entry = self._parts[item.entry.partition], item.entry
+        if isinstance(entry.model, MetricEvent):
+            part.apply(str(item.place), entry.entry_id, entry.model)
+        else:
+            part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
+
+    def _items(self) -> Iterator[Item | None]:
+        """Yield what is still to come, in the order of the replay; nothing now and then while that is being found."""
+        places = {partition: part.at for partition, part in self._parts.items()}
+        if self._options.seed is not None:
+            return self._reader.shuffled(self._options.seed, places)
+        parts = [self._reader.in_time(partition, at) for partition, at in places.items()]
+        return heapq.merge(*parts, key=lambda item: item.place)
+
+    async def _commit(self) -> None:
+        # Each prolongs its partition's lease, whether there is anything new or not.
+        for part in self._parts.values():
+            await part.commit()
+
+    def _progress(self, last: datetime | None) -> Progress:
+        return Progress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)
+
+
+async def _acquired(lease: Lease) -> str:
+    """Return the token of a lease; one whose holder died is waited for until it runs out.
+
+    Raises:
+        ConfigurationError: somebody prolongs it.
+    """
+    found = await lease.acquire()
+    if found.token is None:
+        await asyncio.sleep(found.held_for_s + 0.05)
+        found = await lease.acquire()
+    if found.token is None:
+        raise ConfigurationError("another process replays this run: wait for its end, or give --run another name")
+    return found.token
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

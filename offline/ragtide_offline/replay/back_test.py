@@ -1,0 +1,72 @@
+"""What rules raised in a replay beside what production raised."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from ragtide_runtime.recordings import Kind, Recording
+from ragtide_schemas import Alert, AlertRule
+
+from .selection import Selection
+
+_NOT_OF_RULES = ("budget", "stall", "capped")
+"""Kinds of alerts that no rule raises: they are about the deployment at that moment, and are not replayed."""
+
+
+@dataclass(slots=True)
+class OfRule:
+    """The alerts of one rule."""
+
+    replay: list[Alert] = field(default_factory=list)
+    production: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts, and when they fired."""
+        times = [alert.fired_at.isoformat() for alert in self.replay]
+        return {"replay": len(self.replay), "production": self.production, "fired_at": times}
+
+
+def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
+    """Return how many alerts each rule raised in production, of what is selected."""
+    fired: dict[str, Alert] = {}
+    for entry in recording.entries(Kind.ALERTS, pipelines=selection.pipelines):
+        alert = cast("Alert", entry.model)
+        if alert.status == "firing" and alert.kind not in _NOT_OF_RULES and _selected(alert, selection):
+            fired[alert.alert_id] = alert
+    return Counter(alert.rule for alert in fired.values())
+
+
+def _selected(alert: Alert, selection: Selection) -> bool:
+    time: datetime = alert.fired_at
+    if not selection.takes_time(time):
+        return False
+    values = [f"{name}={value}" for name, value in selection.segments]
+    return not values or alert.segment is None or alert.segment in values
+
+
+def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Counter[str]) -> dict[str, OfRule]:
+    """Return the alerts of every rule of the replay, and of production where it had others, in this order."""
+    found: defaultdict[str, OfRule] = defaultdict(OfRule)
+    for rule in rules:
+        found[rule.name].production = 0
+    for alert in alerts:
+        found[alert.rule].replay.append(alert)
+    for name, count in production.items():
+        found[name].production = count
+    return dict(found)
+
+
+def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each rule that could not fire, because there was no value of its metric.
+
+    Args:
+        rules: that were tested.
+        metrics: names of the estimates that have values; of errors against gold scores, too.
+    """
+    for rule in rules:
+        if rule.metric not in metrics:
+            yield f"Rule {rule.name} could not fire: no interaction has a value of {rule.metric}."
+        elif rule.kind == "rmse" and f"rmse.{rule.metric}" not in metrics:
+            yield f"Rule {rule.name} could not fire: no interaction has a gold score of {rule.metric}."

@@ -1,0 +1,78 @@
+"""The interactions of a recording in the order of a replay, each with the feedback that was given about it."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_schemas import Feedback, RagInteraction
+from ragtide_schemas.streams import interaction_digest
+
+from .counting import first_entry
+from .selection import Selection
+from .shuffling import Shuffled, random_place
+
+
+class Item(NamedTuple):
+    """One interaction, and its position in the replay: the same whenever the replay is begun."""
+
+    position: str
+    interaction: RagInteraction
+    feedback: tuple[Feedback, ...] = ()
+
+
+class Items:
+    """What is replayed.
+
+    Args:
+        recording: where it is.
+        selection: which part of it.
+        seed: of a random order; None for the order in which it was published, of all partitions together.
+    """
+
+    def __init__(self, recording: Recording, selection: Selection, seed: int | None) -> None:
+        self._recording = recording
+        self._selection = selection
+        self._seed = seed
+
+    def after(self, position: str | None) -> Iterator[Item]:
+        """Yield the items after a position, or all of them.
+
+        In memory are the feedback and, in random order, about a 256th of the interactions.
+        """
+        given: defaultdict[str, list[Feedback]] = defaultdict(list)
+        for entry in self._entries(Kind.FEEDBACK):
+            one = cast("Feedback", entry.model)
+            given[interaction_digest(one.pipeline, one.interaction_id)].append(one)
+        last = None if position is None else _order(position)
+        for at, interaction in self._in_time() if self._seed is None else self._at_random(self._seed):
+            if last is None or _order(at) > last:
+                digest = interaction_digest(interaction.pipeline, interaction.interaction_id)
+                yield Item(at, interaction, tuple(given.get(digest, ())))
+
+    def _in_time(self) -> Iterator[tuple[str, RagInteraction]]:
+        partitions = [self._entries(Kind.INTERACTIONS, partition) for partition in self._recording.partitions]
+        for entry in heapq.merge(*partitions, key=lambda entry: (entry.order, entry.partition)):
+            interaction = cast("RagInteraction", entry.model)
+            if self._selection.takes(interaction):
+                yield f"{entry.entry_id}-{entry.partition}", interaction
+
+    def _at_random(self, seed: int) -> Iterator[tuple[str, RagInteraction]]:
+        with Shuffled() as shuffled:
+            for _, interaction in self._in_time():
+                shuffled.add(random_place(seed, interaction.pipeline, interaction.interaction_id), interaction.encode())
+            for place, payload in shuffled:
+                yield str(place), RagInteraction.decode(payload)
+
+    def _entries(self, kind: Kind, partition: int | None = None) -> Iterator[RecordedEntry]:
+        return self._recording.entries(
+            kind,
+            since=first_entry(self._selection),
+            pipelines=self._selection.pipelines,
+            partitions=None if partition is None else [partition],
+        )
+
+
+def _order(position: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in position.split("-"))

@@ -1,0 +1,267 @@
+"""One partition of a replay: its state in a run's own keys, committed with how far in the recording it is.
+
+Every partition of the recording has a state of its own, as live: what rules share (a budget, the windows that baselines
+are of) they share within a partition, and a pipeline that is split over several is put together when it is read.
+"""
+
+import heapq
+import json
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.service.checkpoint import Checkpoint
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.halving import Halving, StepFailedError, Taken
+from ragtide_aggregator.state.feedback import Held
+from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.redis.log import START, order
+from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason, Streams
+
+from .feedback import RecordedJoiner
+
+_REPLAY: Final = "replay"
+"""Field of the checkpoint with what was counted."""
+
+_EVENT: Final = "event "
+"""Beginning of the name of a metric event; feedback is named by its entry id alone."""
+
+FOR_EVER_MS: Final = 2**62
+
+SizeOf = Callable[[EstimateKey], int]
+"""Size of the finite population that a key is of; 0 where it is not known."""
+
+
+class At(NamedTuple):
+    """The places in the replay's order of the last metric event and of the last feedback."""
+
+    metrics: str = START
+    feedback: str = START
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of a partition's entries so far."""
+
+    events: int = 0
+    """Metric events, those that were refused too."""
+    refused: int = 0
+    feedback: int = 0
+    feedback_refused: Counter[str] = field(default_factory=Counter)
+
+    def encode(self) -> bytes:
+        """Return them as stored."""
+        return json.dumps([self.events, self.refused, self.feedback, self.feedback_refused]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> "Counts":
+        """Return stored counts; none were stored before the first commit."""
+        if data is None:
+            return cls()
+        events, refused, feedback, feedback_refused = json.loads(data)
+        return cls(events, refused, feedback, Counter(feedback_refused))
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, bytes]) -> "Counts":
+        """Return what the fields of a checkpoint hold."""
+        return cls.decode(fields.get(_REPLAY))
+
+
+class PartitionReplay:
+    """Applies what was recorded of one partition, and commits it.
+
+    Args:
+        redis: client.
+        streams: the run's keys of this partition.
+        checkpoint: where it continues.
+        token: of the lease that is held.
+        lease_s: for how long each commit prolongs it.
+        window_ms: for how long feedback finds its event, and waits for it.
+        expected: for each interaction (its digest) how much feedback is still to come.
+        size_of: sizes of the finite populations.
+        halving: how many entries may be taken until the next commit.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        checkpoint: Checkpoint,
+        *,
+        token: str,
+        lease_s: float,
+        window_ms: int,
+        expected: Counter[str],
+        size_of: SizeOf,
+        halving: Halving | None = None,
+    ) -> None:
+        self._halving = halving or Halving()
+        self._taken = 0
+        self._last = ""
+        self.at = At(checkpoint.position, checkpoint.feedback_position)
+        self.counts = Counts.of_fields(checkpoint.fields)
+        self._state = checkpoint.state
+        self._joiner = RecordedJoiner(self._state, checkpoint.pending, window_ms=window_ms, expected=expected)
+        self._joiner.load(checkpoint.fields)
+        self._joiner.refused = self.counts.feedback_refused
+        self._committer = Committer(redis, streams, lease_s=lease_s, estimates_cap=1)
+        self._token = token
+        self._steps = checkpoint.steps
+        self._size_of = size_of
+        self._sizes: list[int] = []
+        self._newest_ms = max(order(position)[0] for position in self.at) if window_ms < FOR_EVER_MS else 0
+        # Feedback waits for an event of the same entry id, so that each has a name of its own.
+        refused = () if self._halving.part is None else self._halving.part.refused
+        self._refused = {name for name in refused if name.startswith(_EVENT)}
+        self._joiner.culprits = {name for name in refused if not name.startswith(_EVENT)}
+
+    @property
+    def full(self) -> bool:
+        """Whether a commit is due, while an entry that the state cannot take is looked for."""
+        part = self._halving.part
+        return part is not None and self._taken >= part.count
+
+    @contextmanager
+    def _countable(self) -> Iterator[None]:
+        """Let the step fail, for the body of a `with`, where the state cannot take an entry.
+
+        Raises:
+            StepFailedError: the body raised an error that an entry may be to blame for.
+        """
+        try:
+            yield
+        except (RedisError, RagtideError, MemoryError, ImportError):
+            raise  # no entry is to blame
+        except Exception as error:
+            taken = Taken(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
+            self._halving.failed(taken, error)
+            raise StepFailedError(taken, error) from error
+
+    def _takes(self, name: str, count: int = 1) -> None:
+        self._taken, self._last = self._taken + count, name
+
+    def apply(self, place: str, entry_id: str, event: MetricEvent) -> None:
+        """Apply a metric event, and the feedback that waited for it.
+
+        Args:
+            place: where it comes in the order of the replay.
+            entry_id: of the recorded stream, which says when it was scored.
+            event: as recorded; what it says of the size of its run is replaced by the size of what is replayed.
+        """
+        if event.population_size is not None:
+            event = event.model_copy(update={"population_size": None})
+        self.at = self.at._replace(metrics=place)
+        self._newest_ms = max(self._newest_ms, order(entry_id)[0])
+        self.counts.events += 1
+        self._takes(_EVENT + entry_id)
+        with self._countable():
+            self._joiner.scored(entry_id, event)
+            try:
+                if _EVENT + entry_id in self._refused:
+                    raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._halving.reason)  # noqa: TRY301 - as others
+                self._state.apply(event, order(entry_id)[0])
+            except InvalidEntryError:
+                self.counts.refused += 1
+                return
+            self._joiner.applied(entry_id, event)
+
+    def apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
+        """Apply metric events of a table of the recording, flat out, with feedback in between: the same to the bit.
+
+        Args:
+            table: selected rows of it, in the order of the stream.
+            feedback: what comes before the table's last event.
+        """
+        from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
+
+        # What it says of the size of its run is replaced by the size of what is replayed.
+        table = table.drop_columns(["population_size"])
+        begun = 0
+        for row, what in self._interruptions(table, feedback):
+            self._apply_columns(table.slice(begun, row - begun))
+            begun = row
+            if what is not None:
+                self.take(what.entry_id, what.entry_id, cast("Feedback", what.model))
+                continue
+            (entry,) = entries_of(Kind.METRICS, table.slice(row, 1))
+            self.apply(entry.entry_id, entry.entry_id, cast("MetricEvent", entry.model))
+            begun += 1
+        self._apply_columns(table.slice(begun))
+
+    def _interruptions(
+        self, table: Any, feedback: Sequence[RecordedEntry]
+    ) -> Iterator[tuple[int, RecordedEntry | None]]:
+        """Yield before which row feedback comes, and which rows feedback is about, in their order."""
+        if self._joiner.idle:
+            return iter(())
+        rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
+        concerned = [(row, None) for row, of in enumerate(rows) if self._joiner.concerns(*of)]
+        orders = list(zip(table["entry_ms"].to_pylist(), table["entry_number"].to_pylist(), strict=True))
+        given = [(bisect_right(orders, one.order), one) for one in feedback]
+        return heapq.merge(given, concerned, key=lambda found: found[0])
+
+    def _apply_columns(self, table: Any) -> None:
+        if not table.num_rows:
+            return
+        from .tables_to_columns import columns_of  # noqa: PLC0415 - pyarrow is an extra
+
+        last = table["entry_id"][table.num_rows - 1].as_py()
+        processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
+        self.counts.events += table.num_rows
+        self._takes(_EVENT + last, table.num_rows)
+        with self._countable():
+            self.counts.refused += len(self._state.apply_columns(columns_of(table), processed_ms))
+        self.at = self.at._replace(metrics=last)
+        self._newest_ms = max(self._newest_ms, order(last)[0])
+
+    def take(self, place: str, entry_id: str, feedback: Feedback) -> None:
+        """Join feedback with its event, now or when that comes."""
+        self.at = self.at._replace(feedback=place)
+        self._newest_ms = max(self._newest_ms, order(entry_id)[0])
+        self.counts.feedback += 1
+        self._takes(entry_id)
+        with self._countable():
+            self._joiner.take(Held(entry_id, feedback))
+
+    async def commit(self) -> None:
+        """Write state, alerts and position in one script.
+
+        Raises:
+            LeaseLostError: another process replays the run; nothing was written.
+            StepFailedError: the state cannot take an entry: begin again from the checkpoint, in halves.
+            redis.RedisError: it may or may not have been written: begin again from the checkpoint.
+        """
+        self._joiner.expire(self._newest_ms)
+        with self._countable():
+            self._tell_sizes()
+            changes = self._state.take_changes()
+        rows, gone = self._joiner.take_changes()
+        step = Step(
+            before=self._steps,
+            position=self.at.metrics,
+            feedback_position=self.at.feedback,
+            rows={**changes.rows, **rows, _REPLAY: self.counts.encode()},
+            gone=[*changes.gone, *gone],
+            alerts=changes.alerts,
+        )
+        await self._committer.commit(step, self._token)
+        self._halving.passed(self._taken)
+        self._steps += 1
+        if self._taken:  # without entries the one to be refused is still to come
+            self._refused, self._joiner.culprits = set(), ()
+        self._taken = 0
+
+    def _tell_sizes(self) -> None:
+        rows = self._state.rows
+        new = self._state.keys[len(self._sizes) :]
+        self._sizes += [self._size_of(key) for key in new]
+        rows.population[: len(self._sizes)] = self._sizes

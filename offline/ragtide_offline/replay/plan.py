@@ -1,0 +1,163 @@
+"""What a replay was told to do: kept with its run, compared when it goes on, and turned into settings."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Recording
+from ragtide_runtime.runs import find_run, register_run, settings_of_run
+from ragtide_runtime.settings.errors import Explainer, read_toml
+from ragtide_runtime.settings.model import Settings, StallSettings
+from ragtide_schemas import AlertRule, RunInfo
+from ragtide_schemas.base import describe
+
+from .selection import Selection
+
+_RULES = TypeAdapter(tuple[AlertRule, ...])
+
+_KEPT = ("windows", "lateness_s", "segments", "quantiles", "feedback_window_s", "keys_cap", "partition_keys_cap")
+"""Settings that numbers depend on."""
+
+_LABELING = ("labeler", "profile", "claim_profile")
+
+
+class _Options(BaseModel):
+    """The options of a replay that its settings depend on, as they are read from Redis."""
+
+    model_config = ConfigDict(protected_namespaces=(), hide_input_in_errors=True)
+
+    rules: tuple[AlertRule, ...] = ()
+    windows: tuple[str, ...] | None = None
+    labeler: str | None = None
+    profile: str | None = None
+    claim_profile: str | None = None
+    judge_model: str | None = None
+
+
+def rules_of(file: Path) -> tuple[AlertRule, ...]:
+    """Return the alert rules in a TOML file: its `[[alerts]]` tables.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or a rule is wrong.
+    """
+    if not file.is_file():
+        raise ConfigurationError(f"{file} cannot be read: give a TOML file with [[alerts]] tables")
+    text, content = read_toml(file)
+    if not content.get("alerts"):
+        raise ConfigurationError(f"{file} has no rules: write each as a table [[alerts]]")
+    try:
+        return _RULES.validate_python(content["alerts"])
+    except ValidationError as error:
+        explainer = Explainer(Settings, file, text, environment={}, inside=("alerts",))
+        raise ConfigurationError(explainer.explain(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """A replay: of what, which part of it, in which order, and judged by what."""
+
+    run: str
+    recording: Recording
+    selection: Selection
+    seed: int | None = None
+    relabel: bool = False
+    rules: tuple[AlertRule, ...] = ()
+    labeling: dict[str, str] = field(default_factory=dict)
+    """`labeler`, `profile` and `judge_model`, where they are not those of the settings."""
+
+    def info(self, settings: Settings, population_size: int) -> RunInfo:
+        """Return what is kept of it with its run."""
+        options: dict[str, Any] = {
+            "replays": "interactions" if self.relabel else "metric events",
+            "order": "time" if self.seed is None else f"random, seed {self.seed}",
+            **self.selection.as_options(),
+            "rules": [json.loads(rule.encode()) for rule in self.rules],
+            "budget": settings.budget.model_dump(mode="json"),
+            **{name: _plain(getattr(settings, name)) for name in _KEPT},
+        }
+        if self.relabel:
+            options |= {name: getattr(settings, name) for name in _LABELING}
+            options["judge_model"] = settings.judge.model
+            options |= self.labeling
+        return RunInfo(
+            run=self.run,
+            kind="replay",
+            source=self.recording.url,
+            population_size=population_size,
+            # A replay of interactions is labeled anew, in one partition; metric events stay where they were.
+            partitions=1 if self.relabel else max(self.recording.partitions) + 1,
+            splits={} if self.relabel else dict(settings.splits),
+            options=options,
+        )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+async def begin(redis: Redis, settings: Settings, info: RunInfo) -> RunInfo:
+    """List the run of a replay, or check that it was begun in the same way, and return what is listed.
+
+    Raises:
+        ConfigurationError: there is another run of that name, or a replay with other options.
+    """
+    known = await find_run(redis, settings, info.run)
+    if known is None:
+        known = await register_run(redis, settings, info)
+    other = f"give this one another name with --run, or remove that one: ragtide runs remove {info.run}"
+    if known.kind != info.kind:
+        raise ConfigurationError(f"run {info.run!r} is an {known.kind}: {other}")
+    for name in ("source", "partitions", "splits"):
+        before, now = getattr(known, name), getattr(info, name)
+        if before != now:
+            raise ConfigurationError(f"run {info.run!r} was begun with {name} {before}, this is {now}: {other}")
+    for name in sorted(known.options.keys() | info.options.keys()):
+        before, now = known.options.get(name), info.options.get(name)
+        if before != now:
+            told = f"run {info.run!r} was begun with {name} {_told(before)}, this is {_told(now)}"
+            raise ConfigurationError(f"{told}: go on with the same options, or {other}")
+    return known
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "not given"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) < 80 else f"{text[:80]}..."
+
+
+def settings_of_replay(settings: Settings, info: RunInfo) -> Settings:
+    """Return the settings of a deployment as they are for a replay of interactions: its keys, its labeler, its rules.
+
+    For the process that began it, for workers that join, and for readers. The options come from Redis: before a process
+    works with them, `ragtide.trusted` checks what they name.
+
+    Raises:
+        ConfigurationError: the options cannot be read.
+    """
+    own = settings_of_run(settings, info)
+    if info.kind != "replay":
+        return own
+    try:
+        stored = _Options.model_validate(info.options)
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"the options of run {info.run!r} cannot be read ({describe(error)}): remove the run with ragtide "
+            f"runs remove {info.run}"
+        ) from None
+    changes: dict[str, Any] = {
+        "alerts": stored.rules,
+        "windows": own.windows if stored.windows is None else stored.windows,
+        # That a replay waits, or has come to its end, is no alert.
+        "stall": StallSettings.none(),
+    }
+    given = {name: getattr(stored, name) for name in _LABELING}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    if "judge_model" in stored.model_fields_set:
+        changes["judge"] = own.judge.model_copy(update={"model": stored.judge_model})
+    return own.model_copy(update=changes)

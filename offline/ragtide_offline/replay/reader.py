@@ -1,0 +1,116 @@
+"""The entries of a recording that a replay is about, in its order: one by one, or as tables."""
+
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple, cast
+
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.redis.log import START, order
+from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
+from ragtide_schemas.streams import interaction_digest
+
+from .counting import first_entry
+from .partition import At
+from .selection import Selection
+from .shuffling import Place, Shuffled, random_place
+
+TABLE_ROWS: Final = 20_000
+"""Most metric events that are applied at once."""
+
+NOW_AND_THEN: Final = 500
+"""Entries that are shuffled between two times at which somebody else has a turn."""
+
+
+class Item(NamedTuple):
+    """A recorded entry in the order of the replay."""
+
+    place: Place
+    kind: Kind
+    entry: RecordedEntry
+
+
+class Reader:
+    """What is selected of a recording's metric events, and the feedback about their pipelines.
+
+    Args:
+        recording: of which.
+        selection: which part of it.
+    """
+
+    def __init__(self, recording: Recording, selection: Selection) -> None:
+        self._recording = recording
+        self._selection = selection
+
+    def expected(self, partition: int, position: str) -> Counter[str]:
+        """Return for each interaction how much feedback is still to come."""
+        return Counter(
+            interaction_digest(one.model.pipeline, one.model.interaction_id)
+            for one in self.entries(Kind.FEEDBACK, partition, position)
+            if isinstance(one.model, Feedback)
+        )
+
+    def in_time(self, partition: int, at: At) -> Iterator[Item]:
+        """Yield metric events and feedback of a partition by their entry ids; an event before feedback of its id."""
+        metrics, feedback = (
+            (Item(Place(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
+            for kind, position in ((Kind.METRICS, at.metrics), (Kind.FEEDBACK, at.feedback))
+        )
+        return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is Kind.FEEDBACK))
+
+    def shuffled(self, seed: int, places: Mapping[int, At]) -> Iterator[Item | None]:
+        """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
+
+        What waits in files is the recorded model; the order depends on nothing but the seed and the interaction.
+        """
+        for partition, at in places.items():
+            for entry in self.entries(Kind.FEEDBACK, partition, at.feedback):
+                yield Item(Place(*entry.order), Kind.FEEDBACK, entry)
+        with Shuffled() as shuffled:
+            for partition, at in places.items():
+                for number, entry in enumerate(self.entries(Kind.METRICS, partition, START)):
+                    event = cast("MetricEvent", entry.model)
+                    place = random_place(seed, event.pipeline, event.interaction_id)
+                    if place > order(at.metrics):
+                        head = json.dumps([entry.partition, entry.entry_id]).encode()
+                        shuffled.add(place, head + b"\n" + event.encode())
+                    if number % NOW_AND_THEN == 0:
+                        yield None
+            for place, data in shuffled:
+                head, _, payload = data.partition(b"\n")
+                partition, entry_id = json.loads(head)
+                yield Item(place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload)))
+
+    def entries(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
+        """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
+        last = order(position)
+        entries: Iterable[RecordedEntry] = self._recording.entries(
+            kind, since=self._since(position), pipelines=self._selection.pipelines, partitions=[partition]
+        )
+        for entry in entries:
+            if entry.order > last and (not isinstance(entry.model, MetricEvent) or self._selection.takes(entry.model)):
+                yield entry
+
+    def tables(self, partition: int, position: str) -> Iterator[Any]:
+        """Yield the selected metric events after a position as tables that are not empty, and not too large."""
+        from .tables import after, selected  # noqa: PLC0415 - pyarrow is an extra
+
+        tables = self._recording.tables(
+            Kind.METRICS,
+            since=self._since(position),
+            pipelines=self._selection.pipelines,
+            partitions=[partition],
+        )
+        for whole in tables:
+            table = after(selected(whole, self._selection), order(position))
+            for start in range(0, table.num_rows, TABLE_ROWS):
+                yield table.slice(start, TABLE_ROWS)
+
+    def _since(self, position: str) -> datetime | None:
+        since = first_entry(self._selection)
+        if position == START:
+            return since
+        reached = from_milliseconds(order(position)[0])
+        return reached if since is None else max(since, reached)

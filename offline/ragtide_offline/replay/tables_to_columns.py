@@ -1,0 +1,155 @@
+"""Metric events of a recording's table as columns, without an object for each. Needs pyarrow.
+
+A row with `judged`, or whose whole event is in `exact`, is taken as an event. So is a row with scores of a metric that
+most rows declare in another way.
+"""
+
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic_core import from_json
+
+from ragtide_aggregator.events.columns import Codes, EventColumns, combined
+from ragtide_aggregator.events.values import Declarations
+from ragtide_aggregator.statistics.batches import Floats
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings.parquet import EXACT, entries_of
+from ragtide_schemas import MetricDeclaration, MetricEvent
+
+_NAMES: Final = pa.map_(pa.string(), pa.string())
+_TIME: Final = pa.timestamp("us", tz="UTC")
+
+
+class _Origins:
+    """The events of a table."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._ids = table["interaction_id"]
+        self._segments = _column(table, "segments", _NAMES)
+
+    def event(self, place: int) -> MetricEvent:
+        """Return an event."""
+        (entry,) = entries_of(Kind.METRICS, self._table.slice(place, 1))
+        return cast("MetricEvent", entry.model)
+
+    def interaction_id(self, place: int) -> str:
+        """Return the id of its interaction."""
+        return str(self._ids[place].as_py())
+
+    def segments(self, place: int) -> dict[str, str]:
+        """Return its segments."""
+        return dict(self._segments[place].as_py() or ())
+
+
+def columns_of(table: Any) -> EventColumns:
+    """Return the events of a table as columns, in the order of its rows."""
+    table = table.combine_chunks()
+    names = ("pipeline", "run", "labeler", "labeler_version", "profile")
+    pipeline, run, *instrument = (_codes(_column(table, name, pa.string())) for name in names)
+    size = table.num_rows
+    alone = np.zeros(size, dtype=bool)
+    for name in ("judged", EXACT):
+        alone |= _numbers(pc.is_valid(_column(table, name, pa.string())))
+    scores = _scores(table, "scores")
+    declarations, declared = _declared(table, scores, alone)
+    return EventColumns(
+        origins=_Origins(table),
+        sources=combined((pipeline, run))[0],
+        alike=(
+            *instrument,
+            _sets(_column(table, "absent", _NAMES), values=True),
+            _some(table, "prompts"),
+            declarations,
+        ),
+        segments=_sets(_column(table, "segments", _NAMES), values=True),
+        scores=scores,
+        gold_scores=_scores(table, "gold_scores"),
+        occurred_us=_microseconds(table, "occurred_at"),
+        labeled_us=_microseconds(table, "labeled_at"),
+        latency_s=_numbers(pc.fill_null(_column(table, "latency_s", pa.float64()), 0.0)),
+        cost_usd=_numbers(pc.fill_null(_column(table, "cost_usd", pa.float64()), 0.0)),
+        population_size=_numbers(pc.fill_null(_column(table, "population_size", pa.int64()), 0)),
+        alone=alone,
+        declared=declared,
+        declarations=declarations,
+    )
+
+
+def _declared(table: Any, scores: dict[str, Floats], alone: NDArray[np.bool_]) -> tuple[Codes, Declarations]:
+    """Return equal numbers for equal declarations, and the most frequent declarations; the rest is `alone`."""
+    texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
+    codes = _codes(texts)
+    if not codes.any():
+        return codes, None
+    most = int(np.bincount(codes[codes > 0]).argmax())
+    declared = {
+        name: MetricDeclaration.model_validate(fields)
+        for name, fields in from_json(texts.dictionary[most - 1].as_py()).items()
+    }
+    alone |= (codes > 0) & (codes != most)
+    for name in declared.keys() & scores.keys():
+        alone |= (codes == 0) & ~np.isnan(scores[name])
+    return codes, declared
+
+
+def _column(table: Any, name: str, kind: Any) -> Any:
+    """Return a column as one array, empty if there is none of that name."""
+    if name not in table.column_names:
+        return pa.nulls(table.num_rows, kind)
+    chunks = table[name].unify_dictionaries().chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, kind)
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _codes(array: Any) -> Codes:
+    """Return equal numbers for equal texts, 0 where there is none."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    return _numbers(pc.fill_null(encoded.indices.cast(pa.int64()), -1)) + 1
+
+
+def _some(table: Any, name: str) -> Codes:
+    """Return 1 where a list holds something."""
+    lengths = pc.list_value_length(_column(table, name, pa.list_(pa.string())))
+    return np.asarray(_numbers(pc.fill_null(lengths, 0)) > 0, dtype=np.int64)
+
+
+def _microseconds(table: Any, name: str) -> NDArray[np.int64]:
+    return _numbers(_column(table, name, _TIME).cast(_TIME).cast(pa.int64()))
+
+
+def _scores(table: Any, field: str) -> dict[str, Floats]:
+    prefix = f"{field}."
+    found = {}
+    for name in table.column_names:
+        if name.startswith(prefix):
+            column = _column(table, name, pa.float64()).cast(pa.float64())
+            if column.null_count < len(column):
+                found[name.removeprefix(prefix)] = _numbers(column)
+    return found
+
+
+def _sets(maps: Any, *, values: bool) -> Codes:
+    """Return equal numbers for maps with the same names and, if those count, the same values."""
+    offsets = _numbers(maps.offsets).astype(np.intp)
+    begins, lengths = offsets[:-1], np.diff(offsets)
+    lengths[_numbers(pc.is_null(maps))] = 0
+    codes = _codes(maps.keys)
+    if values:
+        items = _codes(maps.items)
+        codes = codes * (int(items.max(initial=0)) + 1) + items
+    found = np.zeros(lengths.size, dtype=np.int64)
+    known = 1
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        mine = np.flatnonzero(lengths == length)
+        each = np.sort(codes[begins[mine][:, None] + np.arange(length)], axis=1)
+        numbers, examples = combined(tuple(each.T))
+        found[mine] = known + numbers
+        known += examples.size
+    return found

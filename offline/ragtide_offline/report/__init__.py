@@ -1,0 +1,1 @@
+"""Reports of experiments, replays and comparisons, as text, HTML, JSON and MLflow runs."""

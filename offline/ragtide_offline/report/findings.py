@@ -1,0 +1,135 @@
+"""What an experiment shows beside its leaderboard: pairs, the effect of knobs, curves, failures. No I/O."""
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from math import comb, isnan
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from ragtide_schemas.experiments import RACE
+
+from ..experiments.board import Board, Row
+from ..experiments.gaps import gaps
+from .content import Curve, Failure, Knob, Knobs, KnobValue, Pair, Pairs, Point
+from .reader import Judged
+
+PAIRED_MAX: Final = 12
+"""Most configs that are compared each with each."""
+
+POINTS_MAX: Final = 60
+"""Points of a curve."""
+
+
+def pairs_of(judged: Judged, board: Board) -> Pairs | None:
+    """Return the differences of the best configs, each with each; None with fewer than two that have a score."""
+    scored = [row.name for row in board.rows if row.estimates[board.metric].n]
+    names = scored[:PAIRED_MAX]
+    if len(names) < 2:
+        return None
+    confidence = judged.progress.plan.intervals.confidence
+    each = 1 - (1 - confidence) / comb(len(names), 2)
+    progress, book = judged.progress, judged.book
+    shown = {row.name: row for row in board.rows}
+    found: list[Pair] = []
+    for place, first in enumerate(names):
+        others = names[place + 1 :]
+        for second, gap in zip(
+            others, gaps(progress, book, judged.judging, first, others, confidence=each), strict=True
+        ):
+            if gap is not None:
+                loser = next((one for one in (first, second) if _lost(shown[one], first, second)), None)
+                found.append(Pair(first, second, gap.n, gap.difference, gap.source, loser))
+    return Pairs(names, len(scored) - len(names), confidence, each, found)
+
+
+def as_in_pairs(board: Board, pairs: Pairs | None) -> Board:
+    """Return the leaderboard with differences to the leader as the pairs have them: one interval for two configs."""
+    if pairs is None or board.leader is None:
+        return board
+    leader = board.leader.name
+    known = {pair.second: pair.difference for pair in pairs.pairs if pair.first == leader}
+    rows = [
+        replace(row, behind=known[row.name]) if row.against == leader and row.name in known else row
+        for row in board.rows
+    ]
+    return replace(board, rows=rows)
+
+
+def _lost(row: Row, first: str, second: str) -> bool:
+    return row.stopped_by == RACE and row.against in (first, second) and row.name in (first, second)
+
+
+def knobs_of(judged: Judged) -> Knobs | None:
+    """Return the means by the values of knobs over the items that every config with a score has.
+
+    None if that says nothing: there are fewer than three configs, no knob has two values, or no item is common to all.
+    """
+    progress, metric = judged.progress, judged.progress.plan.metric
+    scores = {
+        standing.config.name: {
+            item: score
+            for item, cell in judged.book.counted(progress, standing)
+            if not isnan(score := cell.score(metric))
+        }
+        for standing in progress.configs.values()
+        if standing.status != "deleted"
+    }
+    # One that was stopped before its first item has nothing in common with anybody.
+    scores = {name: of_one for name, of_one in scores.items() if of_one}
+    common = set.intersection(*(set(of_one) for of_one in scores.values())) if scores else set()
+    if len(scores) < 3 or not common:
+        return None
+    means = {name: sum(of_one[item] for item in common) / len(common) for name, of_one in scores.items()}
+    by_value: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for name, mean in means.items():
+        for knob, value in progress.configs[name].config.knobs.items():
+            by_value[knob][knob_value(value)].append(mean)
+    found = [
+        Knob(knob, [KnobValue(value, len(ms), sum(ms) / len(ms)) for value, ms in values.items()])
+        for knob, values in by_value.items()
+        if len(values) > 1
+    ]
+    return Knobs(len(common), found) if found else None
+
+
+def curves_of(judged: Judged, board: Board) -> list[Curve]:
+    """Return how the mean of each config went over the items, in the order of the leaderboard."""
+    curves = []
+    for row in board.rows:
+        standing = judged.progress.configs[row.name]
+        cells = judged.book.counted(judged.progress, standing)
+        known = [(item + 1, score) for item, cell in cells if not isnan(score := cell.score(board.metric))]
+        if not known:
+            continue
+        means = np.cumsum([score for _, score in known]) / np.arange(1, len(known) + 1)
+        # The first few means jump about and would set the scale for all.
+        first = min(len(known) - 1, max(board.looked // 20, 2))
+        places = np.unique(np.linspace(first, len(known) - 1, POINTS_MAX).round().astype(int)).tolist()
+        points = [Point(known[place][0], float(means[place])) for place in places]
+        curves.append(Curve(row.name, points, stopped=row.status == "stopped"))
+    return curves
+
+
+def failures_of(judged: Judged) -> list[Failure]:
+    """Return why answers are missing, the most frequent reason first."""
+    Kind = Literal["call failed", "not labeled"]  # noqa: N806 - a type
+    found: defaultdict[tuple[Kind, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for name, cells in judged.book.cells.items():
+        for cell in cells.values():
+            if cell.execution is not None and cell.execution.failure is not None:
+                found["call failed", cell.execution.failure][name] += 1
+            elif cell.unlabeled is not None and cell.event is None:
+                found["not labeled", cell.unlabeled][name] += 1
+    failures = [Failure(kind, why, sum(names.values()), list(names)) for (kind, why), names in found.items()]
+    return sorted(failures, key=lambda failure: -failure.count)
+
+
+def knob_value(value: Any) -> str:
+    """Return the value of a knob as it is shown.
+
+    >>> knob_value("short"), knob_value(True), knob_value([1, 2])
+    ('short', 'true', '[1, 2]')
+    """
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

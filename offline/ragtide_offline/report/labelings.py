@@ -1,0 +1,243 @@
+"""The scores of single interactions in a run, so that two labelings of the same interactions are compared by id.
+
+A run that labels keeps its newest metric events on its stream (`events_keep`). A replay of metric events keeps none:
+its scores are those of the recording, which is read if the caller, or the setting `recorder.url`, names it. The list of
+runs in Redis never decides which file is opened.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.events.values import parts_of, scopes_of
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.paired import PairedDifference, paired_difference
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Kind, RecordedEntry, Recording, UnreadableRecordingError
+from ragtide_runtime.redis.log import order, read_all
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import DATA_FIELD, InvalidEntryError, Measure, MetricEvent, RunInfo, Streams, range_of
+from ragtide_schemas import Kind as MetricKind
+from ragtide_schemas.metric_definitions import METRICS
+
+from ..replay.selection import Selection, selection
+
+
+class Measured(NamedTuple):
+    """A metric, and how it was measured."""
+
+    metric: str
+    measure: Measure | None
+    profile: str
+    labeler: str
+    labeler_version: str
+
+    @property
+    def comparable(self) -> tuple[str, Measure | None, str]:
+        """Equal for scores that may be compared, whatever the labeler."""
+        return self[:3]
+
+    @property
+    def holds_counts(self) -> bool:
+        """Whether its scores are counts."""
+        if self.measure is not None:
+            return self.measure.kind is MetricKind.DISTRIBUTIVE
+        return self.metric in METRICS and METRICS[self.metric].kind is MetricKind.DISTRIBUTIVE
+
+
+@dataclass(slots=True)
+class Scores:
+    """The scores of a pipeline's interactions, by how they were measured and by id; in the order of the events."""
+
+    of: defaultdict[Measured, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    scopes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
+    """For each interaction the segment values it counts in; None for the whole pipeline."""
+
+    def add(self, event: MetricEvent) -> None:
+        """Add an event; of two about one interaction the first counts, and one that was refused does not."""
+        if event.interaction_id in self.scopes:
+            return
+        try:
+            parts = parts_of(event)
+        except InvalidEntryError:
+            return
+        self.scopes[event.interaction_id] = scopes_of(event, segments=True)
+        for part, _, _ in parts:
+            for metric, score in part.scores.items():
+                declared = (part.declared or {}).get(metric)
+                measure = None if declared is None else declared.measure
+                by = Measured(metric, measure, part.profile, part.labeler, part.labeler_version)
+                self.of[by][event.interaction_id] = score
+
+
+class Paired(NamedTuple):
+    """One metric in two labelings of the same interactions."""
+
+    first: Measured
+    second: Measured
+    segment: str | None
+    found: PairedDifference
+
+
+def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = False) -> list[Paired]:
+    """Return the differences of the metrics that both have, on the interactions that both have a score of.
+
+    A metric that one labeler measured in both is compared with itself; otherwise each labeler of the first with each of
+    the second, of the same profile and range.
+
+    Args:
+        first: scores of one labeling.
+        second: scores of another one.
+        confidence: level of each interval.
+        closed: whether both have labeled all of the interactions that are asked about.
+    """
+    found = []
+    for mine, theirs in _comparable(first, second):
+        own, other = first.of[mine], second.of[theirs]
+        by_scope: defaultdict[str | None, list[tuple[float, float]]] = defaultdict(list)
+        for interaction_id, score in own.items():
+            if interaction_id in other:
+                for scope in first.scopes[interaction_id]:
+                    by_scope[scope].append((score, other[interaction_id]))
+        for scope, pairs in by_scope.items():
+            scores, others = zip(*pairs, strict=True)
+            gap = paired_difference(
+                scores,
+                others,
+                value_range=range_of(mine.metric, mine.measure),
+                confidence=confidence,
+                counts=mine.holds_counts,
+                closed=closed,
+            )
+            found.append(Paired(mine, theirs, scope, gap))
+    return found
+
+
+def of_labeler(scores: Scores, name: str) -> Scores:
+    """Return the scores by the labelers of a name; in a cascade those of the judge are of its uniform sample."""
+    found = Scores(scopes=scores.scopes)
+    found.of.update({by: of for by, of in scores.of.items() if by.labeler == name})
+    return found
+
+
+def _comparable(first: Scores, second: Scores) -> Iterator[tuple[Measured, Measured]]:
+    for mine in first.of:
+        if mine in second.of:
+            yield mine, mine
+            continue
+        for theirs in second.of:
+            if theirs.comparable == mine.comparable and theirs not in first.of:
+                yield mine, theirs
+
+
+async def read_scores(
+    redis: Redis, streams: Sequence[Streams], pipeline: str, info: RunInfo, recording: Recording | None
+) -> Scores | None:
+    """Return the scores of a run's interactions, as far as they are still there; None if none are kept.
+
+    Args:
+        redis: client.
+        streams: the run's keys that hold the pipeline.
+        pipeline: whose.
+        info: of the run.
+        recording: what a replay of metric events may be read from.
+    """
+    scores = Scores()
+    if info.kind == "replay" and info.options.get("replays") == "metric events":
+        if recording is None:
+            return None
+        for one in streams:
+            stored = cast("bytes | None", await redis.hget(one.checkpoint, "position"))
+            _add_recorded(
+                scores,
+                pipeline,
+                info,
+                recording.entries(Kind.METRICS, pipelines=frozenset({pipeline}), partitions=[one.partition]),
+                stored,
+            )
+        return scores
+    return await read_kept(redis, streams, pipeline)
+
+
+async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str) -> Scores:
+    """Return the scores of the interactions whose metric events are still on the streams."""
+    scores = Scores()
+    for one in streams:
+        async for entry in read_all(redis, one.metrics):
+            try:
+                event = MetricEvent.decode(entry.fields.get(DATA_FIELD, b""))
+            except InvalidEntryError:  # the aggregator made it a dead letter
+                continue
+            if event.pipeline == pipeline:
+                scores.add(event)
+    return scores
+
+
+def _add_recorded(
+    scores: Scores, pipeline: str, info: RunInfo, entries: Iterable[RecordedEntry], position: bytes | None
+) -> None:
+    part = _selection(info)
+    # The recording may have grown since; in random order the position says nothing about that.
+    last = order(position.decode()) if position is not None and info.options.get("order") == "time" else None
+    for entry in entries:
+        if last is not None and entry.order > last:
+            break
+        event = cast("MetricEvent", entry.model)
+        if event.pipeline == pipeline and part.takes(event):
+            scores.add(event)
+
+
+def _selection(info: RunInfo) -> Selection:
+    """Return which part of its recording a replay is of.
+
+    Raises:
+        ConfigurationError: its options cannot be read.
+    """
+    given = {name: info.options.get(name) for name in ("since", "until", "segment")}
+    if not all(value is None or isinstance(value, str) for value in given.values()):
+        raise ConfigurationError(
+            f"the options of run {info.run!r} cannot be read: remove it with ragtide runs remove {info.run}"
+        )
+    segments = str(given["segment"]).split(", ") if given["segment"] else None
+    return selection(
+        cast("str | None", given["since"]), cast("str | None", given["until"]), segments=segments
+    )  # fmt: skip
+
+
+def is_complete(scores: Scores, state: AggregatorState, pipeline: str) -> bool:
+    """Return whether the scores are of all interactions of a pipeline in a run of known size.
+
+    Args:
+        scores: of the pipeline.
+        state: of the run.
+        pipeline: name.
+    """
+    sizes = [int(state.rows.population[row]) for row, key in enumerate(state.keys) if key.pipeline == pipeline]
+    return bool(scores.scopes) and len(scores.scopes) == max(sizes, default=0)
+
+
+def named_recording(settings: Settings, info: RunInfo, given: str | None) -> Recording | None:
+    """Return the recording that a replay of metric events is of, if the caller or the settings name it; else None.
+
+    Raises:
+        ConfigurationError: the caller names another recording.
+        UnreadableRecordingError: the recording that the caller names cannot be read.
+    """
+    named = settings.recorder.url if given is None else given
+    if named is None or info.options.get("replays") != "metric events":
+        return None
+    place = named if "://" in named else str(Path(named).expanduser().absolute())
+    if place != info.source:
+        if given is None:
+            return None
+        raise ConfigurationError(f"run {info.run} replays another recording than {place}: give the one it replays")
+    try:
+        return Recording.open(place, storage_options=settings.recorder.storage_options)
+    except UnreadableRecordingError:
+        if given is None:
+            return None
+        raise

@@ -1,0 +1,161 @@
+"""Reports as pages: HTML in one file without scripts, or Markdown as GitHub shows it. The templates lie beside this."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from html import escape
+from typing import Any, Final, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from ragtide_runtime.version import __version__
+from ragtide_schemas.experiments import Order
+from ragtide_schemas.printable import printable
+
+from .findings import knob_value
+
+Format = Literal["html", "md"]
+
+_MARKDOWN: Final = re.compile(r"([\\`*_\[\]|~#])")
+_WWW: Final = re.compile(r"(?i)\b(www)\.")
+ZERO_WIDTH_SPACE: Final = "\u200b"
+NOTHING: Final = "–"
+
+
+def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
+    """Return a report as a page.
+
+    Args:
+        template: name of the template without its ending, such as `experiment`.
+        layout: `html` or `md`.
+        content: what the template speaks of.
+    """
+    # Everything in HTML is escaped; in Markdown what people wrote goes through the filter `text`.
+    environment = Environment(
+        loader=PackageLoader("ragtide_offline.report", "templates"),
+        autoescape=select_autoescape(("html",)),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_fit_for_a_terminal,
+    )
+    environment.filters |= {
+        "number": number,
+        "share": lambda value: f"{value:.1%}",
+        "count": lambda value: f"{value:,}",
+        "usd": usd,
+        "seconds": seconds,
+        "when": when,
+        "knobs": knobs,
+        "lasting": lasting,
+        "bar": bar,
+        "wish": wish,
+        "text": markdown_text,
+    }
+    return environment.get_template(f"{template}.{layout}").render(**content, version=__version__)
+
+
+def _fit_for_a_terminal(value: Any) -> Any:
+    """Escape characters that steer: the page may be read in a terminal, and in a browser they hide what is there."""
+    # A macro returns markup that was escaped bit by bit.
+    return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def number(value: float | None) -> str:
+    """Return a score as it is shown: three decimals, fewer of large ones.
+
+    >>> number(0.12345), number(-1234.5), number(None)
+    ('0.123', '-1,234.5', '–')
+    """
+    if value is None:
+        return NOTHING
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def usd(value: float) -> str:
+    """Return dollars with as many digits as they need.
+
+    >>> usd(0.0), usd(1234.5), usd(0.000123)
+    ('$0', '$1,234.50', '$0.00012')
+    """
+    if not value:
+        return "$0"
+    return f"${value:,.2f}" if value >= 0.1 else f"${value:.2g}"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration.
+
+    >>> seconds(0.0123), seconds(2.5), seconds(None)
+    ('12 ms', '2.50 s', '–')
+    """
+    if value is None:
+        return NOTHING
+    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def when(value: datetime | None) -> str:
+    """Return a time, to the second, in UTC."""
+    return NOTHING if value is None else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def lasting(value: timedelta) -> str:
+    """Return a time span.
+
+    >>> lasting(timedelta(seconds=3725))
+    '1:02:05'
+    """
+    return str(timedelta(seconds=round(value.total_seconds())))
+
+
+def knobs(values: Mapping[str, Any]) -> str:
+    """Return knobs in one line.
+
+    >>> knobs({"top_k": 4, "style": "short"})
+    'top_k=4, style=short'
+    """
+    return ", ".join(f"{name}={knob_value(value)}" for name, value in values.items())
+
+
+def wish(order: Order) -> str:
+    """Return what an order wants, as far as its name and its config do not say it.
+
+    >>> from ragtide_schemas.experiments import Limits
+    >>> wish(Order(op="limits", limits=Limits(max_cost_usd=5.0))), wish(Order(op="resume", config="a", keep=True))
+    ('max_cost_usd=5.0', 'the race must not stop it again')
+    """
+    if order.limits is not None:
+        return knobs(order.limits.model_dump(exclude_none=True)) or "none any more"
+    return "the race must not stop it again" if order.keep else knobs(order.knobs)
+
+
+def bar(low: float, value: float | None, high: float, scale: tuple[float, float]) -> list[float]:
+    """Return where on a bar from 0 to 100 an interval begins, its estimate lies, and it ends.
+
+    >>> bar(0.2, 0.5, 0.6, (0.0, 1.0))
+    [20.0, 50.0, 60.0]
+    """
+    lowest, highest = scale
+    span = (highest - lowest) or 1.0
+    ends = (low, (low + high) / 2 if value is None else value, high)
+    return [round(100 * min(max((end - lowest) / span, 0.0), 1.0), 1) for end in ends]
+
+
+def markdown_text(value: object, most: int | None = None) -> str:
+    r"""Return a text that means nothing to Markdown or HTML and fits into a table's cell.
+
+    >>> markdown_text("a|b\n<b>*x*</b>")
+    'a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt;'
+    >>> markdown_text("https://evil.example www.evil.example")
+    'https:\\/\\/evil.example www\\.evil.example'
+    """
+    text = " ".join(printable(str(value), keep="\n\t\r").split())
+    if most is not None and len(text) > most:
+        text = text[: most - 1] + "…"
+    text = _MARKDOWN.sub(r"\\\1", escape(text, quote=False))
+    text = text.replace("://", r":\/\/")
+    text = _WWW.sub(r"\1\\.", text)
+    # A backslash does not keep GitHub from notifying the user of that name: it looks for names in the finished page.
+    return text.replace("@", "@" + ZERO_WIDTH_SPACE)

@@ -1,0 +1,86 @@
+"""The report of a replay: its estimates, what they suggest, and the alerts it raised. No I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.view import View
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.moments import Moments
+from ragtide_schemas import METRICS, Alert, Estimate, Measure, MetricDeclaration, MetricDefinition, RunInfo, utc_now
+
+from ..score.summary import diagnoses
+from .pages import Format, page
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """Everything that is said of a replay."""
+
+    info: RunInfo
+    made_at: datetime
+    estimates: Sequence[Estimate]
+    diagnoses: Sequence[str]
+    """What the means of each scope suggest, a sentence each."""
+    alerts: Sequence[Alert]
+
+
+def replay_report(info: RunInfo, estimates: Iterable[Estimate], alerts: Iterable[Alert]) -> ReplayReport:
+    """Return what is to be said of a replay.
+
+    Args:
+        info: of its run.
+        estimates: everything that its checkpoint holds.
+        alerts: those it raised.
+    """
+    registered = {name: place for place, name in enumerate(METRICS)}
+    found = sorted(
+        chosen(estimates),
+        key=lambda e: (e.pipeline, e.segment or "", registered.get(e.metric, len(registered)), e.metric),
+    )
+    said = [f"{where}: {diagnosis.sentence()}" for where, diagnosis in diagnoses(found)]
+    return ReplayReport(info, utc_now(), found, said, sorted(alerts, key=lambda alert: alert.fired_at))
+
+
+def replay_page(report: ReplayReport, layout: Format) -> str:
+    """Return the report of a replay as a page."""
+    return page(
+        "replay",
+        layout,
+        {"report": report, "made_at": report.made_at},
+    )
+
+
+class Instrument(NamedTuple):
+    """A metric and how it was measured."""
+
+    metric: str
+    measure: Measure | None
+    profile: str
+    labeler: str
+    labeler_version: str
+
+    @property
+    def definition(self) -> MetricDefinition | None:
+        """Definition of the metric; None for one between 0 and 1 that nothing defines."""
+        if self.measure is None:
+            return METRICS.get(self.metric)
+        return MetricDeclaration(**self.measure._asdict()).definition(self.metric)
+
+
+def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[Instrument, Moments]]:
+    """Return the moments of every pipeline by metric and how it was measured."""
+    found: defaultdict[str, dict[Instrument, Moments]] = defaultdict(dict)
+    for state in states:
+        view = View(state)
+        for row, key in enumerate(state.keys):
+            if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
+                moments = view.moments([row])
+                if moments.n[0]:
+                    by = Instrument(key.metric, key.measure, key.profile, key.labeler, key.labeler_version)
+                    found[key.pipeline][by] = moments
+    return dict(found)

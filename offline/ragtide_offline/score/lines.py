@@ -1,0 +1,115 @@
+"""Scores as lines of JSON: written one by one, read again to go on where a run stopped."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from ragtide_consumers.labelers.protocol import Labeling
+from ragtide_runtime.errors import RagtideError
+from ragtide_schemas import ClaimLabels, InvalidEntryError, MetricEvent, SentenceLabels
+from ragtide_schemas.base import read_json_object
+from ragtide_schemas.diagnosis import Score, diagnose
+from ragtide_schemas.printable import printable_json
+
+_EXTRAS: Final = ("diagnosis", "labels")
+"""What a line says beyond the event."""
+
+
+class UnusableScoresError(RagtideError):
+    """A file of scores cannot be gone on with."""
+
+
+def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:
+    """Return one line: the event, the diagnoses of its scores, and the labels if given."""
+    line = event.model_dump(mode="json", exclude_none=True)
+    line["diagnosis"] = [
+        found.pattern.name for found in diagnose({name: Score(value) for name, value in event.scores.items()})
+    ]
+    if labeling is not None:
+        line["labels"] = [labels.model_dump(mode="json", exclude_none=True) for labels in labeling.labels]
+    return line
+
+
+def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
+    """Yield the events in a file of scores, each with its whole line.
+
+    Raises:
+        UnusableScoresError: a line is not a score.
+    """
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            fields = read_json_object(line, None)
+            event = MetricEvent.from_fields({name: value for name, value in fields.items() if name not in _EXTRAS})
+        except InvalidEntryError as error:
+            raise UnusableScoresError(
+                f"{path}:{number}: {error.detail}; this is not an output of ragtide score, give another path"
+            ) from None
+        yield event, fields
+
+
+def claim_labels_in(line: dict[str, Any]) -> ClaimLabels | None:
+    """Return the claim labels of a line, None if it has none."""
+    for labels in line.get("labels", []):
+        if "retrieved2response" in labels:
+            return ClaimLabels.model_validate(labels)
+    return None
+
+
+def sentence_labels_in(line: dict[str, Any]) -> SentenceLabels | None:
+    """Return the sentence labels of a line, None if it has none."""
+    for labels in line.get("labels", []):
+        if "n_document_sentences" in labels:
+            return SentenceLabels.model_validate(labels)
+    return None
+
+
+class ScoreFile:
+    """A file of scores that grows by a line per interaction; a line cut off by a crash is taken away first."""
+
+    def __init__(self, path: Path, *, labeler: str | None) -> None:
+        """Open the file and read what is there.
+
+        Args:
+            path: created if it does not exist.
+            labeler: name and version that its lines must have; None takes any.
+
+        Raises:
+            UnusableScoresError: it holds something else, or scores of another labeler.
+        """
+        self.path = path
+        self.done: defaultdict[tuple[str, str], deque[MetricEvent]] = defaultdict(deque)
+        """Events that were there, by pipeline and id, in order: an id may stand in a file twice."""
+        try:
+            if path.exists():
+                self._mend()
+            self._read(labeler)
+            self._file = path.open("ab")
+        except OSError as error:
+            raise UnusableScoresError(f"{path} cannot be written ({error.strerror}): give another --output") from None
+
+    def _mend(self) -> None:
+        content = self.path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            self.path.write_bytes(whole)
+
+    def _read(self, labeler: str | None) -> None:
+        if not self.path.exists():
+            return
+        for event, _ in read_lines(self.path):
+            who = f"{event.labeler} {event.labeler_version}"
+            if labeler is not None and who != labeler:
+                raise UnusableScoresError(
+                    f"{self.path} holds scores of {who}, and this run is {labeler}: choose another --output"
+                )
+            self.done[event.pipeline, event.interaction_id].append(event)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write one line, whole, at once."""
+        self._file.write(printable_json(line).encode() + b"\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

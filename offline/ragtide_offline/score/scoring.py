@@ -1,0 +1,116 @@
+"""Scoring a file: rows in, metric events out in the same order, many in flight at once."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
+
+from ragtide_consumers.labelers.event import metric_event
+from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, OverBudget
+from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.unavailable import LabelerUnavailable
+from ragtide_producers import Row
+from ragtide_runtime.cancellation import end
+from ragtide_runtime.errors import RagtideError
+from ragtide_schemas import MetricEvent, RagInteraction, utc_now
+
+FAILURES_IN_A_ROW: Final = 20
+"""Interactions in a row that could not be labeled, after which scoring stops."""
+
+Label = Callable[[Row], Awaitable[Labeling]]
+"""Labels the interaction of a row."""
+
+
+class ScoringStopped(RagtideError):  # noqa: N818  # reads as the state it names
+    """Scoring ended before the end of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one row: an event, or a problem."""
+
+    row: Row
+    event: MetricEvent | None = None
+    labeling: Labeling | None = None
+    problem: str | None = None
+
+
+async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_once: int) -> AsyncIterator[Outcome]:
+    """Yield the outcome of every row, in order.
+
+    A row that cannot be labeled has a problem and stops nothing; a judge that refuses its key, or money that has run
+    out, stops everything, because every further row would end the same way. Rows that are in flight then are finished
+    and yielded first, because their labels are paid for.
+
+    Args:
+        rows: as read; rows with problems are passed on.
+        label: labels one row.
+        asked: who that is, for the event.
+        at_once: rows in flight.
+
+    Raises:
+        ScoringStopped: nothing more can be labeled now.
+    """
+    waiting: deque[asyncio.Task[Outcome]] = deque()
+    iterator = iter(rows)
+    failed = 0
+    try:
+        while True:
+            while len(waiting) < at_once and (row := next(iterator, None)) is not None:
+                waiting.append(asyncio.create_task(_score(row, label, asked)))
+            if not waiting:
+                return
+            try:
+                outcome = await waiting[0]
+            except ScoringStopped:
+                async for finished in _finished(waiting):
+                    yield finished
+                raise
+            waiting.popleft()
+            failed = failed + 1 if outcome.problem is not None and outcome.row.interaction is not None else 0
+            yield outcome
+            if failed >= FAILURES_IN_A_ROW:
+                async for finished in _finished(waiting):
+                    yield finished
+                raise ScoringStopped(
+                    f"{failed} interactions in a row could not be labeled, last: {outcome.problem}; mend the cause, "
+                    "then run the same command again"
+                )
+    finally:
+        for task in waiting:
+            await end(task)
+
+
+async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
+    """Yield those of the rows in flight that are labeled in the end."""
+    while waiting:
+        try:
+            outcome = await waiting[0]
+        except ScoringStopped:
+            outcome = None
+        waiting.popleft()
+        if outcome is not None and outcome.event is not None:
+            yield outcome
+
+
+async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
+    interaction = row.interaction
+    if interaction is None:
+        return Outcome(row, problem=row.problem)
+    started = perf_counter()
+    try:
+        labeling = await label(row)
+        event = _event(interaction, asked, labeling, perf_counter() - started)
+    except (JudgeMisconfigured, OverBudget) as error:
+        raise ScoringStopped(f"{error}; run the same command again to go on where it stopped") from None
+    except LabelerUnavailable as error:
+        return Outcome(row, problem=str(error))
+    except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: one bad row must not stop the file
+        return Outcome(row, problem=f"labeling failed with {type(error).__name__}: {error}")
+    return Outcome(row, event, labeling)
+
+
+def _event(interaction: RagInteraction, asked: Identity, labeling: Labeling, latency_s: float) -> MetricEvent:
+    return metric_event(interaction, asked, labeling, labeled_at=utc_now(), latency_s=latency_s)

@@ -1,0 +1,35 @@
+"""Scores from the labels a file holds: RAGBench's and RAGChecker's own, without any labeler."""
+
+from typing import Final
+
+from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.metrics.ragchecker import RAGCHECKER, ragchecker_metrics
+from ragtide_consumers.metrics.trace import SENTENCES, TRACE, trace_metrics
+from ragtide_producers import Row
+from ragtide_schemas import SentenceLabels
+
+STORED: Final = "stored"
+"""Name of the labeler on events whose labels came with the file."""
+
+
+def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:
+    """Return the scores of a row by its own labels.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if not row.labels:
+        raise ValueError("it holds no labels: use another labeler, or give RAGBench rows or RAGChecker's outputs")
+    scores: dict[str, float] = {}
+    absent: dict[str, str] = {}
+    profiles: list[str] = []
+    for labels in row.labels:
+        if isinstance(labels, SentenceLabels):
+            found, family, used = trace_metrics(labels, profile=profile), TRACE, profile
+        else:
+            found, family, used = ragchecker_metrics(labels, profile=claim_profile), RAGCHECKER, claim_profile
+        some, missing = found.qualified(family)
+        scores |= some | {SENTENCES + name: count for name, count in found.counts.items()}
+        absent |= missing
+        profiles.append(used)
+    return Labeling(scores, absent, labels=row.labels, by=Identity(STORED, "1", "+".join(profiles)))

@@ -1,0 +1,71 @@
+"""What a scored file adds up to: means with intervals, diagnoses, and published results beside them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent
+from ragtide_schemas.diagnosis import Diagnosis, Score, diagnose
+from ragtide_schemas.reference_results import ReferenceResult
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Estimates of a scored file, with what they suggest."""
+
+    estimates: Sequence[Estimate]
+    diagnoses: Sequence[tuple[str, Diagnosis]]
+    """Diagnoses by pipeline."""
+    problems: Sequence[str] = ()
+    """Events that could not be counted."""
+
+
+def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:
+    """Return the estimates of events, by the same code as live ones."""
+    state = AggregatorState(StateOptions(segments=False, quantiles=False))
+    problems: list[str] = []
+    for event in events:
+        try:
+            state.apply(event)
+        except InvalidEntryError as error:
+            problems.append(f"{event.interaction_id}: {error.detail}")
+    found = chosen(estimates(state, strategy=strategy, confidence=confidence))
+    return Summary(found, diagnoses(found), problems)
+
+
+def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
+    """Return what the means of each scope suggest, with the scope's name."""
+    scopes: dict[tuple[object, ...], dict[str, Score]] = {}
+    for e in found:
+        if e.estimate is not None and e.lower is not None and e.upper is not None:
+            scope = (e.pipeline, e.run, e.segment, e.labeler, e.labeler_version, e.profile)
+            scopes.setdefault(scope, {})[e.metric] = Score(e.estimate, e.lower, e.upper, e.n)
+    return [
+        (" · ".join(str(part) for part in scope[:3] if part is not None), diagnosis)
+        for scope, scores in scopes.items()
+        for diagnosis in diagnose(scores)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One metric beside a published mean, in percent and percentage points."""
+
+    metric: str
+    ours_percent: float
+    theirs_percent: float
+
+    @property
+    def points(self) -> float:
+        """Ours minus theirs, in percentage points."""
+        return self.ours_percent - self.theirs_percent
+
+
+def compare(found: Sequence[Estimate], published: ReferenceResult) -> list[Comparison]:
+    """Return our means beside the published ones, for the metrics both have."""
+    return [
+        Comparison(e.metric, 100 * e.estimate, 100 * published.means[e.metric])
+        for e in found
+        if e.metric in published.means and e.estimate is not None
+    ]

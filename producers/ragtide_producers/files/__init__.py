@@ -1,0 +1,1 @@
+"""Interactions and experiment items from files of many formats."""

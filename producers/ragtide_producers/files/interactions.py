@@ -1,0 +1,149 @@
+"""Interactions in files and Hugging Face data sets: in our own schema, as RAGBench rows or RAGChecker results."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
+
+from ..errors import UnreadableFileError
+from . import ragbench
+from .formats import Record, RecordError, csv, huggingface, jsonl, parquet, ragchecker
+
+FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": ragchecker}
+"""Formats of files by name."""
+
+_SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json"}
+"""Format by the end of a file's name; everything else is JSON Lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a file: the interaction in it and its stored labels, or what is wrong with it."""
+
+    line: int
+    """Line, row or result, from 1; in a file of lines blank ones are counted."""
+    interaction: RagInteraction | None = None
+    problem: str | None = None
+    labels: tuple[SentenceLabels | ClaimLabels, ...] = field(default=())
+    """Labels of the same response that the file holds, as RAGBench and RAGChecker do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What is filled in where a row does not say it, and the run the rows are put into."""
+
+    pipeline: str | None = None
+    """Pipeline of rows that name none; by default `ragbench` or `ragchecker` for theirs, required for others."""
+    run: str | None = None
+    """Run of every row: its ids are then `<run>/<id>`, so that one file can be published in several runs."""
+    population_size: int | None = None
+    """Number of interactions in the run."""
+    format: str | None = None
+    """One of `FORMATS`; by default told by the file's name."""
+
+
+def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
+    """Yield every record of a file or of a Hugging Face data set, in order.
+
+    A record without `interaction_id` gets one from its number and content, so that publishing an unchanged file
+    again adds nothing.
+
+    Args:
+        source: a file's path; or `hf:owner/name/config?split=test`, see `formats/huggingface.py`.
+        options: what rows lack.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or is not of its format.
+    """
+    yield from (_row(record, options) for record in read_records(source, options))
+
+
+def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
+    """Yield every record of a source as it stands there, in order; see `read_rows`.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or is not of its format.
+    """
+    chosen, place = _format(source, options)
+    yield from _guarded(place, lambda: chosen.records(place))
+
+
+def made_id(record: Record) -> str:
+    """Return the id of a record that has none, made from its number and content."""
+    return f"row-{blake2b(b'%d:' % record.number + record.content, digest_size=16).hexdigest()}"
+
+
+def count_rows(source: str | Path, options: FileOptions) -> int | None:
+    """Return how many records a source has, where that is known without reading all of it; else None.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or is not of its format.
+    """
+    chosen, place = _format(source, options)
+    if not hasattr(chosen, "count"):
+        return None
+    counted: list[int | None] = list(_guarded(place, lambda: iter([chosen.count(place)])))
+    return counted[0]
+
+
+def _format(source: str | Path, options: FileOptions) -> tuple[ModuleType, str | Path]:
+    """Return what reads a source, and the source as it takes it."""
+    if huggingface.is_huggingface(source):
+        if options.format is not None:
+            raise UnreadableFileError(f"format {options.format!r} is for files, and {source} is none: leave it out")
+        return huggingface, str(source)
+    path = Path(source)
+    name = options.format or _SUFFIXES.get(path.suffix.lower(), "jsonl")
+    if name not in FORMATS:
+        raise UnreadableFileError(f"format {name!r} is unknown: use one of {', '.join(FORMATS)}")
+    return FORMATS[name], path
+
+
+def _guarded(source: str | Path, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    try:
+        yield from read()
+    except RecordError as error:
+        raise UnreadableFileError(f"{source}: {error}") from None
+    except OSError as error:
+        raise UnreadableFileError(
+            f"{source} cannot be read ({error.strerror}): give the path of a file of interactions"
+        ) from None
+
+
+def _row(record: Record, options: FileOptions) -> Row:
+    if record.fields is None:
+        return Row(record.number, problem=record.problem)
+    try:
+        fields, labels = _understood(record.fields, options)
+        fields.setdefault("interaction_id", made_id(record))
+        return Row(record.number, RagInteraction.from_fields(_in_run(fields, options)), labels=labels)
+    except InvalidEntryError as error:
+        return Row(record.number, problem=error.detail)
+
+
+def _understood(
+    fields: dict[str, Any], options: FileOptions
+) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...]]:
+    """Return the fields of an interaction and the labels in a record, whoever wrote it."""
+    if ragbench.is_ragbench_row(fields):
+        sentence_labels = ragbench.sentence_labels(fields)
+        labels = () if sentence_labels is None else (sentence_labels,)
+        return ragbench.interaction_fields(fields, options.pipeline or "ragbench"), labels
+    if ragchecker.is_ragchecker(fields):
+        claim_labels = ragchecker.claim_labels(fields)
+        pipeline = options.pipeline or "ragchecker"
+        return ragchecker.interaction_fields(fields, pipeline), () if claim_labels is None else (claim_labels,)
+    return ({"pipeline": options.pipeline} if options.pipeline is not None else {}) | fields, ()
+
+
+def _in_run(fields: dict[str, Any], options: FileOptions) -> dict[str, Any]:
+    if options.run is None:
+        return fields
+    own: dict[str, Any] = {"run": options.run, "interaction_id": f"{options.run}/{fields['interaction_id']}"}
+    if options.population_size is not None:
+        own["population_size"] = options.population_size
+    return fields | own

@@ -1,0 +1,225 @@
+"""Questions to ask of a pipeline: the data set of an experiment, from the same files and sources as interactions."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field, StringConstraints
+
+from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
+from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
+from ragtide_schemas.limits import METADATA_MAX_BYTES, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
+
+from ..errors import UnreadableFileError
+from . import ragbench
+from .formats import Record
+from .interactions import FileOptions, made_id, read_records
+
+QUESTIONS: Final = ("question", "query")
+"""Fields that hold the question; the first that is there counts."""
+
+REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer")
+"""Fields that hold the right answer; the first that is not empty counts, the others stay in the metadata."""
+
+IDS: Final = ("item_id", "interaction_id", "query_id", "id")
+"""Fields that hold the item's id; the first that is there counts, the others stay in the metadata."""
+
+ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
+"""Bytes of JSON that a row's fields may take in its metadata; the rest is for what is said of its answers."""
+
+_OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores")
+"""Fields of a stored interaction that say nothing about its question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One question to ask, and what is known about its answer."""
+
+    item_id: str
+    """Unique in the data set."""
+    question: str
+    """What to ask; never blank."""
+    reference_answer: str | None
+    """The right answer, where the data set has one."""
+    segments: Mapping[str, str]
+    """Slices to estimate separately, such as `{"lang": "de"}`."""
+    metadata: Mapping[str, Any]
+    """Everything else that the row says and JSON can say: ids of the right documents, a stored response, and so on."""
+
+
+class _CheckedItem(WireModel):
+    """The bounds of an item's fields, which are those of an interaction's."""
+
+    item_id: Name
+    question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
+    reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None
+    segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)]
+    metadata: Metadata
+
+
+def read_items(source: str | Path, options: FileOptions | None = None) -> list[Item]:
+    """Return the questions of a data set, in its order.
+
+    It may be in any format that `read_rows` takes, and a row needs no more than a question:
+
+    - id: `item_id`, `interaction_id`, `query_id` or `id`, else one made from the row's number and content;
+    - question: `question` or `query`;
+    - reference answer: `reference_answer`, `gt_answer`, `ground_truth` or `answer`; of a list of answers the first;
+    - segments: `segments`; for RAGBench the data set;
+    - metadata: what `metadata` holds and every other field. Fields that are not JSON are left out, and the largest
+      ones where all of them are more than 48 KiB together.
+
+    A stored `response` is metadata and never the reference answer: in RAGBench a model wrote it, and some of it is
+    known to be wrong.
+
+    Args:
+        source: a file, or a Hugging Face data set.
+        options: `format` as for `read_rows`; the other options say nothing about questions.
+
+    Raises:
+        UnreadableFileError: it cannot be opened, holds no question, a row is not an item, or two have the same id.
+    """
+    try:
+        items = _items(read_records(source, options or FileOptions()), f"{source}:")
+    except ValueError as error:
+        raise UnreadableFileError(str(error)) from None
+    if not items:
+        raise UnreadableFileError(f"{source} holds no question: give at least one row with a question")
+    return items
+
+
+def items_of(rows: Iterable[str | Mapping[str, Any] | RagInteraction]) -> list[Item]:
+    """Return the questions in rows that are questions, objects as in a file, or interactions, in their order.
+
+    >>> [item] = items_of([{"id": 7, "question": "Who wrote Emma?", "answer": "Jane Austen", "level": "easy"}])
+    >>> item.item_id, item.reference_answer, item.metadata
+    ('7', 'Jane Austen', {'level': 'easy'})
+
+    Raises:
+        ValueError: a row is not an item, or two have the same id; the message names row, field and remedy.
+    """
+    return _items((_record(number, row) for number, row in enumerate(rows, start=1)), "row ")
+
+
+def digest(items: Sequence[Item]) -> str:
+    """Return 32 hexadecimal digits that change whenever an item or the order of the items changes."""
+    made = blake2b(digest_size=16)
+    for item in items:
+        fields = [item.item_id, item.question, item.reference_answer, dict(item.segments), dict(item.metadata)]
+        # ASCII JSON has no line feed of its own, so that no two lists of items read the same.
+        made.update(json.dumps(fields, sort_keys=True).encode() + b"\n")
+    return made.hexdigest()
+
+
+def _items(records: Iterable[Record], place: str) -> list[Item]:
+    """Return the items in records; `place` and the record's number say in an error where it is."""
+    items: dict[str, Item] = {}
+    numbers: dict[str, int] = {}
+    for record in records:
+        if record.fields is None:
+            raise ValueError(f"{place}{record.number}: {record.problem}")
+        try:
+            item = _item(record, record.fields)
+        except InvalidEntryError as error:
+            raise ValueError(f"{place}{record.number}: {error.detail}") from None
+        if item.item_id in items:
+            raise ValueError(
+                f"{place}{record.number}: the id {item.item_id!r} is that of {place}{numbers[item.item_id]} too: "
+                "give each question an id of its own, or none at all"
+            )
+        items[item.item_id] = item
+        numbers[item.item_id] = record.number
+    return list(items.values())
+
+
+def _record(number: int, row: str | Mapping[str, Any] | RagInteraction) -> Record:
+    if isinstance(row, RagInteraction):
+        fields = row.model_dump(mode="json", exclude_none=True)
+    elif isinstance(row, str):
+        fields = {"question": row}
+    elif isinstance(row, Mapping):
+        fields = dict(row)
+    else:
+        shown = type(row).__name__
+        return Record(number, problem=f"it is of type {shown}: give a question, an object or an interaction")
+    return Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
+
+
+def _item(record: Record, fields: dict[str, Any]) -> Item:
+    """Return the item in a record.
+
+    Raises:
+        InvalidEntryError: there is no question, or a field is of the wrong kind or outside its bounds.
+    """
+    rest = {name: value for name, value in fields.items() if value is not None and name not in _OF_THE_OLD_RUN}
+    item_id, segments = None, rest.pop("segments", None) or {}
+    if ragbench.is_ragbench_row(rest):
+        item_id, dataset = ragbench.row_id(rest), ragbench.dataset_of(rest)
+        segments = {"dataset": str(dataset)} if dataset else {}
+    question = next((name for name in QUESTIONS if name in rest), None)
+    if question is None:
+        raise InvalidEntryError(Reason.INVALID, "question is missing: add it, as question or query")
+    named = next((name for name in IDS if name in rest), None)
+    if item_id is None and named is not None:
+        item_id = _id(named, rest.pop(named))
+    own = rest.pop("metadata", None) or {}
+    checked = _CheckedItem.from_fields(
+        {
+            "item_id": made_id(record) if item_id is None else item_id,
+            "question": rest.pop(question),
+            "reference_answer": _reference_answer(rest),
+            "segments": segments,
+            "metadata": {**_that_fit(rest, own), **own} if isinstance(own, dict) else own,
+        }
+    )
+    return Item(checked.item_id, checked.question, checked.reference_answer, checked.segments, checked.metadata)
+
+
+def _id(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidEntryError(Reason.INVALID, f"{name} is {str(value)[:60]!r}: give a text or a whole number")
+    return str(value)
+
+
+def _reference_answer(rest: dict[str, Any]) -> str | None:
+    """Take the right answer out of a row's fields; a list of right answers stays there."""
+    for name in REFERENCES:
+        value = rest.get(name)
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if value is None or (isinstance(value, str) and not value.strip()):
+            continue
+        if not isinstance(value, str):
+            raise InvalidEntryError(Reason.INVALID, f"{name} is {str(value)[:60]!r}: give a text or a list of texts")
+        if not isinstance(rest[name], list):
+            del rest[name]
+        return value
+    return None
+
+
+def _that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are JSON, in their order; where there is no room for all, without the largest."""
+    sizes = {name: (value, size) for name, value, size in _as_json(rest) if name not in own}
+    room = ROOM_BYTES - 2 - sum(size for _, _, size in _as_json(own))
+    kept: set[str] = set()
+    for name, (_, size) in sorted(sizes.items(), key=lambda entry: entry[1][1]):
+        room -= size
+        if room < 0:
+            break
+        kept.add(name)
+    return {name: value for name, (value, _) in sizes.items() if name in kept}
+
+
+def _as_json(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
+    """Yield name, value and bytes of the fields that JSON can say; the others, such as times and NaN, are passed by."""
+    for name, value in fields.items():
+        try:
+            written = json.dumps({name: value}, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+            size = len(written.encode()) - 1  # without the braces, with a comma
+        except (TypeError, ValueError, RecursionError):
+            continue
+        ((said, as_read),) = json.loads(written).items()
+        yield said, as_read, size

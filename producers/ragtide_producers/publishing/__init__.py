@@ -1,0 +1,1 @@
+"""Publishing: one script per interaction, in batches, with known ids, and from a background thread."""

@@ -1,0 +1,189 @@
+"""Submitting without waiting: the application's side of the queue, and what happens at its end and in its children."""
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from weakref import WeakSet
+
+from ragtide_runtime.redis.server.embedded import CLOSE_TIMEOUT_S
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import InvalidEntryError, Reason
+
+from ..errors import QueueFullError
+from .counts import ProducerCounts
+from .invalid import Mistakes, refused
+from .outbox import Item, Outbox
+from .routes import Route
+from .sending import Delivery
+
+log: Final = logging.getLogger("ragtide.producer")
+
+LAST_REPORT_S = 1.0
+"""Seconds that closing waits, after everything else, for Redis to hear what was given up."""
+
+
+class Background:
+    """Takes interactions or feedback from any thread, and has a daemon thread send them; the first one starts it.
+
+    A forked child starts with nothing: what was queued is its parent's to send.
+
+    Args:
+        settings: which Redis, and how.
+        route: how they are sent, and where.
+        strict: raise what is otherwise only counted.
+        at_exit: called at the end of the process; must call `close`.
+    """
+
+    def __init__(self, settings: Settings, route: Route, *, strict: bool, at_exit: Callable[[], None]) -> None:
+        self._settings = settings
+        self._route = route
+        self._strict = strict
+        self._at_exit = at_exit
+        self._reset()
+        _ALL.add(self)
+
+    def _reset(self) -> None:
+        self._starting = threading.RLock()
+        self._outbox = Outbox(self._settings.producer.queue, self._settings.producer.queue_bytes)
+        self._mistakes = Mistakes(self._route.kind)
+        self._delivery: Delivery | None = None
+        self._thread: threading.Thread | None = None
+
+    def in_child(self) -> None:
+        """Start with nothing, in a process that was forked from the one that has it."""
+        # Kept, not closed: the parent uses the same sockets and locks.
+        self._of_parent = self._delivery
+        self._reset()
+
+    def submit(self, given: Item | Mapping[str, Any] | None, fields: Mapping[str, Any]) -> bool:
+        """Return whether an item was taken; if not, it is dropped and counted.
+
+        Args:
+            given: the item, or a mapping of its fields.
+            fields: more of its fields, by keyword.
+
+        Raises:
+            InvalidEntryError: strict, and it is invalid or too large.
+            QueueFullError: strict, and the queue is full.
+        """
+        try:
+            held = self._route.held(self._item(given, fields))
+            if self._strict:
+                self._route.call(held)
+        except Exception as error:  # noqa: BLE001  # whatever the application submitted
+            if self._strict:
+                raise refused(error) from None
+            self._outbox.refuse(self._partition_of(given, fields))
+            self._mistakes.say(error)
+            self._started()  # it reports the drop
+            return False
+        taken = self._outbox.put(held) and self._started()
+        if self._strict and not taken:
+            raise QueueFullError(
+                f"the producer holds {self._outbox.counts().queued} {self._route.kind} and takes no more: look whether "
+                "Redis can be reached and workers keep up, or raise producer.queue"
+            )
+        return taken
+
+    def _item(self, given: Item | Mapping[str, Any] | None, fields: Mapping[str, Any]) -> Any:
+        if given is None:
+            return self._route.read(fields)
+        if isinstance(given, Mapping):
+            return self._route.read({**given, **fields})
+        expected = self._route.item_type
+        if not isinstance(given, expected):
+            raise InvalidEntryError(
+                Reason.INVALID, f"got a {type(given).__name__}: give a {expected.__name__}, a dict or keyword fields"
+            )
+        if fields:
+            raise InvalidEntryError(
+                Reason.INVALID, f"got a {expected.__name__} and the fields {', '.join(fields)}: give one or the other"
+            )
+        return given
+
+    def _partition_of(self, given: object, fields: Mapping[str, Any]) -> int:
+        """Return where an invalid item is counted: where it would have gone, as far as it says."""
+        names = {**given, **fields} if isinstance(given, Mapping) else fields
+        pipeline, interaction_id = names.get("pipeline"), names.get("interaction_id")
+        known = isinstance(pipeline, str) and isinstance(interaction_id, str | None)
+        try:
+            return self._route.layout.of(str(pipeline), str(interaction_id or "")).partition if known else 0
+        except ValueError:  # lone surrogates have no bytes
+            return 0
+
+    def _started(self) -> bool:
+        return self._delivery is not None or self._start()
+
+    def _start(self) -> bool:
+        with self._starting:
+            if self._delivery is not None:
+                return True
+            delivery = Delivery(
+                self._settings, self._route, self._outbox, mistakes=self._mistakes, before_exit=self._register
+            )
+            thread = threading.Thread(target=delivery.run, name="ragtide-producer", daemon=True)
+            self._register()
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is going down, or the process may have no more threads
+                self._outbox.give_up()
+                return False
+            self._delivery, self._thread = delivery, thread
+            return True
+
+    def _register(self) -> None:
+        """Be the next to be called at exit: before an embedded Redis that was opened meanwhile is stopped."""
+        atexit.unregister(self._at_exit)
+        atexit.register(self._at_exit)
+
+    def counts(self) -> ProducerCounts:
+        """Return what was submitted and what became of it."""
+        return self._outbox.counts()
+
+    def nudge(self) -> None:
+        """Try again at once, if the thread is waiting."""
+        if self._delivery is not None:
+            self._delivery.nudge()
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Return whether all that is held now reached Redis, or was dropped and reported, within the timeout.
+
+        Args:
+            timeout_s: by default `producer.flush_s`.
+        """
+        self.nudge()
+        return self._outbox.wait_settled(self._settings.producer.flush_s if timeout_s is None else timeout_s)
+
+    def close(self, flush_s: float) -> None:
+        """Flush for so many seconds, give up the rest, and end the thread; another submit starts another."""
+        delivery, thread = self._delivery, self._thread
+        if delivery is None or thread is None:
+            return
+        self.flush(flush_s)
+        given_up = self._outbox.give_up()
+        with self._starting:
+            self._delivery = self._thread = None
+        if delivery.end(LAST_REPORT_S):
+            thread.join(CLOSE_TIMEOUT_S)
+        if given_up:
+            log.warning(
+                "%d %s were not sent within %g s and are given up",
+                given_up,
+                self._route.kind,
+                self._settings.producer.flush_s,
+            )
+
+
+_ALL: Final[WeakSet[Background]] = WeakSet()
+
+
+def _after_fork() -> None:
+    for background in list(_ALL):
+        background.in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,295 @@
+"""The thread that sends what `submit` was given: batches, retries, drop reports. It alone touches its connection.
+
+Each turn:
+
+1. Take up to a batch of items from the outbox and encode them; an item that cannot be encoded is dropped as `invalid`.
+2. For each partition: send until Redis took or refused all of it, waiting longer and longer while it cannot be reached
+   or has no room. The same round trip shows whether Redis lost what it had confirmed; that is then sent first.
+3. Report drops that Redis does not know of.
+"""
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.deployment import check_layout_blocking
+from ragtide_runtime.redis.known_ids import FIND_SCRIPT
+from ragtide_runtime.redis.scripts import BlockingRun, run_together_blocking
+from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Dropped, Streams
+
+from .course import BATCH
+from .invalid import Mistakes
+from .lane import Lane
+from .outbox import Held, Outbox
+from .publication import Call, Reply
+from .routes import Route
+
+log: Final = logging.getLogger("ragtide.producer")
+
+FIRST_PAUSE_S = 0.05
+"""Seconds until the second try; doubled each time, with up to half of it taken off by chance."""
+
+LONGEST_PAUSE_S = 10.0
+"""Most seconds between two tries."""
+
+LONGEST_WAIT_FOR_ROOM_S = 1.0
+"""Most seconds between two looks at a full stream."""
+
+SAFE_SHARE = 0.5
+"""Share of the dedupe window within which sending again is safe."""
+
+NOT_FORKING: Final = threading.Lock()
+"""Held while an interaction is encoded or modules are imported, and while the process forks.
+
+Pydantic's encoder and Python's imports have locks of their own: a child that is forked while another thread holds them
+would wait for ever.
+"""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=NOT_FORKING.acquire, after_in_parent=NOT_FORKING.release, after_in_child=NOT_FORKING.release
+    )
+
+
+class Delivery:
+    """Sends from an outbox until `end` is called; `run` is the thread.
+
+    Args:
+        settings: which Redis, and how.
+        route: how they are sent, and where.
+        outbox: where they come from.
+        mistakes: logs what cannot be sent.
+        before_exit: called when Redis is known, so that what is to happen at exit comes before an embedded one stops.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        route: Route,
+        outbox: Outbox,
+        *,
+        mistakes: Mistakes,
+        before_exit: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._route = route
+        self._outbox = outbox
+        self._mistakes = mistakes
+        self._before_exit = before_exit
+        self._ended = threading.Event()
+        self._nudged = threading.Event()
+        self._done = threading.Event()
+        self._lanes: dict[int, Lane] = {}
+        self._handle: RedisHandle | None = None
+        self._client: Redis | None = None
+        self._failures = 0
+        self._refusals = 0
+        self._warned: set[str] = set()
+
+    def nudge(self) -> None:
+        """Try again at once, if it is waiting."""
+        self._nudged.set()
+
+    def end(self, timeout_s: float) -> bool:
+        """Stop sending, report drops that Redis does not know of, and return whether that is done within the timeout.
+
+        If not, the thread waits for a reply; it ends when that comes or times out.
+        """
+        self._ended.set()
+        self._nudged.set()
+        self._outbox.wake()
+        return self._done.wait(timeout_s)
+
+    def run(self) -> None:
+        """Send until the end; no error leaves this thread."""
+        _import_what_is_imported_late()
+        while not self._ended.is_set():
+            try:
+                self._turn()
+            except Exception:  # noqa: BLE001  # a mistake of ours must neither reach the application nor stop the rest
+                self._warn("failed", "sending %s failed; it is tried again", self._route.kind, exc_info=True)
+                self._pause(LONGEST_PAUSE_S, times=1)
+        try:
+            self._last_report()
+        finally:
+            self._done.set()
+            self._disconnect()
+
+    def _turn(self) -> None:
+        # 1.
+        self._encode(self._outbox.take(BATCH, self._idle_s(), self._ended))
+        # 2.
+        for partition, lane in self._lanes.items():
+            while lane.is_due(time.monotonic()) and not self._ended.is_set():
+                self._round(partition, lane)
+        # 3.
+        if self._outbox.unreported() and not self._ended.is_set():
+            self._report()
+
+    def _idle_s(self) -> float | None:
+        """Return the seconds until something is to be done, whatever is submitted; None if nothing is."""
+        now = time.monotonic()
+        if any(lane.is_due(now) for lane in self._lanes.values()):
+            return 0.0
+        times = [lane.check_at for lane in self._lanes.values() if lane.check_at is not None]
+        return max(min(times) - now, 0.0) if times else None
+
+    def _encode(self, taken: list[Held]) -> None:
+        for held in taken:
+            try:
+                with NOT_FORKING:
+                    call = self._route.call(held)
+            except Exception as error:  # noqa: BLE001  # whatever the application submitted
+                self._outbox.settle([(held, Dropped.INVALID)])
+                self._mistakes.say(error)
+            else:
+                self._lane(call.partition).add([(held, call)])
+
+    def _lane(self, partition: int) -> Lane:
+        if partition not in self._lanes:
+            safe_s = SAFE_SHARE * self._route.remembered_s
+            self._lanes[partition] = Lane(
+                keep_s=min(self._settings.producer.resend_s, safe_s),
+                safe_s=safe_s,
+                most=self._settings.producer.queue,
+                most_bytes=self._settings.producer.queue_bytes,
+            )
+        return self._lanes[partition]
+
+    def _round(self, partition: int, lane: Lane) -> None:
+        """Make one round trip, and wait if it did not succeed or the stream has no room."""
+        batch, mark, now = lane.batch(), lane.mark, time.monotonic()
+        try:
+            mark_is_there, replies = self._send(batch, mark)
+        except (RedisError, RagtideError, OSError) as error:
+            lane.failed(len(batch))
+            self._trouble(error)
+            return
+        self._recovered()
+        settled = lane.settle(replies, mark_is_there=mark_is_there, now=now)
+        # First the resent ones: an observer must not see all settled before they are counted.
+        self._outbox.settle_again(resent=settled.resent, dropped=settled.dropped_again)
+        self._outbox.settle(settled.outcomes)
+        if settled.lost:
+            log.warning("Redis lost %s that it had confirmed; %d are sent again", self._route.kind, settled.lost)
+        if settled.full:
+            stream = Streams(self._route.layout.prefix, partition).interactions
+            self._warn(
+                "full", "the stream %s is full; interactions wait, and are dropped when the queue is full", stream
+            )
+            self._refusals += 1
+            self._pause(LONGEST_WAIT_FOR_ROOM_S, times=self._refusals)
+        elif replies:
+            self._refusals = 0
+            self._warned.discard("full")
+
+    def _send(self, batch: list[Call], mark: Call | None) -> tuple[bool, list[Reply]]:
+        """Return whether the mark was there (True without one), and the replies to a batch of one partition."""
+        client = self._connected()
+        script = client.register_script(self._route.script)
+        runs = [BlockingRun(script, call.keys, call.arguments) for call in batch]
+        if mark is None:
+            return True, run_together_blocking(client, runs)
+        look = BlockingRun(client.register_script(FIND_SCRIPT), mark.mark_keys, [mark.digest])
+        found, *replies = run_together_blocking(client, [look, *runs])
+        return found is not None, replies
+
+    def _report(self) -> None:
+        """Add to the counts in Redis what it does not know of; after a lost reply it may be added twice."""
+        drops = self._outbox.unreported()
+        try:
+            client = self._connected()
+            for partition, why in drops:
+                key = Streams(self._route.layout.prefix, partition).dropped
+                client.hincrby(key, self._route.counted_as(why), drops[partition, why])
+                self._outbox.reported({(partition, why): drops[partition, why]})
+        except (RedisError, RagtideError, OSError) as error:
+            self._trouble(error)
+        else:
+            self._recovered()
+
+    def _last_report(self) -> None:
+        if self._client is not None and self._outbox.unreported():
+            self._warned.add("unreachable")  # what is to be said at the end is said by who ended it
+            self._report()
+
+    def _connected(self) -> Redis:
+        if self._client is None:
+            self._handle = self._handle or resolve_redis(
+                self._settings.redis_address, self._settings.data_dir, convert=True
+            )
+            self._before_exit()
+            client = connect(self._handle.url)
+            # Trying again is done here, where it can be interrupted. A client of a cluster has to do it itself.
+            if isinstance(client, Redis):
+                client.set_retry(Retry(NoBackoff(), 0))
+            check_layout_blocking(client, self._settings.layout)
+            self._client = client
+        return self._client
+
+    def _disconnect(self) -> None:
+        try:
+            if self._client is not None:
+                self._client.close()
+            if self._handle is not None:
+                self._handle.close()
+        except (RedisError, RagtideError, OSError):
+            pass  # it was to be left anyway
+        self._client = self._handle = None
+
+    def _trouble(self, error: Exception) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            return  # a connection that was closed while nobody used it: the next try opens another
+        url = redact(self._handle.url) if self._handle else "Redis"
+        self._warn(
+            "unreachable",
+            "%s cannot be used (%s); %s are held, and dropped when the queue is full",
+            url,
+            error,
+            self._route.kind,
+        )
+        self._pause(LONGEST_PAUSE_S, times=self._failures)
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        if "unreachable" in self._warned:
+            self._warned.discard("unreachable")
+            log.info("Redis can be used again")
+
+    def _pause(self, longest_s: float, *, times: int) -> None:
+        """Wait, the longer the more often it failed in a row; until somebody nudges."""
+        if self._ended.is_set():
+            return
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(times, 20), longest_s)
+        if self._nudged.wait(pause_s * random.uniform(0.5, 1.0)):  # noqa: S311  # to spread producers, not a secret
+            self._nudged.clear()
+            self._failures, self._refusals = min(self._failures, 1), min(self._refusals, 1)
+
+    def _warn(self, what: str, message: str, *details: object, exc_info: bool = False) -> None:
+        """Log once until it is over: an outage must not fill the application's log."""
+        if what not in self._warned:
+            self._warned.add(what)
+            log.warning(message, *details, exc_info=exc_info)
+
+
+def _import_what_is_imported_late() -> None:
+    """Make redis-py and the resolver import now what they would import at the first connection, in a fork's way."""
+    # Best effort: without it only a fork at the wrong moment is in danger.
+    with suppress(Exception), NOT_FORKING, connect("redis://localhost") as client:
+        if isinstance(client, Redis):
+            client.connection_pool.make_connection()  # makes an object; nothing is connected
+        "localhost".encode("idna")

@@ -1,1 +1,0 @@
-"""Publishing recorded interactions again, into a run's own streams."""

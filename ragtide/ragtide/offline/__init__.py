@@ -1,1 +1,0 @@
-"""Work on files without Redis: scoring them, and comparing scores."""

@@ -1,1 +1,0 @@
-"""Replays of recordings as the command line runs them."""

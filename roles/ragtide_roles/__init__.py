@@ -1,0 +1,1 @@
+"""Roles as coroutines: worker, aggregator and recorder, each built from the settings."""

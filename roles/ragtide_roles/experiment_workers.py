@@ -1,0 +1,85 @@
+"""What a process needs to take part in an experiment: its settings and its own metrics, from its plan in Redis."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_consumers.labelers.custom_metrics import CustomMetric
+from ragtide_consumers.labelers.experiment_metrics import own_metrics
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.log import read_range
+from ragtide_runtime.runs import find_run, settings_of_run
+from ragtide_runtime.settings.model import Settings, StallSettings
+from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, run_of
+from ragtide_schemas.experiments import Begun, Plan, decode_entry
+
+UNBOUNDED: Final = 2**40
+"""Entries that a run's streams may hold: an experiment is finite, and nothing of it may be dropped."""
+
+
+LOOK_S = 0.2
+"""Seconds between two looks whether a run has begun."""
+
+log = structlog.get_logger("ragtide.experiment")
+
+
+def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
+    """Return the settings of a deployment as they are for an experiment: its own keys, no alerts, nothing dropped."""
+    own = settings_of_run(settings, plan.run)
+    return own.model_copy(
+        update={
+            "labeler": plan.labeler,
+            "interactions_cap": UNBOUNDED,
+            "events_cap": UNBOUNDED,
+            "alerts": (),
+            "windows": (),
+            "stall": StallSettings.none(),
+        }
+    )
+
+
+async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
+    """Wait until the run whose keys the settings name has begun, or until told to stop; live traffic has no beginning.
+
+    A worker that is there before would label an experiment's first answers without its metrics.
+    """
+    run = run_of(settings.prefix)
+    waiting = False
+    while run is not None and not stop.is_set() and await find_run(redis, settings, run) is None:
+        if not waiting:
+            log.info("waiting for the run to begin", run=run)
+        waiting = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), LOOK_S)
+
+
+async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Sequence[CustomMetric]]:
+    """Return the settings and metrics of a role: those of the experiment whose keys the settings name, if any."""
+    if run_of(settings.prefix) is None:
+        return settings, ()
+    plan = await read_plan(redis, Streams(settings.prefix, 0))
+    if plan is None:
+        return settings, ()
+    http = {"http_port": settings.http_port}
+    return settings_of_experiment(settings, plan).model_copy(update=http), own_metrics(plan)
+
+
+async def read_plan(redis: Redis, streams: Streams) -> Plan | None:
+    """Return the plan of a run's experiment; None if it has none.
+
+    Raises:
+        ConfigurationError: the beginning of the experiment cannot be read.
+    """
+    entries = await read_range(redis, streams.experiment, count=1)
+    try:
+        begun = decode_entry(entries[0].fields.get(DATA_FIELD, b"")) if entries else None
+    except InvalidEntryError as error:
+        raise ConfigurationError(
+            f"the beginning of experiment {run_of(streams.prefix)} cannot be read ({error}): use the release of "
+            "ragtide that began it"
+        ) from None
+    return begun.plan if isinstance(begun, Begun) else None

@@ -1,0 +1,33 @@
+"""The metrics that settings know: ragtide's own, and those of the user's own that they name."""
+
+from collections.abc import Iterable, Mapping
+
+from ragtide_consumers.labelers.plugins import custom_metrics
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import METRICS, AlertRule, MetricDefinition
+
+
+def known_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
+    """Return the definitions of ragtide's own metrics, of installed packages' and of those the settings name.
+
+    Raises:
+        ConfigurationError: a metric that the settings name cannot be loaded.
+    """
+    return {**METRICS, **{metric.definition.name: metric.definition for metric in custom_metrics(settings)}}
+
+
+def check_rules(rules: Iterable[AlertRule], known: Mapping[str, MetricDefinition]) -> None:
+    """Check alert rules against the definitions of their metrics, as far as these are known.
+
+    Raises:
+        ConfigurationError: a rule does not suit its metric, or could never fire.
+    """
+    for rule in rules:
+        definition = known.get(rule.metric)
+        if definition is None:
+            continue
+        try:
+            rule.check_definition(definition)
+        except ValueError as error:
+            raise ConfigurationError(f"alert rule {rule.name}: {error}") from None

@@ -1,0 +1,92 @@
+"""Alert rules that can never fire: because no metric has that name, or because the labeler never publishes it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, Literal
+
+from ragtide_consumers.labelers.local.withheld import WITHHELD
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import METRICS, AlertRule
+from ragtide_schemas.metric_definitions import OUTCOMES
+
+from .known_metrics import check_rules, known_metrics
+
+_OF_EVERY_EVENT: Final = frozenset(definition.name for definition in OUTCOMES)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFinding:
+    """One problem of one rule."""
+
+    rule: str
+    level: Literal["error", "warning"]
+    message: str
+
+
+def published(settings: Settings) -> frozenset[str] | None:
+    """Return the metrics that workers with these settings may publish; None for a labeler of the user's own.
+
+    Raises:
+        ConfigurationError: a metric that the settings name cannot be loaded.
+    """
+    local = frozenset(name for name in METRICS if name.startswith("trace.")) - WITHHELD
+    families = tuple(f"{family}." for family in settings.judge.families)
+    judged = frozenset(name for name in METRICS if name.startswith(families))
+    if "trace" in settings.judge.families:
+        judged |= {name for name in METRICS if name.startswith("sentences.")}
+    found = {"local": local, "judge": judged, "cascade": local | judged}.get(settings.labeler)
+    if found is None:
+        return None
+    if settings.labeler == "judge" and settings.judge.over_budget == "local":
+        found |= local
+    return found | _OF_EVERY_EVENT | (frozenset(known_metrics(settings)) - frozenset(METRICS))
+
+
+def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFinding]:
+    """Return what is wrong with rules, in a deployment with these settings.
+
+    A metric of a family that is not ragtide's own may be declared by workers elsewhere: that it is unknown here is a
+    warning.
+
+    Raises:
+        ConfigurationError: a metric that the settings name cannot be loaded.
+    """
+    known = known_metrics(settings)
+    there = published(settings)
+    found: list[RuleFinding] = []
+    names: set[str] = set()
+    for rule in rules:
+        if rule.name in names:
+            found.append(RuleFinding(rule.name, "error", "another rule has this name: give each a name of its own"))
+        names.add(rule.name)
+        try:
+            check_rules([rule], known)
+        except ConfigurationError as error:
+            found.append(RuleFinding(rule.name, "error", str(error).removeprefix(f"alert rule {rule.name}: ")))
+            continue
+        if rule.metric not in known:
+            found.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
+        elif there is not None and rule.metric not in there:
+            found.append(RuleFinding(rule.name, "warning", _unpublished(rule.metric, settings.labeler, there)))
+    return found
+
+
+def _unknown(metric: str, known: Iterable[str]) -> str:
+    near = get_close_matches(metric, list(known), n=1, cutoff=0.75)
+    meant = f"did you mean {near[0]}? If not, name" if near else "name"
+    return (
+        f"no metric {metric} is known here; {meant} it in the setting metrics (module:attribute). "
+        "Unless workers declare it, the rule never fires"
+    )
+
+
+def _unpublished(metric: str, labeler: str, there: Iterable[str]) -> str:
+    family = metric.partition(".")[0]
+    others = sorted(name for name in there if name.startswith(f"{family}."))
+    instead = f"watch {', '.join(others)}" if others else "watch another metric"
+    return (
+        f"the labeler {labeler} (setting labeler) never publishes {metric}, so the rule never fires: use another "
+        f"labeler, or {instead}"
+    )

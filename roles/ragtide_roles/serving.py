@@ -1,0 +1,155 @@
+"""Roles as coroutines: label workers, aggregators and recorders, alone or together in one process."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_consumers.labelers.custom_metrics import CustomMetric
+from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.deployment import agree_on_layout
+from ragtide_runtime.redis.eviction import check_eviction
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
+from ragtide_runtime.telemetry.logs import say_role
+from ragtide_runtime.telemetry.observed import Observed
+from ragtide_schemas import run_of
+
+from .experiment_workers import taking_part, until_it_begins
+from .gc_tuning import collect_rarely
+from .known_metrics import check_rules, known_metrics
+from .rule_findings import rule_findings
+from .running import together
+from .trusted import check_labeler
+
+if TYPE_CHECKING:
+    from ragtide_consumers.recorder.service import Prepared
+
+# What only one role needs is imported when it runs: a worker has no use for SciPy, an aggregator none for FastStream.
+
+
+log = structlog.get_logger("ragtide")
+
+
+async def serve(
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    *,
+    worker: bool,
+    aggregator: bool,
+    recorder: bool = False,
+    observed: Observed,
+) -> None:
+    """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
+
+    Raises:
+        ConfigurationError: the deployment has another number of partitions, or the run's labeler is named by Redis
+            alone.
+    """
+    async with connect_async(url) as redis:
+        await agree_on_layout(redis, settings.layout)
+        await check_eviction(redis)
+        await until_it_begins(redis, settings, stop)
+        own, also = await taking_part(redis, settings)
+        if worker:
+            check_labeler(own.labeler, settings, run_of(settings.prefix) or "")
+        settings = own
+        prepared = await _prepare_recorder(settings, redis) if recorder else None
+    _warn_of_rules(settings)
+    roles = [work(settings, url, stop, observed, also=also)] if worker else []
+    roles += [aggregate(settings, url, stop, observed)] if aggregator else []
+    roles += [record(settings, url, stop, observed, prepared)] if prepared else []
+    await together(*roles, stop=stop)
+
+
+def _warn_of_rules(settings: Settings) -> None:
+    """Log the alert rules that can never fire although nothing is wrong with them."""
+    for finding in rule_findings(settings.alerts, settings):
+        if finding.level == "warning":
+            log.warning("an alert rule never fires", rule=finding.rule, detail=finding.message)
+
+
+async def work(
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    observed: Observed | None = None,
+    *,
+    also: Sequence[CustomMetric] = (),
+) -> None:
+    """Label interactions until told to stop; `also` has metrics besides those that the settings name."""
+    from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415
+    from ragtide_consumers.worker.app import run_workers  # noqa: PLC0415 - see above
+
+    say_role("worker")
+    collect_rarely()
+    observed = observed or Observed()
+    redis = connect_async(url)
+    try:
+        judged = JudgeInstruments(observed.registry)
+        async with labeler_of(settings, redis, instruments=judged, health=observed.health, also=also) as labeler:
+            counted = WorkerInstruments(observed.registry)
+            await run_workers(settings, url, labeler, stop, instruments=counted, health=observed.health)
+    finally:
+        await redis.aclose()
+
+
+async def _prepare_recorder(settings: Settings, redis: Redis) -> "Prepared":
+    from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
+
+    return await prepare_recorder(settings, redis)
+
+
+async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Observed, prepared: "Prepared") -> None:
+    """Archive what is on the streams until told to stop."""
+    from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
+
+    say_role("recorder")
+    await run_recorder(settings, url, stop, observed, prepared)
+
+
+async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
+    """Aggregate every partition until told to stop."""
+    from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
+    from ragtide_aggregator.service.session import ServiceOptions  # noqa: PLC0415
+    from ragtide_aggregator.service.stalls import StallLimits  # noqa: PLC0415
+    from ragtide_aggregator.service.telemetry import Observer  # noqa: PLC0415
+    from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above
+
+    from .state_options import state_options  # noqa: PLC0415
+
+    say_role("aggregator")
+    observed = observed or Observed()
+    check_rules(settings.alerts, known_metrics(settings))
+    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
+    options = ServiceOptions(
+        batch=settings.aggregator_batch,
+        commit_interval_s=settings.commit_interval_s,
+        lease_s=settings.lease_s,
+        estimates_cap=settings.estimates_cap,
+        confidence=settings.confidence,
+        state=state_options(settings),
+        feedback_window_s=settings.feedback_window_s,
+        split=bool(settings.splits),
+        caps=Caps(
+            metrics_keep=settings.events_keep,
+            interactions=settings.interactions_cap,
+            alerts=settings.alert_cap,
+            dead_letters=settings.dead_letters_cap,
+            interactions_bytes=settings.interactions_bytes,
+            dead_letters_bytes=settings.dead_letters_bytes,
+        ),
+        stalls=StallLimits(**settings.stall.model_dump()),
+    )
+    holder = f"{socket.gethostname()}-{os.getpid()}"
+    observer = Observer(AggregatorInstruments(observed.registry), observed.health)
+    try:
+        with observer.watched():
+            await Aggregator(redis, settings.layout, options, holder=holder, observer=observer).run(stop)
+    finally:
+        await redis.aclose()

@@ -1,0 +1,1 @@
+"""Ownership: at most one process works on a partition."""

@@ -1,0 +1,1 @@
+"""Redis: addresses, clients, scripts, streams, and the keys that all components share."""

@@ -1,0 +1,56 @@
+"""Copies of entries that a change of partitions made; the originals are recorded already.
+
+A copy has a field `moved`. A client that may add entries could add that field too, and so keep an entry out of the
+archive. So the field counts only if its value is the token of a change of partitions, and if the entry lies between the
+ends that the stream had before and after that change: an entry that is added later has a later id. The token and the
+ends stand in a hash of the partition, which a client that may only add entries cannot write.
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import MOVED_FIELD, Streams
+
+from .log import Entry, last_id, order
+
+COPIED: Final = ("metrics", "alerts")
+"""Streams that a change of partitions adds copies to."""
+
+
+async def begin_copies(redis: Redis, streams: Streams, token: str) -> None:
+    """Note where the streams of a partition end before copies are added; noted once, however often it is called."""
+    for name in COPIED:
+        await redis.hsetnx(streams.copies, f"{name}:{token}:after", await last_id(redis, getattr(streams, name)))
+
+
+async def end_copies(redis: Redis, streams: Streams, token: str) -> None:
+    """Note where the streams of a partition end after the last copy was added. Without it no copy counts as one."""
+    for name in COPIED:
+        await redis.hset(streams.copies, f"{name}:{token}:until", await last_id(redis, getattr(streams, name)))
+
+
+class Copies:
+    """The copies in the streams of one partition.
+
+    Args:
+        fields: of the partition's hash `copies`.
+    """
+
+    def __init__(self, fields: Mapping[bytes, bytes] | None = None) -> None:
+        self._ends = {name.decode(): end.decode() for name, end in (fields or {}).items()}
+
+    @classmethod
+    async def read(cls, redis: Redis, streams: Streams) -> "Copies":
+        """Return the copies in a partition. There are no more while a role runs."""
+        return cls(cast("dict[bytes, bytes]", await redis.hgetall(streams.copies)))
+
+    def has(self, name: str, entry: Entry) -> bool:
+        """Return whether an entry of the stream `metrics`, `alerts` or another is a copy."""
+        token = entry.fields.get(MOVED_FIELD)
+        if token is None:
+            return False
+        text = token.decode(errors="replace")
+        after, until = (self._ends.get(f"{name}:{text}:{end}") for end in ("after", "until"))
+        return after is not None and until is not None and order(after) < order(entry.entry_id) <= order(until)

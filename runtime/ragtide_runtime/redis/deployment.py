@@ -1,0 +1,69 @@
+"""What all processes of a deployment must agree on: into how many partitions it is cut, and what is split."""
+
+import json
+from typing import cast
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from ragtide_schemas import Layout, Streams
+
+from ..errors import ConfigurationError
+
+
+def layout_key(prefix: str) -> str:
+    """Return the key of what is agreed on."""
+    return Streams(prefix, 0).layout
+
+
+def encode_layout(layout: Layout) -> bytes:
+    """Return a layout as stored."""
+    return json.dumps({"partitions": layout.partitions, "splits": dict(sorted(layout.splits.items()))}).encode()
+
+
+def decode_layout(prefix: str, data: bytes) -> Layout:
+    """Return a stored layout."""
+    found = json.loads(data)
+    return Layout(prefix, found["partitions"], found["splits"])
+
+
+async def agree_on_layout(redis: AsyncRedis, layout: Layout) -> None:
+    """Check that the deployment has this layout; the first process says which it is.
+
+    Raises:
+        ConfigurationError: it has another, or is being changed to another.
+    """
+    await redis.set(layout_key(layout.prefix), encode_layout(layout), nx=True)
+    await check_layout(redis, layout)
+
+
+async def check_layout(redis: AsyncRedis, layout: Layout) -> None:
+    """Check that the deployment has this layout, if it has one.
+
+    Raises:
+        ConfigurationError: it has another, or is being changed to another.
+    """
+    stored = cast("bytes | None", await redis.get(layout_key(layout.prefix)))
+    _compare(layout, stored, changing=bool(await redis.exists(Streams(layout.prefix, 0).relocation)))
+
+
+def check_layout_blocking(redis: Redis, layout: Layout) -> None:
+    """Do as `check_layout`, with a blocking client."""
+    stored = cast("bytes | None", redis.get(layout_key(layout.prefix)))
+    _compare(layout, stored, changing=bool(redis.exists(Streams(layout.prefix, 0).relocation)))
+
+
+def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
+    if changing:
+        raise ConfigurationError(
+            "the partitions of this deployment are being changed: wait for `ragtide repartition` to end, or run it "
+            "again if it was interrupted"
+        )
+    if stored is None or stored == encode_layout(layout):
+        return
+    found = decode_layout(layout.prefix, stored)
+    raise ConfigurationError(
+        f"this deployment has {found.partitions} partitions and splits {json.dumps(found.splits)}, the settings say "
+        f"{layout.partitions} and {json.dumps(dict(layout.splits))}: set RAGTIDE_PARTITIONS and RAGTIDE_SPLITS to what "
+        "it has, or change it with `ragtide repartition`"
+    )

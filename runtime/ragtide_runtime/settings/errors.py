@@ -1,0 +1,178 @@
+"""Mistakes in settings, in words: where the value stands, the rule by its name, the remedy."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from ragtide_schemas import METRICS
+from ragtide_schemas.base import may_hold_a_secret, shortened
+from ragtide_schemas.printable import printable
+
+from ..errors import ConfigurationError
+from .environment import PREFIX
+from .toml_lines import line_of
+
+TOLD: Final = 10
+"""Mistakes that are told in words."""
+
+_FORMS: Final = {
+    "prefix": "may have letters, digits and . _ - only, at most 128 of them",
+    "windows": "is no window: write 1h (tumbling) or 24h/1h (a day that moves every hour)",
+    "log_level": "is none of debug, info, warning, error",
+    "metric": "is no metric with its family: write one such as trace.adherence",
+}
+"""Remedy for a text that is not of the expected form, by setting."""
+
+_DURATION: Final = "is no duration: write one such as 30m, 6h or 7d"
+
+
+def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and its content; nothing if there is no such file.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is not TOML.
+    """
+    if not file.is_file():
+        return "", {}
+    try:
+        text = file.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} cannot be read: it is not TOML: {error}; correct that line") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}; correct the path or save it as UTF-8") from None
+
+
+class Explainer:
+    """Explains what validation found, by the sources of the settings.
+
+    Args:
+        model: the settings.
+        file: the TOML file.
+        text: its text.
+        given: the settings that were given by the caller.
+        environment: variables; by default those of this process.
+        inside: path of the table that was validated; empty for all settings.
+    """
+
+    def __init__(
+        self,
+        model: type[BaseModel],
+        file: Path,
+        text: str,
+        *,
+        given: Mapping[str, object] | None = None,
+        environment: Mapping[str, str] | None = None,
+        inside: tuple[str, ...] = (),
+    ) -> None:
+        self._model = model
+        self._file = file
+        self._text = text
+        self._given = given or {}
+        self._environment = os.environ if environment is None else environment
+        self._inside = inside
+
+    def explain(self, error: ValidationError) -> str:
+        """Return a validation error in one line."""
+        details: list[dict[str, Any]] = [
+            {**one, "loc": (*self._inside, *one["loc"])} for one in error.errors(include_url=False)
+        ]
+        blamed = {loc[:length] for loc in (one["loc"] for one in details) for length in range(1, len(loc))}
+        told = [self._sentence(one) for one in details if one["loc"] not in blamed]
+        more = f"; and {len(told) - TOLD} more" if len(told) > TOLD else ""
+        return printable("; ".join(told[:TOLD]) + more)
+
+    def _sentence(self, detail: Any) -> str:
+        where = self._where(detail["loc"])
+        return f"{where}: {self._problem(detail)}" if where else self._problem(detail)
+
+    def _where(self, loc: Sequence[str | int]) -> str:
+        """Return the variable, or file and line, and the rule that a mistake is in; nothing for an argument."""
+        if not loc or loc[0] in self._given:
+            return ""
+        variable = self._variable(loc)
+        if variable is not None:
+            source = variable
+        else:
+            line = line_of(self._text, loc)
+            source = str(self._file) if line is None else f"{self._file}, line {line}"
+        return ", ".join(part for part in (source, _rule(loc, self._content(variable))) if part)
+
+    def _variable(self, loc: Sequence[str | int]) -> str | None:
+        """Return the variable that sets what a mistake is in, of the most particular name."""
+        names = [str(part) for part in loc[:2] if isinstance(part, str)]
+        given = {name.upper(): name for name in self._environment}
+        for length in range(len(names), 0, -1):
+            variable = f"{PREFIX}{'_'.join(names[:length])}".upper()
+            if variable in given:
+                return given[variable]
+        return None
+
+    def _content(self, variable: str | None) -> Any:
+        try:
+            if variable is None:
+                return tomllib.loads(self._text)
+            return {"alerts": json.loads(self._environment[variable])}
+        except ValueError:
+            return {}
+
+    def _problem(self, detail: Any) -> str:
+        loc, kind = detail["loc"], detail["type"]
+        message = str(detail["msg"]).removeprefix("Value error, ")
+        names = [str(part) for part in loc if isinstance(part, str)]
+        # A rule about several settings names them itself.
+        about_all = not names or (kind == "value_error" and isinstance(loc[-1], int)) or loc == ("alerts",)
+        if about_all:
+            return message
+        name = shortened(".".join(names[1:] if names[0] == "alerts" and len(names) > 1 else names))
+        if kind == "extra_forbidden":
+            return f"{name} is no setting{self._meant(loc)}"
+        if kind == "missing":
+            return f"{name} is missing: add it"
+        said = self._form(detail) if kind == "string_pattern_mismatch" else message[:1].lower() + message[1:]
+        if may_hold_a_secret(detail):
+            return f"{name}: {said}"
+        return f"{name} {said} (got {shortened(repr(detail['input']))})"
+
+    def _meant(self, loc: Sequence[str | int]) -> str:
+        model = _model_at(self._model, loc[:-1])
+        near = get_close_matches(str(loc[-1]), list(model.model_fields), n=1) if model is not None else []
+        return f": did you mean {near[0]}?" if near else ": correct its name or remove it"
+
+    def _form(self, detail: Any) -> str:
+        name = next((str(part) for part in reversed(detail["loc"]) if isinstance(part, str)), "")
+        if name == "metric":
+            same = [metric for metric in METRICS if metric.rpartition(".")[2] == detail["input"]]
+            if same:
+                return f"is no metric with its family: write {' or '.join(same)}"
+        return _FORMS.get(name, _DURATION if name in ("period", "baseline_window") else "is not of the expected form")
+
+
+def _rule(loc: Sequence[str | int], content: Any) -> str:
+    if len(loc) < 2 or loc[0] != "alerts" or not isinstance(loc[1], int):
+        return ""
+    try:
+        return f"rule {content['alerts'][loc[1]]['name']!r}"
+    except (KeyError, IndexError, TypeError):
+        return f"rule number {loc[1] + 1}"
+
+
+def _model_at(model: type[BaseModel], loc: Sequence[str | int]) -> type[BaseModel] | None:
+    """Return the model of the table that a path leads to."""
+    found: type[BaseModel] | None = model
+    for name in (part for part in loc if isinstance(part, str)):
+        field = found.model_fields.get(name) if found is not None else None
+        found = None if field is None else _model_in(field.annotation)
+    return found
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for one in get_args(annotation) if (model := _model_in(one)) is not None), None)

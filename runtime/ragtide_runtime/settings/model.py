@@ -1,0 +1,315 @@
+"""Settings: environment (`RAGTIDE_*`), then `ragtide.toml` (or the file `RAGTIDE_CONFIG` names), then the defaults."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from ragtide_schemas import AlertRule, Layout
+from ragtide_schemas.alert import Duration
+
+from ..errors import ConfigurationError
+from ..redis.addresses import with_credentials
+from .environment import Environment, unknown_variables
+from .errors import Explainer, read_toml
+from .judge import CascadeSettings, JudgeSettings
+from .producer import ProducerSettings
+from .recorder import RecorderSettings
+
+DEFAULT_RULES = (
+    AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
+    AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
+    AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
+)
+"""Rules of a deployment that states none: a fall of what users notice first, per pipeline, baseline learned."""
+
+
+WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
+
+
+class BudgetSettings(BaseModel):
+    """How many false alarms the whole deployment may have, shared by all rules that have no run length of their own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    false_alarms: Annotated[float, Field(gt=0)] | None = None
+    """At most so many false alarms per period, on average; None gives every rule on every key its own run length."""
+    period: Duration = "7d"
+    """The period, such as `1d` or `7d`."""
+
+
+class StallSettings(BaseModel):
+    """When something that does not move is an alert."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
+    """Seconds the oldest interaction may wait to be labeled; None never alerts."""
+    traffic_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds in which nothing at all may be scored; None for traffic that comes and goes."""
+    quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
+    """Any dropped interaction is an alert, which resolves after so many seconds without one; None never alerts."""
+    absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
+    """Rise of the share of interactions in which a metric is absent that is an alert; None never alerts."""
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return settings by which nothing counts as stalled."""
+        return cls(labeling_s=None, traffic_s=None, quiet_s=None, absent_share=None)
+
+
+def _expanded(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _default_data_dir() -> Path:
+    return _expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
+
+
+class Settings(BaseSettings):
+    """Every setting of every role. An unknown name in the TOML file is an error, not a silent default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="RAGTIDE_",
+        # RAGTIDE_JUDGE_BASE_URL is base_url in the table [judge].
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+    )
+
+    redis_url: str | None = None
+    """URL of a Redis (`redis://`, `rediss://`, `unix://`), a cluster (`redis+cluster://host:port,host:port`) or of
+    sentinels (`redis+sentinel://host:port,host:port/master`); without one a Redis found on this machine is started."""
+    redis_username: str | None = None
+    """ACL user, where the URL names none."""
+    redis_password: SecretStr | None = None
+    """Password, where the URL holds none."""
+    redis_ca_file: Path | None = None
+    """Certificates that sign the server's, for TLS (`rediss://`, `rediss+cluster://`, `rediss+sentinel://`)."""
+    redis_cert_file: Path | None = None
+    """Certificate of this client, for servers that ask for one."""
+    redis_key_file: Path | None = None
+    """Key of this client's certificate."""
+    data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
+    """Where a Redis started by ragtide keeps its data; by default `ragtide` in the user's data directory."""
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
+    """First part of every Redis key."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of partitions; changed only as docs/operations.md says."""
+    splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
+    """Pipelines that are too much for one partition, and over how many each is split, such as `{"shop" = 4}`."""
+    dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
+    """Seconds for which an interaction id counts as already seen."""
+    interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    """Most entries of a partition's interactions stream: what is over it waits, is dropped or thinned out, by
+    `producer.policy`."""
+    interactions_bytes: Annotated[int, Field(ge=1)] = 17_179_869_184
+    """Most bytes of a partition's interactions stream in Redis; older interactions are dropped and counted."""
+    producer: ProducerSettings = ProducerSettings()
+    """How interactions are published: the table `[producer]`."""
+    feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
+    """Seconds for which gold scores that come later find their interaction, and wait for one not yet scored."""
+    labeler: str = "local"
+    """Which labeler the workers use: `local`, `judge`, `cascade`, an installed one by name, or `module:attribute`."""
+    profile: str = "ragbench"
+    """Variant of the TRACe formulas that a judge's labels are scored with: `ragbench`, `ragbench_raw`, `capstone`."""
+    claim_profile: str = "ragchecker_strict"
+    """Variant of the RAGChecker formulas: `ragchecker_strict` (undefined is absent), `ragchecker` (undefined is 0)."""
+    metrics: tuple[str, ...] = ()
+    """Metrics of your own as `module:attribute`, besides those that installed packages bring."""
+    label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds after which a labeler that has not answered counts as failed."""
+    judge: JudgeSettings = JudgeSettings()
+    """The LLM judge: the table `[judge]`."""
+    cascade: CascadeSettings = CascadeSettings()
+    """The sample that the labeler `cascade` sends to the judge: the table `[cascade]`."""
+    worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Most entries one read takes from the stream."""
+    worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Most interactions one worker labels at once."""
+    worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0
+    """Seconds after which an entry somebody else took and did not finish is taken over."""
+    worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds of silence after which a worker that holds nothing is removed from the consumer group."""
+    max_deliveries: Annotated[int, Field(ge=1)] = 5
+    """Deliveries after which an entry is tried alone, and then goes to the dead letters."""
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    """Confidence level of the intervals."""
+    aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """Most metric events in one step of the aggregator."""
+    commit_interval_s: Annotated[float, Field(ge=0)] = 0.25
+    """Seconds between commits of the aggregator: how old an estimate may be."""
+    lease_s: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds after which the partition of a silent aggregator may be taken over."""
+    estimates_cap: Annotated[int, Field(ge=1)] = 100_000
+    """About how many entries the stream of estimates keeps."""
+    events_cap: Annotated[int, Field(ge=1)] = 1_000_000
+    """Metric events of a partition that may wait for an aggregator before its workers pause."""
+    events_keep: Annotated[int, Field(ge=0)] = 100_000
+    """Metric events of a partition that are kept after they were aggregated, for feedback that comes later."""
+    alert_cap: Annotated[int, Field(ge=1)] = 10_000
+    """Most entries the stream of alerts keeps."""
+    dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
+    """Most dead letters of a partition; older ones are dropped and counted."""
+    dead_letters_bytes: Annotated[int, Field(ge=1)] = 1_073_741_824
+    """Most bytes of a partition's dead letters in Redis; older ones are dropped and counted."""
+    recorder: RecorderSettings = RecorderSettings()
+    """What is archived: the table `[recorder]`."""
+    stall: StallSettings = StallSettings()
+    """What counts as stalled: the table `[stall]`."""
+    segments: bool = True
+    """Whether every segment value gets estimates of its own."""
+    keys_cap: Annotated[int, Field(ge=1)] = 5_000
+    """Most keys (metrics of a pipeline, a run or a segment value) of one pipeline in a partition; further values of a
+    segment count in its value `other`."""
+    partition_keys_cap: Annotated[int, Field(ge=1)] = 50_000
+    """Most keys of one partition; further pipelines count in the pipeline `other:` with the partition's number."""
+    windows: tuple[WindowName, ...] = ("1h", "24h/1h")
+    """Windows in event time that get estimates of their own: `1h` is tumbling, `24h/1h` a day that moves every hour."""
+    lateness_s: Annotated[float, Field(ge=0)] = 3600.0
+    """Seconds after the end of a window's pane for which interactions that come late still count in it."""
+    quantiles: bool = True
+    """Whether quantiles of scores, labeling time and cost are kept for whole pipelines."""
+    budget: BudgetSettings = BudgetSettings()
+    """How many false alarms the whole deployment may have: the table `[budget]`."""
+    alerts: tuple[AlertRule, ...] = DEFAULT_RULES
+    """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
+    log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
+    """Least severe events that are logged: debug, info, warning or error."""
+    http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Port for /metrics, /healthz and /readyz of a role; none serves nothing, 0 takes any free one and logs it."""
+    http_host: str = "127.0.0.1"
+    """Address on which it is served; `0.0.0.0` or `::` for other machines, which then need no password."""
+
+    @model_validator(mode="after")
+    def _rule_names_are_unique(self) -> Self:
+        names = [rule.name for rule in self.alerts]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"alerts has two rules named {name!r}: give every rule a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _splits_fit(self) -> Self:
+        for pipeline, parts in self.splits.items():
+            if parts > self.partitions:
+                raise ValueError(
+                    f"splits has {parts} parts for {pipeline!r}, but there are {self.partitions} partitions: "
+                    "give it fewer parts"
+                )
+        return self
+
+    @property
+    def layout(self) -> Layout:
+        """Where interactions live."""
+        return Layout(self.prefix, self.partitions, self.splits)
+
+    @model_validator(mode="after")
+    def _tls_files_are_for_tls(self) -> Self:
+        files = {"redis_ca_file": self.redis_ca_file, "redis_cert_file": self.redis_cert_file}
+        for name, file in {**files, "redis_key_file": self.redis_key_file}.items():
+            if file is None:
+                continue
+            if not (self.redis_url or "").startswith("rediss"):
+                raise ValueError(f"{name} is given, but redis_url is not one of TLS: begin it with rediss")
+            if not file.is_file():
+                raise ValueError(f"{name} is {file}, which is not a file: correct the path")
+        return self
+
+    @property
+    def redis_address(self) -> str | None:
+        """URL of the Redis with user, password and certificates in it; None if a Redis is to be started. A secret."""
+        if self.redis_url is None:
+            return None
+        files = {
+            "ssl_ca_certs": self.redis_ca_file,
+            "ssl_certfile": self.redis_cert_file,
+            "ssl_keyfile": self.redis_key_file,
+        }
+        return with_credentials(
+            self.redis_url,
+            username=self.redis_username,
+            password=None if self.redis_password is None else self.redis_password.get_secret_value(),
+            parameters={name: str(file.absolute()) for name, file in files.items() if file is not None},
+        )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, the strongest first: arguments, environment, TOML file."""
+        return init_settings, Environment(settings_cls), TomlConfigSettingsSource(settings_cls, toml_file=_file())
+
+
+def _file() -> Path:
+    return Path(os.environ.get("RAGTIDE_CONFIG", "ragtide.toml"))
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Return the settings of this process.
+
+    Raises:
+        ConfigurationError: a setting is unknown or wrong, or the file that `RAGTIDE_CONFIG` names cannot be read.
+    """
+    unknown = unknown_variables(Settings)
+    if unknown:
+        raise ConfigurationError(f"settings: {'; '.join(unknown)}")
+    return _load(overrides)
+
+
+def settings_of_application(**overrides: object) -> Settings:
+    """Do as `load_settings`, in an application of a user's: an unknown variable is a warning there.
+
+    The variable may belong to a newer release or to another program of the same host. A typo in it must not keep an
+    application from starting; a role or a command, which does nothing else, refuses it.
+    """
+    for sentence in unknown_variables(Settings):
+        if sentence not in _warned:
+            _warned.add(sentence)
+            log.warning("%s; it is ignored here, and refused by ragtide's own commands", sentence)
+    return _load(overrides)
+
+
+log: Final = logging.getLogger("ragtide.settings")
+
+_warned: set[str] = set()
+"""Warnings about unknown variables that this process has logged: each is logged once."""
+
+
+def _load(overrides: dict[str, object]) -> Settings:
+    named = os.environ.get("RAGTIDE_CONFIG")
+    if named is not None and not Path(named).is_file():
+        raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
+    text, _ = read_toml(_file())
+    try:
+        return Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
+    except ValidationError as error:
+        explained = Explainer(Settings, _file(), text, given=overrides).explain(error)
+        raise ConfigurationError(f"settings: {explained}") from None
+    except (SettingsError, ValueError) as error:
+        raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None

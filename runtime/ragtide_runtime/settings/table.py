@@ -1,0 +1,39 @@
+"""The table of settings in the documentation: `python -m ragtide_runtime.settings.table` prints it."""
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from ragtide_schemas import AlertRule
+
+from .model import Settings
+
+
+def settings_table() -> str:
+    """Return every setting with its default and meaning as a Markdown table; those of a table as `table.name`."""
+    lines = ["| setting | default | meaning |", "|---|---|---|"]
+    lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in _rows(Settings)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _rows(field.annotation, f"{prefix}{name}.")
+            continue
+        default = field.get_default(call_default_factory=True) if name != "data_dir" else "~/.local/share/ragtide"
+        yield prefix + name, _shown(default), " ".join((field.description or "").split())
+
+
+def _shown(default: object) -> str:
+    if default is None or default in ("", (), {}):
+        return ""
+    if isinstance(default, tuple):
+        return ", ".join(rule.name if isinstance(rule, AlertRule) else f"`{rule}`" for rule in default)
+    if isinstance(default, float):
+        return f"`{default:.0f}`" if default.is_integer() else f"`{default:g}`"
+    return f"`{default}`"
+
+
+if __name__ == "__main__":
+    print(settings_table(), end="")  # noqa: T201 - that is its purpose

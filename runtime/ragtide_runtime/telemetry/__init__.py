@@ -1,0 +1,1 @@
+"""Logs, traces, Prometheus metrics and health checks of a role."""

@@ -1,0 +1,83 @@
+"""What Redis says of every partition as Prometheus metrics: read anew for each scrape."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from redis import RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
+
+from ragtide_schemas import Streams
+
+from ..redis.backlog import Backlog, read_backlog
+from . import catalogue
+from .outages import redis_outage
+
+READ_TIMEOUT_S: Final = 3.0
+"""Seconds that Redis has to answer; a scrape has ten, and is to have the process's own metrics in any case."""
+
+_NUMBERS: Final = (
+    (catalogue.WAITING, "waiting"),
+    (catalogue.PENDING, "pending"),
+    (catalogue.OLDEST, "oldest_s"),
+    (catalogue.EVENTS_WAITING, "events_waiting"),
+    (catalogue.EVENTS_OLDEST, "events_oldest_s"),
+    (catalogue.UNRECORDED, "unrecorded_s"),
+    (catalogue.WORKERS, "workers"),
+    (catalogue.OWNED, "owned"),
+)
+"""Metrics that are one number of a partition, and where a look at it has them."""
+
+_COUNTS: Final = ((catalogue.STREAM_ENTRIES, "lengths"), (catalogue.DROPPED, "dropped"))
+"""Metrics that are several numbers of a partition, by name."""
+
+
+class BacklogCollector(Collector):
+    """Shows the last look at Redis. `refresh` looks; while Redis is down only `ragtide_redis_up` is shown, as 0."""
+
+    def __init__(self, redis: Redis, prefix: str, partitions: int) -> None:
+        self._redis = redis
+        self._partitions = [Streams(prefix, partition) for partition in range(partitions)]
+        self._found: list[tuple[str, Backlog]] | None = None
+        self._outage = redis_outage(redis).attempt("reading streams for /metrics")
+
+    async def refresh(self) -> None:
+        """Look at every partition; what was known before is forgotten if Redis does not answer."""
+        self._found = None
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                found = await asyncio.gather(*(read_backlog(self._redis, streams) for streams in self._partitions))
+        except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
+            self._outage.failed(error)
+        else:
+            self._outage.succeeded()
+            self._found = [(str(streams.partition), one) for streams, one in zip(self._partitions, found, strict=True)]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the last look."""
+        found = self._found
+        yield _family(catalogue.REDIS_UP, [((), float(found is not None))])
+        if found is None:
+            return
+        for metric, attribute in _NUMBERS:
+            yield _family(metric, [((partition,), float(getattr(one, attribute) or 0)) for partition, one in found])
+        for metric, attribute in _COUNTS:
+            yield _family(
+                metric,
+                [
+                    ((partition, name), float(count))
+                    for partition, one in found
+                    for name, count in sorted(getattr(one, attribute).items())
+                ],
+            )
+
+
+def _family(metric: catalogue.Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = make(metric.name, metric.meaning, labels=metric.labels)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family

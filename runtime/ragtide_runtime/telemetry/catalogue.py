@@ -1,0 +1,265 @@
+"""Every Prometheus metric of ragtide as data: name, kind, labels and meaning. The documentation's table is this."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+LABELING_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""Seconds; from the local labeler's milliseconds to a judge that is tried again and again."""
+
+CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120)
+"""Seconds of one call of a judge."""
+
+CHECKPOINT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+"""Seconds of one commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What one metric is."""
+
+    name: str
+    """As it is scraped, without what Prometheus appends to a histogram's name."""
+    kind: Kind
+    meaning: str
+    """One sentence; the help text."""
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """Upper ends of a histogram's buckets, in seconds."""
+
+
+LABELINGS: Final = Metric(
+    "ragtide_labelings_total",
+    "counter",
+    "Entries that this worker finished, by what became of them; `failed` counts tries that a labeler failed.",
+    ("labeler", "outcome"),
+)
+DEAD_LETTERS: Final = Metric(
+    "ragtide_dead_letters_total", "counter", "Interactions that this worker gave up on, by reason.", ("reason",)
+)
+LABELING_SECONDS: Final = Metric(
+    "ragtide_labeling_seconds",
+    "histogram",
+    "Time to label one interaction.",
+    ("labeler",),
+    LABELING_BUCKETS,
+)
+IN_FLIGHT: Final = Metric(
+    "ragtide_labelings_in_flight", "gauge", "Entries this worker is on, until they are handed over."
+)
+RECLAIMED: Final = Metric(
+    "ragtide_reclaimed_total", "counter", "Entries taken over that another worker, or an earlier try, had left."
+)
+WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED)
+
+JUDGE_CALLS: Final = Metric(
+    "ragtide_judge_calls_total",
+    "counter",
+    "Calls of the judge's endpoint, every try by itself, by outcome.",
+    ("model", "outcome"),
+)
+JUDGE_CALL_SECONDS: Final = Metric(
+    "ragtide_judge_call_seconds",
+    "histogram",
+    "Time of one call that was answered.",
+    ("model",),
+    CALL_BUCKETS,
+)
+JUDGE_TOKENS: Final = Metric(
+    "ragtide_judge_tokens_total",
+    "counter",
+    "Tokens the judge counted: `prompt` or `completion`.",
+    ("model", "direction"),
+)
+JUDGE_COST: Final = Metric(
+    "ragtide_judge_cost_usd_total", "counter", "Dollars the judge cost, by `judge.prices`; 0 without.", ("model",)
+)
+JUDGE_CACHE_HITS: Final = Metric(
+    "ragtide_judge_cache_hits_total", "counter", "Answers found in the cache instead of asking.", ("model",)
+)
+JUDGE_BREAKER: Final = Metric(
+    "ragtide_judge_breaker_open", "gauge", "1 while the endpoint is left alone after many failures.", ("model",)
+)
+JUDGE_AT_ONCE: Final = Metric(
+    "ragtide_judge_calls_allowed", "gauge", "Calls at once that the endpoint is thought to bear now.", ("model",)
+)
+JUDGE_METRICS: Final = (
+    JUDGE_CALLS,
+    JUDGE_CALL_SECONDS,
+    JUDGE_TOKENS,
+    JUDGE_COST,
+    JUDGE_CACHE_HITS,
+    JUDGE_BREAKER,
+    JUDGE_AT_ONCE,
+)
+
+EVENTS_APPLIED: Final = Metric(
+    "ragtide_events_applied_total", "counter", "Metric events that are in a checkpoint this aggregator committed."
+)
+EVENTS_REFUSED: Final = Metric(
+    "ragtide_events_refused_total",
+    "counter",
+    "Metric events and feedback that this aggregator put aside as dead letters.",
+)
+CHECKPOINT_SECONDS: Final = Metric(
+    "ragtide_checkpoint_seconds",
+    "histogram",
+    "Time of one commit: state, position, estimates and alerts in one script.",
+    buckets=CHECKPOINT_BUCKETS,
+)
+CHECKPOINT_ROWS: Final = Metric("ragtide_checkpoint_rows_total", "counter", "Rows of state that commits have written.")
+LEASE_OWNED: Final = Metric(
+    "ragtide_lease_owned", "gauge", "1 while this aggregator owns the partition, 0 while it stands by.", ("partition",)
+)
+LEASES_LOST: Final = Metric(
+    "ragtide_leases_lost_total", "counter", "Times another aggregator took a partition that this one thought its own."
+)
+KEYS: Final = Metric(
+    "ragtide_keys", "gauge", "Pipelines, segments and metrics that this owner keeps estimates of.", ("partition",)
+)
+CAPPED: Final = Metric(
+    "ragtide_capped_total",
+    "counter",
+    "Times a segment value, run or pipeline counted in `other`, because there were as many keys as there may be.",
+    ("partition",),
+)
+ALERTS: Final = Metric(
+    "ragtide_alerts_total", "counter", "Alerts this aggregator wrote, `firing` or `resolved`.", ("rule", "status")
+)
+AGGREGATOR_METRICS: Final = (
+    EVENTS_APPLIED,
+    EVENTS_REFUSED,
+    CHECKPOINT_SECONDS,
+    CHECKPOINT_ROWS,
+    LEASE_OWNED,
+    LEASES_LOST,
+    KEYS,
+    CAPPED,
+    ALERTS,
+)
+
+RECORDED: Final = Metric(
+    "ragtide_recorded_total", "counter", "Entries in files that a manifest of this recorder names.", ("kind",)
+)
+RECORDED_UNREADABLE: Final = Metric(
+    "ragtide_recorded_unreadable_total",
+    "counter",
+    "Of these, entries kept as they were: nobody can read them.",
+    ("kind",),
+)
+RECORDED_WITHHELD: Final = Metric(
+    "ragtide_recorded_without_texts_total",
+    "counter",
+    "Of these, entries whose redaction took too long or died, so that their texts are not recorded.",
+    ("kind",),
+)
+RECORDED_BYTES: Final = Metric("ragtide_recorded_bytes_total", "counter", "Bytes of these files.", ("kind",))
+REDACTIONS: Final = Metric(
+    "ragtide_redactions_total",
+    "counter",
+    "Places taken out of texts before they were written, by what they were; texts changed by a function.",
+    ("what",),
+)
+RECORDER_OWNED: Final = Metric(
+    "ragtide_recorder_owned", "gauge", "1 while this recorder writes the partition down.", ("partition",)
+)
+RECORDER_MANIFEST: Final = Metric(
+    "ragtide_recorder_manifest_timestamp_seconds",
+    "gauge",
+    "When this recorder last wrote a manifest of the partition, in seconds since 1970.",
+    ("partition",),
+)
+RECORDER_METRICS: Final = (
+    RECORDED,
+    RECORDED_UNREADABLE,
+    RECORDED_WITHHELD,
+    RECORDED_BYTES,
+    REDACTIONS,
+    RECORDER_OWNED,
+    RECORDER_MANIFEST,
+)
+
+REDIS_UP: Final = Metric("ragtide_redis_up", "gauge", "1 if Redis answered this scrape; otherwise 0, without the rest.")
+WAITING: Final = Metric(
+    "ragtide_interactions_waiting",
+    "gauge",
+    "Interactions no worker has finished; those not yet taken are counted to at most 1000 on a Redis before 7.0.",
+    ("partition",),
+)
+PENDING: Final = Metric(
+    "ragtide_interactions_pending", "gauge", "Of these, those that a worker has taken.", ("partition",)
+)
+OLDEST: Final = Metric(
+    "ragtide_interactions_oldest_seconds",
+    "gauge",
+    "Age of the oldest interaction no worker has finished; 0 if there is none.",
+    ("partition",),
+)
+EVENTS_WAITING: Final = Metric(
+    "ragtide_events_waiting",
+    "gauge",
+    "Metric events that are in no checkpoint yet, counted to at most 1000.",
+    ("partition",),
+)
+EVENTS_OLDEST: Final = Metric(
+    "ragtide_events_oldest_seconds",
+    "gauge",
+    "Age of the oldest metric event that is in no checkpoint yet; 0 if there is none.",
+    ("partition",),
+)
+UNRECORDED: Final = Metric(
+    "ragtide_unrecorded_oldest_seconds",
+    "gauge",
+    "Age of the oldest entry that is to be recorded and is not yet; 0 if there is none, or no recorder.",
+    ("partition",),
+)
+STREAM_ENTRIES: Final = Metric(
+    "ragtide_stream_entries",
+    "gauge",
+    "Entries in a stream: interactions, metrics, feedback, estimates, alerts, dead_letters.",
+    ("partition", "stream"),
+)
+DROPPED: Final = Metric(
+    "ragtide_dropped_total", "counter", "Interactions that were dropped, by why.", ("partition", "why")
+)
+WORKERS: Final = Metric("ragtide_workers", "gauge", "Workers that have read within the last minute.", ("partition",))
+OWNED: Final = Metric(
+    "ragtide_partition_owned", "gauge", "1 while some aggregator holds the partition's lease.", ("partition",)
+)
+REDIS_METRICS: Final = (
+    REDIS_UP,
+    WAITING,
+    PENDING,
+    OLDEST,
+    EVENTS_WAITING,
+    EVENTS_OLDEST,
+    UNRECORDED,
+    STREAM_ENTRIES,
+    DROPPED,
+    WORKERS,
+    OWNED,
+)
+
+CATALOGUE: Final = {
+    "worker": WORKER_METRICS,
+    "judge": JUDGE_METRICS,
+    "aggregator": AGGREGATOR_METRICS,
+    "recorder": RECORDER_METRICS,
+    "Redis": REDIS_METRICS,
+}
+"""Who each metric is of; what is read from Redis is said alike by every role."""
+
+
+def catalogue_table() -> str:
+    """Return every metric as a Markdown table: `python -m ragtide_runtime.telemetry.catalogue` prints it."""
+    lines = ["| metric | of | kind | labels | meaning |", "|---|---|---|---|---|"]
+    for owner, metrics in CATALOGUE.items():
+        for metric in metrics:
+            labels = ", ".join(f"`{label}`" for label in metric.labels)
+            lines.append(f"| `{metric.name}` | {owner} | {metric.kind} | {labels} | {metric.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(catalogue_table(), end="")  # noqa: T201 - that is its purpose

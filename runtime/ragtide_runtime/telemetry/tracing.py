@@ -1,0 +1,205 @@
+"""OpenTelemetry traces from publish to estimate; nothing where OpenTelemetry is not in use.
+
+The trace travels as an entry's second field, `traceparent` (W3C Trace Context). Spans are made with the global tracer
+provider of the process: an application's own, or the one that `exporting` sets up for a role. In use means that
+somebody in this process has imported OpenTelemetry and set a provider; otherwise nothing is recorded, a span costs two
+or three microseconds, and an entry's context is handed on as it came. Spans hold ids and numbers, never texts.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal
+
+from ragtide_schemas import TRACEPARENT_FIELD, RagInteraction
+
+from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, Tracer
+
+Kind = Literal["PRODUCER", "CONSUMER", "CLIENT"]
+Attributes = Mapping[str, str | int | float]
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Standard variables; one of them set means that a role exports its spans."""
+
+_TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Traced:
+    """One span, or nothing where there is no tracing."""
+
+    def __init__(self, span: "Span | None", parent: str) -> None:
+        self._span = span
+        self._parent = parent
+
+    @property
+    def traceparent(self) -> str:
+        """The context to hand on: this span's, or else what it came with; empty if there is none."""
+        return _traceparent_of(self._span) or self._parent
+
+    def tell(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        if self._span is not None:
+            self._span.set_attributes(attributes)
+
+    def failed(self, how: str) -> None:
+        """Mark the span as failed; `how` is a kind of failure, never a text."""
+        if self._span is not None:
+            from opentelemetry.trace import StatusCode  # noqa: PLC0415 - not in the core install
+
+            self._span.set_status(StatusCode.ERROR, how)
+
+
+@contextmanager
+def traced(name: str, kind: Kind, attributes: Attributes, *, parent: str = "") -> Iterator[Traced]:
+    """Make a span for the body of a `with`, and the current one there.
+
+    Args:
+        name: of the span.
+        kind: its role in the conversation.
+        attributes: ids and numbers.
+        parent: traceparent of the span that caused it; empty for the current span.
+    """
+    tracer = _tracer()
+    if tracer is None:
+        yield Traced(None, parent)
+        return
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415 - not in the core install
+
+    with tracer.start_as_current_span(
+        name,
+        context=_context(parent),
+        kind=SpanKind[kind],
+        attributes=attributes,
+        record_exception=False,  # its message might hold texts
+        set_status_on_exception=False,
+    ) as span:
+        yield Traced(span, parent)
+
+
+def record(name: str, kind: Kind, attributes: Attributes, *, parent: str, start_ns: int, end_ns: int) -> None:
+    """Make a span of something that is over.
+
+    Args:
+        name: of the span.
+        kind: its role in the conversation.
+        attributes: ids and numbers.
+        parent: traceparent of the span that caused it.
+        start_ns: when it began, in nanoseconds since the epoch.
+        end_ns: when it ended.
+    """
+    tracer = _tracer()
+    if tracer is None:
+        return
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415 - not in the core install
+
+    span = tracer.start_span(
+        name, context=_context(parent), kind=SpanKind[kind], attributes=attributes, start_time=start_ns
+    )
+    span.end(end_ns)
+
+
+def trace_publishing(interaction: RagInteraction) -> str:
+    """Return the traceparent to publish an interaction with, after making the span it names; empty without tracing.
+
+    Call it where the application publishes, not where a background thread sends: the current span is the parent.
+    Where the process has no tracer provider, a current span that somebody made without one is handed on.
+    """
+    if _tracer() is None:
+        return _traceparent_of(_current_span())
+    with traced("ragtide publish", "PRODUCER", attributes_of(interaction)) as span:
+        return span.traceparent
+
+
+def attributes_of(interaction: RagInteraction) -> dict[str, str]:
+    """Return the attributes of a span about an interaction."""
+    return {
+        "messaging.system": "redis",
+        "ragtide.pipeline": interaction.pipeline,
+        "ragtide.interaction_id": interaction.interaction_id,
+    }
+
+
+def traceparent_of(fields: Mapping[bytes, bytes]) -> str:
+    """Return an entry's trace context; empty if it has none, or one that is none."""
+    found = fields.get(TRACEPARENT_FIELD)
+    return found.decode() if found is not None and _TRACEPARENT.fullmatch(found) else ""
+
+
+@contextmanager
+def exporting(role: str) -> Iterator[None]:
+    """Export the spans of this process for the body of a `with`, if the standard variables say where to.
+
+    What is set: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, and any other `OTEL_*` variable
+    of the SDK. At the end what is left is sent.
+
+    Args:
+        role: the service is named `ragtide-<role>`, unless `OTEL_SERVICE_NAME` names it.
+
+    Raises:
+        ConfigurationError: the variables are set and the packages are not installed.
+    """
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        yield
+        return
+    try:
+        from opentelemetry import trace  # noqa: PLC0415 - an extra
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    except ImportError:
+        raise ConfigurationError(
+            f"{' or '.join(ENDPOINTS)} is set and OpenTelemetry is not installed: pip install 'ragtide[otel]', or "
+            "unset it"
+        ) from None
+    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": f"ragtide-{role}"}
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    try:
+        yield
+    finally:
+        provider.shutdown()
+
+
+def _tracer() -> "Tracer | None":
+    # Whoever traces has imported it; importing it here would cost every application that does not.
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from opentelemetry import trace  # noqa: PLC0415 - not in the core install
+
+    provider = trace.get_tracer_provider()
+    # Nobody has set one: nothing would be recorded, at some cost.
+    return None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer("ragtide")
+
+
+def _current_span() -> "Span | None":
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from opentelemetry import trace  # noqa: PLC0415 - not in the core install
+
+    return trace.get_current_span()
+
+
+def _context(parent: str) -> "Context | None":
+    if not parent:
+        return None
+    from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - not in the core install
+        TraceContextTextMapPropagator,
+    )
+
+    return TraceContextTextMapPropagator().extract({"traceparent": parent})
+
+
+def _traceparent_of(span: "Span | None") -> str:
+    context = None if span is None else span.get_span_context()
+    if context is None or not context.is_valid:
+        return ""
+    # As TraceContextTextMapPropagator.inject writes it, without a context and a carrier for each.
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
