@@ -8,8 +8,6 @@ The child never outlives the recorder: it ends when its socket is closed, and SI
 text long after the limit. It ignores Ctrl-C and SIGTERM, on which the recorder still writes the entries it has read.
 """
 
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -36,7 +34,7 @@ _CHILD: Final = """
 import json, sys
 options = json.loads(sys.argv[1])
 sys.path[:] = options.pop("path")
-from ragtide_consumers.recorder.redaction_process import serve
+from ragtide_consumers.recorder.redaction_child import serve
 serve(**options)
 """
 
@@ -175,32 +173,3 @@ class _Child:
             self._process.kill()
             self._process.wait()
         return "killed by the recorder" if ended is None else f"signal {-ended}" if ended < 0 else f"exit code {ended}"
-
-
-def serve(*, socket_number: int, patterns: list[str], function: str | None, limit_s: float) -> None:
-    """Redact in the child process until the recorder closes the socket."""
-    from .redaction import Redaction, function_at  # noqa: PLC0415 - which starts this process itself
-
-    for ignored in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ignored, signal.SIG_IGN)
-    redaction = Redaction(patterns, None if function is None else function_at(function), function)
-    connection = Connection(socket_number)
-    os.set_inheritable(socket_number, False)
-    connection.send_bytes(READY)
-    while True:
-        try:
-            request: dict[str, Any] = from_json(connection.recv_bytes())
-        except EOFError:
-            return
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, 2 * limit_s + 1)
-        try:
-            reply: dict[str, Any] = {"value": redaction.answer(request)}
-        except RedactionError as error:
-            reply = {"error": str(error)}
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        try:
-            connection.send_bytes(to_json({**reply, "counts": redaction.counts}))
-        except OSError:
-            return
-        redaction.counts.clear()
