@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
-from tests.other_server import use_the_wanted_server
+from tests.support.other_server import use_the_wanted_server
 
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.service.absent_share import ALPHA, LEAST_MS, Absences, Counts, jumped

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
-from tests.aggregator.events import event
 from tests.aggregator.test_columns import OPTIONS, drawn, in_columns, one_by_one, outcome
 from tests.aggregator.test_pacing import OPTIONS as SERVICE
 from tests.aggregator.test_pacing import STREAMS, publish, running, until_caught_up
+from tests.support.metric_events import event
 
 from ragtide import Alert, MetricEvent
 from ragtide.cli.doctor import examine

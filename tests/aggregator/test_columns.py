@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.aggregator.columns import columns_of
-from tests.aggregator.events import START, event
+from tests.support.event_columns import columns_of
+from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule, InvalidEntryError
 from ragtide_aggregator.state import state as state_module

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from redis.asyncio import Redis
-from tests.aggregator.columns import columns_of
-from tests.aggregator.events import event
 from tests.aggregator.test_arrow import recorded
 from tests.aggregator.test_columns import OPTIONS, in_columns, one_by_one, outcome
+from tests.support.event_columns import columns_of
+from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates

@@ -416,7 +416,7 @@ async def test_racers_beside_each_other_and_after_each_other_decide_once(async_r
     racers = [asyncio.create_task(Racer(async_redis, STREAMS).run(stop)) for _ in range(2)]
     for config, values in scores.items():
         await write(async_redis, config, range(50, 100), values)
-    await asyncio.wait_for(asyncio.gather(*racers), 30)
+    await asyncio.wait_for(asyncio.gather(*racers), 120)
     expected = [
         (entry.op, entry.config, entry.evidence and entry.evidence.item)
         for entry in judged(filled(scores), Progress(plan(5, size=100)))
@@ -440,7 +440,7 @@ async def test_garbage_in_the_log_changes_nothing(async_redis: Any) -> None:
     for config in ("c0", "c1"):
         await write(async_redis, config, range(10), [0.5] * 10)
     racer = Racer(async_redis, STREAMS)
-    await asyncio.wait_for(racer.run(asyncio.Event()), 20)
+    await asyncio.wait_for(racer.run(asyncio.Event()), 120)
     assert racer.reader.progress.completed
     assert [why for _, why in racer.reader.refused] == ["there is no config 'nobody': use one of c0, c1"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide import Feedback, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
@@ -74,7 +74,7 @@ async def caught_up(redis: Any) -> None:
         return entries[0][0] if entries else b"0-0"
 
     wanted = [await last(STREAMS.metrics), await last(STREAMS.feedback)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while await redis.hmget(STREAMS.checkpoint, "position", "feedback") != wanted:  # noqa: ASYNC110 - Redis changes
             await asyncio.sleep(0.005)
 

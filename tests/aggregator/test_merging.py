@@ -1,5 +1,5 @@
 import pytest
-from tests.aggregator.events import adherence, beta
+from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.merging import merged

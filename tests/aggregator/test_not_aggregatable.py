@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.aggregator.events import adherence, beta
-from tests.conditions import until
+from tests.support.conditions import until
+from tests.support.metric_events import adherence, beta
 
 from ragtide import AlertRule, Feedback, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates

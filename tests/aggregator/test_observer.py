@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish, until
+from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish
+from tests.support.conditions import until
 
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.telemetry import Observer

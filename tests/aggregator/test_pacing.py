@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import ConnectionError as RedisConnectionError
 from redis.asyncio import Redis
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide import Estimate, MetricEvent
 from ragtide_aggregator.service.aggregator import Aggregator
@@ -66,7 +66,7 @@ async def publish(redis: Redis, events: list[MetricEvent]) -> None:
 
 async def until_caught_up(redis: Any) -> None:
     ((last, _),) = await redis.xrevrange(STREAMS.metrics, count=1)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while await redis.hget(STREAMS.checkpoint, "position") != last:  # noqa: ASYNC110 - Redis changes
             await asyncio.sleep(0.01)
 
@@ -105,7 +105,7 @@ async def test_the_lease_is_renewed_and_the_event_loop_is_free_while_a_step_work
 
     monkeypatch.setattr(Lease, "renew", counted)
     await publish(async_redis, many_keys(2, 1))
-    async with running(async_redis, replace(OPTIONS, lease_s=1.5)) as service, asyncio.timeout(50):
+    async with running(async_redis, replace(OPTIONS, lease_s=1.5)) as service, asyncio.timeout(120):
         while not working.is_set():  # noqa: ASYNC110 - a thread sets it
             await asyncio.sleep(0.01)
         begun = len(renewed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.aggregator.events import START, event
+from tests.support.metric_events import START, event
 
 from ragtide import Estimate
 from ragtide_aggregator.estimates.estimates import chosen, estimates

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.aggregator.events import adherence, beta
-from tests.aggregator.pausing_owner import POINTS
 from tests.aggregator.test_service import OPTIONS, STREAMS, caught_up, publish, running, stored_rows
-from tests.conditions import until
+from tests.support.conditions import until
+from tests.support.metric_events import adherence, beta
+from tests.support.pausing_owner import POINTS
 
 from ragtide import Alert, MetricEvent
 from ragtide_aggregator.service.commit import Committer, Step
@@ -31,7 +31,7 @@ class Paused:
     def __init__(self, url: str, folder: Path) -> None:
         self.at, self.log = folder / "point", folder / "log"
         with self.log.open("wb") as log:
-            command = [sys.executable, "-m", "tests.aggregator.pausing_owner", url, str(self.at)]
+            command = [sys.executable, "-m", "tests.support.pausing_owner", url, str(self.at)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
 
     @property

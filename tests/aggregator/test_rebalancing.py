@@ -3,8 +3,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.aggregator.events import adherence, beta
-from tests.aggregator.test_service import OPTIONS, until
+from tests.aggregator.test_service import OPTIONS
+from tests.support.conditions import until
+from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.checkpoint import load_checkpoint

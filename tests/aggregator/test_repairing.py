@@ -6,9 +6,9 @@ from shlex import quote
 from typing import Any
 
 import pytest
-from tests.aggregator.events import adherence, beta
 from tests.aggregator.test_not_aggregatable import EVENTS, STATE, STREAMS, caught_up, publish, running
-from tests.conditions import until
+from tests.support.conditions import until
+from tests.support.metric_events import adherence, beta
 from typer.testing import CliRunner
 
 from ragtide import Alert, ConfigurationError

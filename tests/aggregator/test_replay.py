@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.aggregator.events import START, event
-from tests.recorded import record
+from tests.support.metric_events import START, event
+from tests.support.recorded import record
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.estimates.estimates import estimates
@@ -98,7 +98,7 @@ async def live(redis: Any) -> AsyncIterator[None]:
 
 
 async def caught_up(redis: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         for streams in LIVE.all():
             for stream, name in ((streams.metrics, "position"), (streams.feedback, "feedback")):
                 last = await redis.xrevrange(stream, count=1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.aggregator.test_replay import OPTIONS, RUN, alerts_of, entries, replay, rows_of, unseen
-from tests.recorded import record
+from tests.support.recorded import record
 
 from ragtide_aggregator.events.batch import Gathered
 from ragtide_aggregator.state.table import Kept

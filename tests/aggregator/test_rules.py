@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.aggregator.events import START, adherence, beta, event
+from tests.support.metric_events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide import Estimate
 from ragtide_aggregator.estimates.estimates import STRATEGIES, chosen, estimates

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from redis import ConnectionError  # noqa: A004 - Redis's own
-from tests.aggregator.events import adherence, beta
-from tests.aggregator.events import event as metric_event
+from tests.support.conditions import until
+from tests.support.metric_events import adherence, beta
+from tests.support.metric_events import event as metric_event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.errors import CheckpointError, LeaseLostError
@@ -28,12 +29,6 @@ OPTIONS = ServiceOptions(
     state=StateOptions(rules=(RULE,)),
 )
 EVENTS = [*adherence(beta(0.85, 200, 1)), *adherence(beta(0.4, 100, 2), first=200)]
-
-
-async def until(condition: Any, timeout_s: float = 20.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await condition():  # noqa: ASYNC110 - Redis changes, and tells nobody
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.aggregator.events import event
 from tests.aggregator.test_pacing import OPTIONS, SCORES, STREAMS, many_keys, publish, running, until_caught_up
-from tests.conditions import until
+from tests.support.conditions import until
+from tests.support.metric_events import event
 
 from ragtide import Estimate
 from ragtide_aggregator.estimates.estimates import estimates

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.aggregator.events import START, adherence, beta, event
+from tests.support.metric_events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates

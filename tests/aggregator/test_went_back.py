@@ -2,8 +2,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.aggregator.events import adherence, beta
-from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish, running, until
+from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, publish, running
+from tests.support.conditions import until
+from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.errors import StreamWentBackError
 from ragtide_aggregator.service.checkpoint import load_checkpoint

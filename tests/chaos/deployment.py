@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 from typing import Any
 
-from tests.judge_server import Behavior, Drops, Hangs, JudgeServer, Status, rules_model
+from tests.support.judge_server import Behavior, Drops, Hangs, JudgeServer, Status, rules_model
 
 OUTAGES: dict[str, Behavior] = {"503": Status(503, "down"), "500": Status(500), "drops": Drops(), "hangs": Hangs()}
 """Each way to be out of order, by name."""

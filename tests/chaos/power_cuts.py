@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from redis import RedisError
-from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_events, publish_until_confirmed, running
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import STREAMS, estimates, interactions, metric_events, publish_until_confirmed, running
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
@@ -113,7 +113,7 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
         stack.enter_context(running("worker", server.url, folder / "worker.log"))
         stack.enter_context(running("aggregator", server.url, folder / "aggregator.log"))
         # A role that finds no Redis when it starts ends, and here is no supervisor.
-        wait_until(lambda: server.client.exists(STREAMS.lease, STREAMS.interactions) == 2, 60)
+        wait_until(lambda: server.client.exists(STREAMS.lease, STREAMS.interactions) == 2)
         producer = stack.enter_context(InteractionProducer(server.url))
         at = [count * (number + 1) // (cuts + 1) for number in range(cuts)]
         sent = 0
@@ -121,8 +121,8 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
             batch = published[sent : sent + AT_ONCE]
             if resend:
                 for one in batch:
-                    wait_until(lambda one=one: producer.submit(one), 60)  # type: ignore[misc]
-                wait_until(lambda: producer.flush(1.0), 60)
+                    wait_until(lambda one=one: producer.submit(one))  # type: ignore[misc]
+                wait_until(lambda: producer.flush(1.0))
             else:
                 publish_until_confirmed(producer, batch)
             sent += len(batch)
@@ -134,8 +134,8 @@ def run(folder: Path, *, fsync: str, count: int, cuts: int, resend: bool) -> Res
                 server.start()
         if resend:
             time.sleep(3.0)  # in which it notices that the newest are gone
-            wait_until(lambda: producer.flush(1.0), 60)
-        wait_until(lambda: _at_rest(server), 120)
+            wait_until(lambda: producer.flush(1.0))
+        wait_until(lambda: _at_rest(server))
         events = Counter(event.interaction_id for event in metric_events(stack.enter_context(connect(server.url))))
         shown = [e for e in estimates(server.url) if e["metric"] == "trace.adherence" and e["segment"] is None]
         counted = max((e["n"] + e["n_absent"] for e in shown if e["window"] == "all"), default=0)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from redis import RedisError
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.server.binary import find_redis_server
@@ -53,7 +53,7 @@ class RedisServer:
         self.socket.unlink(missing_ok=True)
         with self._log.open("ab") as log:
             self._process = subprocess.Popen([self.binary.path, self._configuration], stdout=log, stderr=log)
-        wait_until(self._answers, 60)
+        wait_until(self._answers)
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, self._log.read_text()[-2000:]

@@ -20,7 +20,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.publisher import Publisher
 from tests.chaos.redis_server import RedisServer
 from tests.chaos.traffic import Traffic
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import AlertRule

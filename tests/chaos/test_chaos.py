@@ -31,7 +31,6 @@ def failed(done: Run, things: Traffic) -> list[str]:
     return [check.claim for check in done.checks(things, None) if not check.passed]
 
 
-@pytest.mark.timeout(400)
 def test_faults_of_every_kind_leave_no_trace_in_scores_estimates_alerts_and_dead_letters(folder: Path) -> None:
     things, faults = traffic(1500, SEED), plan(SEED, 12, 1500)
     assert {fault.kind for fault in faults} == set(KINDS)
@@ -44,7 +43,6 @@ def test_faults_of_every_kind_leave_no_trace_in_scores_estimates_alerts_and_dead
     assert [check for check in chaos.checks(things, quiet.outcome) if not check.passed] == []
 
 
-@pytest.mark.timeout(200)
 def test_a_worker_that_emits_without_looking_at_its_acknowledgement_is_found_out(folder: Path) -> None:
     """What a worker holds when it is paused for longer than the idle time, it and another one finish."""
     faults = [Fault("pause_worker", after=FEW * share // 8, seconds=2.0, choice=0.0) for share in (1, 3, 5)]
@@ -53,7 +51,6 @@ def test_a_worker_that_emits_without_looking_at_its_acknowledgement_is_found_out
     assert "every valid interaction is scored exactly once" in failed(run(options, things, folder / "run", say), things)
 
 
-@pytest.mark.timeout(200)
 def test_an_aggregator_that_commits_without_fencing_is_found_out(folder: Path) -> None:
     """An owner that was paused for longer than its lease goes on beside its successor; alerts come later."""
     faults = [Fault("pause_owner", after=FEW * share // 8, seconds=1.6, choice=0.0) for share in (1, 2)]

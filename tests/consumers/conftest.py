@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.judge_server import JudgeServer
+from tests.support.judge_server import JudgeServer
 
 from ragtide_consumers.labelers.judge import client as client_module
 from ragtide_consumers.worker import patience as patience_module

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, settings
-from tests.judge_server import JudgeServer, Status
+from tests.support.judge_server import JudgeServer, Status
 
 from ragtide import Labeling, RagInteraction
 from ragtide_consumers.labelers.cascade import Draw, draw, position

@@ -5,8 +5,8 @@ import threading
 from itertools import pairwise
 from typing import Any
 
-from tests.conditions import wait_until
-from tests.consumers.test_worker import STREAMS, Scripted, publish, read, until, working
+from tests.consumers.test_worker import STREAMS, Scripted, publish, read, working
+from tests.support.conditions import until, wait_until
 
 from ragtide import Labeling, RagInteraction
 from ragtide_consumers.worker.app import create_group
@@ -82,7 +82,7 @@ async def test_a_worker_that_holds_nothing_is_seen_all_the_same(async_redis: Any
 
     try:
         with connect(redis_url) as redis:
-            wait_until(seen_twice, 60)
+            wait_until(seen_twice)
     finally:
         keeper.stop()
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.consumers.test_worker import STREAMS, events, publish, until
+from tests.consumers.test_worker import STREAMS, events, publish
+from tests.support.conditions import until
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions

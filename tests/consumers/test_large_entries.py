@@ -6,7 +6,8 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.consumers.test_worker import STREAMS, events, letters, publish, until
+from tests.consumers.test_worker import STREAMS, events, letters, publish
+from tests.support.conditions import until
 
 from ragtide import LocalLabeler
 from ragtide_consumers.worker.app import create_group, run_workers

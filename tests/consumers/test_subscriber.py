@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alerts import alert
-from tests.redis_processes import RedisProcess
+from tests.support.alerts import alert
+from tests.support.redis_processes import RedisProcess
 
 from ragtide import AlertSubscriber, RedisUnavailable
 from ragtide_schemas import Streams

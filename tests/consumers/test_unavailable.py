@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.conditions import until
 from tests.consumers.test_worker import STREAMS, events, letters, pending, publish, read, working
+from tests.support.conditions import until
 
 from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLabeler, MetricDefinition, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler

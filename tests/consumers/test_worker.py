@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import structlog
 from redis import ConnectionError  # noqa: A004 - Redis's own
-from tests.aggregator.events import event
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import until
+from tests.support.metric_events import event
+from tests.support.redis_processes import RedisProcess
 
 from ragtide import Labeling, LocalLabeler, RagInteraction
 from ragtide.cli.demo import demo_interactions
@@ -92,12 +93,6 @@ async def publish(redis: Any, *responses: str, first: int = 0) -> None:
 async def read(redis: Any, count: int = 100, consumer: str = "me") -> list[StreamEntry]:
     reply = await redis.xreadgroup(LABEL_GROUP, consumer, {STREAMS.interactions: ">"}, count=count)
     return [StreamEntry(entry_id.decode(), fields) for _, entries in reply for entry_id, fields in entries]
-
-
-async def until(condition: Any, timeout_s: float = 20.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await condition():  # noqa: ASYNC110 - Redis changes, and tells nobody
-            await asyncio.sleep(0.005)
 
 
 async def events(redis: Any) -> list[MetricEvent]:
@@ -356,14 +351,14 @@ async def test_a_redis_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> No
     running = asyncio.create_task(run_workers(settings, server.url, LocalLabeler(), stop))
     try:
         with structlog.testing.capture_logs() as logs:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while not [entry for entry in logs if entry.get("doing") == "starting"]:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         await asyncio.to_thread(server.start)
         async with connect_async(server.url) as redis:
             for one in demo_interactions()[:5]:
                 await redis.xadd(STREAMS.interactions, {DATA_FIELD: one.encode()})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 while await redis.xlen(STREAMS.metrics) < 5:  # noqa: ASYNC110 - Redis changes, and tells nobody
                     await asyncio.sleep(0.01)
     finally:

@@ -5,7 +5,8 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry
 from structlog.contextvars import merge_contextvars
-from tests.consumers.test_worker import STREAMS, Scripted, _is, letters, pending, publish, read, until, working
+from tests.consumers.test_worker import STREAMS, Scripted, _is, letters, pending, publish, read, working
+from tests.support.conditions import until
 
 from ragtide_consumers.worker import worker as worker_module
 from ragtide_runtime.telemetry.instruments import WorkerInstruments

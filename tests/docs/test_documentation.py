@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.consumers.recorder.running import add_all, caught_up, recording, settings_of, until
-from tests.redis_cli import redis_cli
+from tests.consumers.recorder.running import add_all, caught_up, recording, settings_of
+from tests.support.conditions import until
+from tests.support.redis_cli import redis_cli
 
 from ragtide import RagInteraction
 from ragtide.cli.app import COMMANDS

@@ -12,8 +12,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, command, interactions, kill, start, wait_for_aggregation
+from tests.support.conditions import wait_until
+from tests.support.roles import STREAMS, command, interactions, kill, start, wait_for_aggregation
 
 from ragtide import InteractionProducer
 from ragtide_runtime.recordings import Kind, Recording
@@ -67,7 +67,7 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
         with InteractionProducer(url) as producer:
             for number, first in enumerate(range(0, count, BATCH)):
                 producer.publish_many(batch[first : first + BATCH])
-                wait_until(lambda goal=first // 2: redis.xlen(STREAMS.metrics) >= goal, 120)  # type: ignore[misc]
+                wait_until(lambda goal=first // 2: redis.xlen(STREAMS.metrics) >= goal)  # type: ignore[misc]
                 if number in due:
                     for name in (random_.choice(["worker1", "worker2"]), "recorder"):
                         kill(roles[name])
@@ -75,7 +75,7 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
                     worker_kills, recorder_kills = worker_kills + 1, recorder_kills + 1
         wait_until(lambda: redis.xlen(STREAMS.metrics) >= count, 300)
         wait_for_aggregation(redis)
-        wait_until(lambda: all(_at_end(redis, kind) for kind in (Kind.INTERACTIONS, Kind.METRICS, Kind.ALERTS)), 120)
+        wait_until(lambda: all(_at_end(redis, kind) for kind in (Kind.INTERACTIONS, Kind.METRICS, Kind.ALERTS)))
         for process in roles.values():
             process.terminate()
         for process in roles.values():

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from tests.conditions import wait_until
-from tests.end_to_end.roles import command, estimates, interactions, running
-from tests.redis_processes import servers
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import servers
+from tests.support.roles import command, estimates, interactions, running
 
 from ragtide import InteractionProducer
 
@@ -17,7 +17,7 @@ def test_everything_works_with_the_rights_that_the_documentation_asks_for(tmp_pa
         with running("up", url, log), InteractionProducer(url) as producer:
             producer.publish_many(interactions(30))
             assert producer.submit(interactions(31)[30])
-            wait_until(lambda: [e for e in estimates(url) if e["n"] == 31], 60)
+            wait_until(lambda: [e for e in estimates(url) if e["n"] == 31])
         assert b"NOPERM" not in log.read_bytes()
         for arguments in (("doctor",), ("alerts",), ("dead-letters",), ("watch", "--once"), ("repartition", "2")):
             done = command(url, *arguments)

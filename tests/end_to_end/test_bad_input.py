@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from faststream.redis import RedisBroker
-from tests.conditions import wait_until
-from tests.end_to_end.roles import (
+from tests.support.conditions import wait_until
+from tests.support.redis_cli import redis_cli
+from tests.support.roles import (
     STREAMS,
     command,
     dead_letters,
@@ -15,7 +16,6 @@ from tests.end_to_end.roles import (
     running,
     wait_for_aggregation,
 )
-from tests.redis_cli import redis_cli
 
 from ragtide import InteractionProducer
 from ragtide_schemas import Reason, from_milliseconds
@@ -117,14 +117,14 @@ def test_a_time_that_was_never_set_and_absurd_metric_events_end_no_aggregator(
 ) -> None:
     with running("aggregator", redis_url, tmp_path / "aggregator.log") as aggregator:
         entry = redis.xadd(STREAMS.interactions, {"data": with_(occurred_at="0001-01-01T00:00:00Z")}).decode()
-        wait_until(lambda: len(metric_events(redis)) == 1, 90.0)
+        wait_until(lambda: len(metric_events(redis)) == 1)
         (event,) = metric_events(redis)
         assert event.occurred_at == from_milliseconds(int(entry.partition("-")[0]))
         fields = event.model_dump(mode="json", exclude_none=True)
         for absurd in ({"occurred_at": "0001-01-01T00:00:00Z"}, {"latency_s": 1e12}, {"cost_usd": 1e308}):
             redis.xadd(STREAMS.metrics, {"data": json.dumps({**fields, **absurd})})
         after = redis.xadd(STREAMS.metrics, {"data": json.dumps({**fields, "interaction_id": "after"})})
-        wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == after, 90.0)
+        wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == after)
         assert [letter.reason for letter in dead_letters(redis)] == [Reason.INVALID] * 3
         assert aggregator.poll() is None
 
@@ -156,7 +156,7 @@ def test_bad_metric_events_become_dead_letters_and_the_aggregator_goes_on(
         redis.xadd(STREAMS.metrics, {"data": b"hello"})
         redis.xadd(STREAMS.metrics, {"other": b"{}"})
         redis.xadd(STREAMS.interactions, {"data": with_()})
-        wait_until(lambda: redis.xlen(STREAMS.metrics) == 3, 90)
+        wait_until(lambda: redis.xlen(STREAMS.metrics) == 3)
         good = redis.xrevrange(STREAMS.metrics, count=1)[0][1][b"data"]
         redis.xadd(STREAMS.metrics, {"data": good.replace(b'"trace.adherence":0', b'"trace.adherence":7')})
         wait_for_aggregation(redis)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from redis import RedisError
-from tests.conditions import until, wait_until
-from tests.end_to_end.roles import command, interactions, publish_until_confirmed, running
-from tests.redis_processes import Cluster, cluster
+from tests.support.conditions import until, wait_until
+from tests.support.redis_processes import Cluster, cluster
+from tests.support.roles import command, interactions, publish_until_confirmed, running
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_consumers.worker.app import broker_of
@@ -82,7 +82,6 @@ def migrate(nodes: Cluster, slot: int) -> None:
         node.client.execute_command("CLUSTER SETSLOT", slot, "NODE", target_id)
 
 
-@pytest.mark.timeout(300)
 def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicated(tmp_path: Path) -> None:
     published = many(1600)
     with cluster(tmp_path / "cluster") as nodes, connect(nodes.url) as redis:
@@ -94,12 +93,12 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
             InteractionProducer(nodes.url, partitions=PARTITIONS) as producer,
         ):
             publish_until_confirmed(producer, published[:600])
-            wait_until(lambda: n_scored(redis) >= 200, 60)
+            wait_until(lambda: n_scored(redis) >= 200)
             # A slot that holds a partition in use moves to another master.
             busiest = max(LAYOUT.all(), key=lambda streams: redis.xlen(streams.interactions))
             migrate(nodes, int(redis.keyslot(busiest.metrics)))
             publish_until_confirmed(producer, published[600:1000])
-            wait_until(lambda: n_scored(redis) >= 700, 90)
+            wait_until(lambda: n_scored(redis) >= 700)
             # The master of a partition in use dies with its replica up to date: everything acknowledged is there.
             busiest = max(LAYOUT.all(), key=lambda streams: redis.xlen(streams.interactions))
             master = nodes.master_of(int(redis.keyslot(busiest.metrics)))
@@ -108,15 +107,14 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
             publish_until_confirmed(producer, published[1000:])
             # An application cannot know whether what it was told just before the failover has survived.
             publish_until_confirmed(producer, published[:1000])
-            wait_until(lambda: n_scored(redis) >= len(published), 120)
-            wait_until(lambda: finished(redis), 60)
+            wait_until(lambda: n_scored(redis) >= len(published))
+            wait_until(lambda: finished(redis))
         ids = [event.interaction_id for event in scored(redis)]
         assert sorted(ids) == sorted({one.interaction_id for one in published}), "each once"
         assert counted(nodes.url) == len(published)
         assert {partition_of(one.pipeline, PARTITIONS) for one in published} == set(range(PARTITIONS))
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("client_of", [connect_async, lambda url: broker_of(url).connect()], ids=["ours", "broker"])
 async def test_a_client_that_only_reads_follows_although_the_node_dies_that_it_asks_for_keys(
     tmp_path: Path, client_of: Callable[[str], Any]
@@ -139,11 +137,10 @@ async def test_a_client_that_only_reads_follows_although_the_node_dies_that_it_a
             except RedisError:
                 return False
 
-        await until(lambda: read(followed[0]), 120)
+        await until(lambda: read(followed[0]))
         await client.aclose()
 
 
-@pytest.mark.timeout(300)
 def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twice(tmp_path: Path) -> None:
     published = many(900)
     with cluster(tmp_path / "cluster") as nodes, connect(nodes.url) as redis:
@@ -153,8 +150,8 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             InteractionProducer(nodes.url, partitions=PARTITIONS) as producer,
         ):
             publish_until_confirmed(producer, published[:400])
-            wait_until(lambda: n_scored(redis) == 400, 90)
-            wait_until(lambda: finished(redis), 60)
+            wait_until(lambda: n_scored(redis) == 400)
+            wait_until(lambda: finished(redis))
             # From here on the replica of one master learns nothing: what this master is told will be lost.
             slot = int(redis.keyslot(LAYOUT.all()[0].metrics))
             master = nodes.master_of(slot)
@@ -162,8 +159,8 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             replica.signal(signal.SIGSTOP)
             master.client.execute_command("CLIENT KILL TYPE replica")
             publish_until_confirmed(producer, published[400:600])
-            wait_until(lambda: n_scored(redis) == 600, 90)
-            wait_until(lambda: finished(redis), 60)
+            wait_until(lambda: n_scored(redis) == 600)
+            wait_until(lambda: finished(redis))
             doomed = {
                 one.interaction_id
                 for one in published[400:600]
@@ -171,19 +168,19 @@ def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twi
             }
             master.kill()
             replica.signal(signal.SIGCONT)
-            wait_until(lambda: nodes.is_master(replica), 60)
+            wait_until(lambda: nodes.is_master(replica))
             publish_until_confirmed(producer, published[600:])
             survivors = 900 - len(doomed)
-            wait_until(lambda: n_scored(redis) >= survivors, 120)
-            wait_until(lambda: finished(redis), 60)
+            wait_until(lambda: n_scored(redis) >= survivors)
+            wait_until(lambda: finished(redis))
             ids = [event.interaction_id for event in scored(redis)]
             assert sorted(ids) == sorted({one.interaction_id for one in published} - doomed)
             assert counted(nodes.url) == survivors, "those lost are no longer counted, those left once"
             assert 0 < len(doomed) < 200
             # The producer sends its last interactions again: ids make that safe, and what was lost is there again.
             publish_until_confirmed(producer, published[400:600])
-            wait_until(lambda: n_scored(redis) >= 900, 120)
-            wait_until(lambda: finished(redis), 60)
+            wait_until(lambda: n_scored(redis) >= 900)
+            wait_until(lambda: finished(redis))
         ids = [event.interaction_id for event in scored(redis)]
         assert sorted(ids) == sorted(one.interaction_id for one in published)
         assert counted(nodes.url) == 900

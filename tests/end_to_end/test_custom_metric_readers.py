@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.end_to_end.roles import STREAMS, command, interactions, running, wait_for_aggregation, wait_for_events
+from tests.support.roles import STREAMS, command, interactions, running, wait_for_aggregation, wait_for_events
 
 from ragtide import InteractionProducer
 from ragtide_schemas import RunInfo, Streams, run_prefix

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
 from tests.consumers.judge.asking import TOWER, judge
-from tests.end_to_end.roles import STREAMS, command, dead_letters, metric_events, running
-from tests.judge_server import JudgeServer
+from tests.support.conditions import wait_until
+from tests.support.judge_server import JudgeServer
+from tests.support.roles import STREAMS, command, dead_letters, metric_events, running
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler
@@ -88,7 +88,7 @@ def test_a_rising_share_of_empty_retrievals_raises_an_alert_with_its_diagnosis(
             for number in range(60):
                 one = TOWER.model_copy(update={"interaction_id": f"i-{number}", **NOTHING})
                 assert producer.submit(one)
-        wait_until(lambda: redis.xlen(STREAMS.alerts) > 0, timeout_s=90)
+        wait_until(lambda: redis.xlen(STREAMS.alerts) > 0)
         wait_until(lambda: len(metric_events(redis)) == 60)
     (alert,) = [json.loads(line) for line in command(redis_url, "alerts", "--json").stdout.splitlines()]
     assert (alert["rule"], alert["metric"], alert["status"]) == ("empty", "retrieval.empty", "firing")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.conditions import wait_until
-from tests.end_to_end.roles import (
+from tests.support.conditions import wait_until
+from tests.support.roles import (
     STREAMS,
     command,
     dead_letters,
@@ -132,7 +132,7 @@ def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_
     deaths = 0
     for _ in range(8):
         worker = start("worker", redis_url, tmp_path / "worker.log", extra)
-        wait_until(lambda one=worker: one.poll() is not None or dead_letters(redis), 30)  # type: ignore[misc]
+        wait_until(lambda one=worker: one.poll() is not None or dead_letters(redis))  # type: ignore[misc]
         if dead_letters(redis):
             break
         deaths += 1
@@ -228,7 +228,7 @@ def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
         return [e["n"] for e in found if e["metric"] == "trace.adherence" and e["segment"] is None]
 
     with running("up", redis_url, tmp_path / "up.log", spread):
-        wait_until(lambda: sum(adherence()) == 120, 60)
+        wait_until(lambda: sum(adherence()) == 120)
     assert adherence() == [10] * 12
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.conditions import wait_until
-from tests.end_to_end.roles import command, environment, kill, start
+from tests.support.conditions import wait_until
+from tests.support.roles import command, environment, kill, start
 
 from ragtide_schemas.experiments import Execution
 
@@ -122,7 +122,7 @@ def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redi
     processes["driver"] = driver(redis_url, place)
     try:
         for role in ("driver", "worker", "driver", "aggregator", "worker", "driver"):
-            wait_until(partial(got_to, redis, looked(redis) + random.choice([5, 10])), 60)
+            wait_until(partial(got_to, redis, looked(redis) + random.choice([5, 10])))
             kill(processes[role])
             kills += role == "driver"
             processes[role] = (
@@ -147,7 +147,7 @@ def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redi
             seen = estimates(redis_url)
             return all(seen.get((config, "own.value"), (0, 0.0))[0] == n for config, n in answered.items())
 
-        wait_until(aggregated, 30)
+        wait_until(aggregated)
     finally:
         for process in processes.values():
             kill(process)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
-from tests.end_to_end.roles import (
+from tests.support.conditions import wait_until
+from tests.support.roles import (
     STREAMS,
     command,
     dead_letters,
@@ -50,7 +50,7 @@ def test_feedback_from_a_file_is_joined_once_though_the_aggregator_is_killed(
             one = ("--pipeline", "shop", "--interaction", "i-00350", "--gold", f"{ADHERENCE}={score}")
             done = command(redis_url, "feedback", *one)
             assert done.returncode == 0, done.stderr
-        wait_until(lambda: len(dead_letters(redis)) == 1, 30)
+        wait_until(lambda: len(dead_letters(redis)) == 1)
     scores = {event.interaction_id: event.scores[ADHERENCE] for event in metric_events(redis)}
     expected = [(scores[line["interaction_id"]] - 1.0) ** 2 for line in lines] + [scores["i-00350"] ** 2]  # type: ignore[index]
     (found,) = [e for e in estimates(redis_url) if e["metric"] == f"rmse.{ADHERENCE}" and e["segment"] is None]

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from tests.conditions import wait_until
-from tests.end_to_end.roles import (
+from tests.support.conditions import wait_until
+from tests.support.judge_server import Behavior, Drops, Hangs, JudgeServer, Says, Status, rules_model
+from tests.support.roles import (
     STREAMS,
     command,
     dead_letters,
@@ -17,7 +18,6 @@ from tests.end_to_end.roles import (
     wait_for_aggregation,
     wait_for_events,
 )
-from tests.judge_server import Behavior, Drops, Hangs, JudgeServer, Says, Status, rules_model
 
 from ragtide import InteractionProducer
 

@@ -17,8 +17,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 from redis import RedisError
-from tests.conditions import wait_until
-from tests.end_to_end.roles import (
+from tests.support.conditions import wait_until
+from tests.support.judge_server import JudgeServer, Status
+from tests.support.roles import (
     STREAMS,
     command,
     interactions,
@@ -27,7 +28,6 @@ from tests.end_to_end.roles import (
     wait_for_aggregation,
     wait_for_events,
 )
-from tests.judge_server import JudgeServer, Status
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
@@ -131,7 +131,7 @@ def test_while_redis_hangs_a_role_is_alive_and_not_ready(tmp_path: Path) -> None
                 assert "redis: does not answer" in role.get("/readyz")[1]
             finally:
                 os.kill(process, signal.SIGCONT)
-            wait_until(lambda: role.status("/readyz") == 200, 60)
+            wait_until(lambda: role.status("/readyz") == 200)
             publish(server.url, 20)
             wait_until(lambda: redis.xlen(STREAMS.metrics) == 20)
             assert role.scrape()["ragtide_redis_up",] == 1
@@ -152,7 +152,7 @@ def test_a_redis_that_is_killed_and_comes_back_makes_a_role_ready_again(tmp_path
             assert role.status("/healthz") == 200
             return _answers(redis) and role.status("/readyz") == 200
 
-        wait_until(back, 60)
+        wait_until(back)
         publish(server.url, 20)
         wait_until(lambda: redis.xlen(STREAMS.metrics) == 20)
 

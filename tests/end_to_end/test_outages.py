@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.conditions import wait_until
-from tests.end_to_end.roles import interactions, running
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import interactions, running
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
@@ -63,7 +63,7 @@ def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
     ):
         with InteractionProducer(server.url) as producer:
             producer.publish_many(interactions(20))
-        wait_until(lambda: redis.xlen(Streams("ragtide", 0).metrics) == 20, timeout_s=90)
+        wait_until(lambda: redis.xlen(Streams("ragtide", 0).metrics) == 20)
         before = len(lines(log))
         server.kill()
         refusing = Refusing(server.port)
@@ -74,7 +74,7 @@ def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
         def said(words: str) -> Counter[str]:
             return Counter(line["role"] for line in lines(log) if line["event"].startswith(words))
 
-        wait_until(lambda: set(said("Redis answers again")) == {"worker", "aggregator"}, timeout_s=90)
+        wait_until(lambda: set(said("Redis answers again")) == {"worker", "aggregator"})
         found = [line for line in lines(log)[before:] if line["level"] != "info"]
         assert said("Redis failed") == said("Redis answers again") == Counter({"worker": 1, "aggregator": 1})
         ended = [line for line in found if line["event"] == "Redis answers again"]

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
 from tests.end_to_end.recording_live import record_live
-from tests.end_to_end.roles import STREAMS, command, interactions, kill, running, start
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import STREAMS, command, interactions, kill, running, start
 
 from ragtide import InteractionProducer
 from ragtide_runtime.recordings import Kind, Recording
@@ -73,7 +73,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing_of_the_recording(tmp
             from redis import Redis
 
             with Redis(port=server.port) as redis:
-                wait_until(lambda: recorded_to_the_end(redis), 60)
+                wait_until(lambda: recorded_to_the_end(redis))
         with Redis(port=server.port) as redis:
             assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 900
 
@@ -128,8 +128,8 @@ def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_pat
     with running("up", redis_url, log, folder(place)):
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(interactions(50))
-        wait_until(lambda: redis.xlen(STREAMS.metrics) == 50, 60)
-        wait_until(lambda: recorded(place) == {Kind.INTERACTIONS: 50, Kind.METRICS: 50}, 60)
+        wait_until(lambda: redis.xlen(STREAMS.metrics) == 50)
+        wait_until(lambda: recorded(place) == {Kind.INTERACTIONS: 50, Kind.METRICS: 50})
     assert Recording.open(str(place)).count(Kind.METRICS) == 50
     assert Recording.open(str(place)).count(Kind.INTERACTIONS) == 50
     assert assert_recorded_exactly(redis, place, Kind.METRICS) == 50

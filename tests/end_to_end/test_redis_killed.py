@@ -3,9 +3,9 @@ import signal
 from pathlib import Path
 
 from redis import RedisError
-from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, estimates, interactions, metric_events, running
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import STREAMS, estimates, interactions, metric_events, running
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
@@ -27,11 +27,11 @@ def test_a_redis_that_is_killed_and_comes_back_with_its_data_costs_nothing(tmp_p
 
         with running("up", server.url, tmp_path / "up.log"):
             for wanted in (200, 500):
-                wait_until(lambda wanted=wanted: scored() >= wanted, 60)  # type: ignore[misc]
+                wait_until(lambda wanted=wanted: scored() >= wanted)  # type: ignore[misc]
                 os.kill(int(redis.info("server")["process_id"]), signal.SIGKILL)
                 wait_until(lambda: scored() >= 0)
-            wait_until(lambda: scored() == len(published), 60)
-            wait_until(lambda: _aggregated(server.url) == len(published), 60)
+            wait_until(lambda: scored() == len(published))
+            wait_until(lambda: _aggregated(server.url) == len(published))
         assert {event.interaction_id for event in metric_events(redis)} == {one.interaction_id for one in published}
         assert redis.xpending(STREAMS.interactions, "label")["pending"] == 0
 
@@ -48,5 +48,5 @@ def test_roles_end_when_they_are_told_to_even_if_redis_is_gone(tmp_path: Path) -
         running("up", server.url, tmp_path / "up.log"),
     ):
         producer.publish_many(interactions(400))
-        wait_until(lambda: server.client.xlen(STREAMS.metrics) >= 50, 60)
+        wait_until(lambda: server.client.xlen(STREAMS.metrics) >= 50)
         server.kill()

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.end_to_end.roles import command, interactions
 from tests.end_to_end.test_judge import judge_settings
-from tests.judge_server import JudgeServer
-from tests.recorded import record
+from tests.support.judge_server import JudgeServer
+from tests.support.recorded import record
+from tests.support.roles import command, interactions
 
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_schemas import Feedback

@@ -3,8 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
-from tests.end_to_end.roles import command, interactions, running
+from tests.support.conditions import wait_until
+from tests.support.roles import command, interactions, running
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_runtime.errors import ConfigurationError
@@ -55,15 +55,14 @@ def run(redis: Any, url: str, layout: Layout, folder: Path, batch: list[RagInter
         InteractionProducer(url, partitions=layout.partitions, splits=layout.splits) as producer,
     ):
         producer.publish_many(batch)
-        wait_until(lambda: _n(redis, layout) > 0, 60)
-        wait_until(lambda: at_rest(redis, layout), 90)
+        wait_until(lambda: _n(redis, layout) > 0)
+        wait_until(lambda: at_rest(redis, layout))
 
 
 def _n(redis: Any, layout: Layout) -> int:
     return sum(redis.xlen(streams.metrics) for streams in layout.all())
 
 
-@pytest.mark.timeout(300)
 def test_more_and_fewer_partitions_lose_nothing_and_count_nothing_twice(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

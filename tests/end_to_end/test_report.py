@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.conditions import wait_until
-from tests.end_to_end.roles import command, running
+from tests.support.conditions import wait_until
+from tests.support.roles import command, running
 
 from ragtide import MetricEvent
 from ragtide_schemas import DATA_FIELD, RunInfo, Streams, run_prefix, utc_now
@@ -38,7 +38,7 @@ def replay(redis: Any, redis_url: str, run: str, means: dict[str, float], log: P
     rules = [{"name": "floor", "kind": "threshold", "metric": METRIC, "target": 0.6}]
     extra = {"RAGTIDE_PREFIX": streams.prefix, "RAGTIDE_ALERTS": json.dumps(rules)}
     with running("aggregator", redis_url, log, extra):
-        wait_until(lambda: redis.hget(streams.checkpoint, "position") == last, 60)
+        wait_until(lambda: redis.hget(streams.checkpoint, "position") == last)
     # A replay need not keep the events.
     redis.delete(streams.metrics)
 

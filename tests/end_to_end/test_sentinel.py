@@ -3,9 +3,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, estimates, interactions, publish_until_confirmed, running
-from tests.redis_processes import RedisProcess, servers
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess, servers
+from tests.support.roles import STREAMS, estimates, interactions, publish_until_confirmed, running
 
 from ragtide import InteractionProducer
 from ragtide_runtime.errors import RedisUnavailable
@@ -41,13 +41,12 @@ def _knows_everybody(sentinel: RedisProcess) -> bool:
     return (int(state["num-other-sentinels"]), int(state["num-slaves"])) == (2, 1)
 
 
-@pytest.mark.timeout(240)
 def test_roles_and_producers_follow_the_master_that_sentinels_name(tmp_path: Path) -> None:
     published = interactions(400)
     with watched(tmp_path / "redis") as ((master, replica), url):
         with running("up", url, tmp_path / "up.log"), InteractionProducer(url) as producer:
             producer.publish_many(published[:200])
-            wait_until(lambda: master.client.xlen(STREAMS.metrics) == 200, 60)
+            wait_until(lambda: master.client.xlen(STREAMS.metrics) == 200)
             wait_until(
                 lambda: (
                     replica.client.info("replication")["slave_repl_offset"]
@@ -55,10 +54,10 @@ def test_roles_and_producers_follow_the_master_that_sentinels_name(tmp_path: Pat
                 )
             )
             master.kill()
-            wait_until(lambda: replica.client.role()[0] == "master", 60)
+            wait_until(lambda: replica.client.role()[0] == "master")
             publish_until_confirmed(producer, published)
-            wait_until(lambda: replica.client.xlen(STREAMS.metrics) >= 400, 90)
-            wait_until(lambda: _counted(url) == 400, 60)
+            wait_until(lambda: replica.client.xlen(STREAMS.metrics) >= 400)
+            wait_until(lambda: _counted(url) == 400)
         with connect(url) as redis:
             assert redis.xlen(STREAMS.metrics) == 400
             assert redis.xlen(STREAMS.dead_letters) == 0

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.conditions import wait_until
-from tests.end_to_end.roles import STREAMS, command, estimates, interactions, kill, metric_events, running, start
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import STREAMS, command, estimates, interactions, kill, metric_events, running, start
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
@@ -26,7 +26,7 @@ def test_every_server_that_is_found_does(binary: RedisBinary, tmp_path: Path) ->
         with InteractionProducer(server.url) as producer, connect(server.url) as redis:
             producer.publish_many(published)
             dying = start("worker", server.url, tmp_path / "worker.log")
-            wait_until(lambda: redis.xlen(STREAMS.metrics) >= 20, 60)
+            wait_until(lambda: redis.xlen(STREAMS.metrics) >= 20)
             kill(dying)
             assert redis.xlen(STREAMS.metrics) < 300
             with running("up", server.url, tmp_path / "up.log"):
@@ -36,12 +36,12 @@ def test_every_server_that_is_found_does(binary: RedisBinary, tmp_path: Path) ->
                     )
                     for one in published[:40]
                 )
-                wait_until(lambda: _counted(server.url) == 300, 90)
+                wait_until(lambda: _counted(server.url) == 300)
                 # It is killed, comes back, and everything goes on.
                 server.kill()
                 server.start()
                 producer.publish_many([one.model_copy(update={"interaction_id": "after"}) for one in published[:1]])
-                wait_until(lambda: _counted(server.url) == 301, 60)
+                wait_until(lambda: _counted(server.url) == 301)
             assert sorted(event.interaction_id for event in metric_events(redis)) == sorted(
                 ["after", *(one.interaction_id for one in published)]
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.end_to_end.roles import STREAMS, command, running, wait_for_aggregation
+from tests.support.roles import STREAMS, command, running, wait_for_aggregation
 
 from ragtide import MetricEvent
 from ragtide_schemas import DATA_FIELD, utc_now

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.end_to_end.roles import command
+from tests.support.roles import command
 
 from ragtide import Item, read_items
 from ragtide_offline.experiments.drafts import plan_of, read_draft

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from redis import RedisError
-from tests.conditions import wait_until
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
 from ragtide_producers.publishing import sending
@@ -415,7 +415,7 @@ producer = InteractionProducer()
 def _run(script: str, redis_url: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, **environment} | ({"RAGTIDE_REDIS_URL": redis_url} if redis_url else {})
     return subprocess.run(
-        [sys.executable, "-c", script], env=given, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], env=given, capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
 from ragtide_schemas import DATA_FIELD, Streams, partition_of

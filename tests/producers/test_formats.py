@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.names import NAME_CHARACTERS
+from tests.support.names import NAME_CHARACTERS
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_rows

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.names import NAME_CHARACTERS
+from tests.support.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items

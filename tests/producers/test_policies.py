@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
 from ragtide_producers.publishing.course import BATCH, Course
@@ -88,7 +88,7 @@ async def test_waiting_for_room_leaves_the_event_loop_free(async_redis: Any, red
             await asyncio.sleep(0.01)
         assert not publishing.done()
         await async_redis.xtrim(STREAMS.interactions, maxlen=0)
-        assert all(one.added for one in await asyncio.wait_for(publishing, 20))
+        assert all(one.added for one in await asyncio.wait_for(publishing, 120))
 
 
 async def test_an_awaited_publish_gives_up_too(async_redis: Any, redis_url: str) -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.end_to_end.roles import interactions
-from tests.recorded import record
+from tests.support.recorded import record
+from tests.support.roles import interactions
 
 from ragtide_offline.replay.interactions import Items
 from ragtide_offline.replay.publishing import Feeder, Stamp, read_fed

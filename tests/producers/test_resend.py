@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
 from tests.producers.test_background import adds_up, ids, interaction, settings
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer
 from ragtide_producers.publishing import sending

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import redis.connection
 from redis import RedisError
-from tests.conditions import wait_until
 from tests.producers.test_background import NOWHERE, _run, adds_up, dropped, interaction, settings
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, Feedback, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError
 from ragtide_producers.publishing import sending

@@ -114,7 +114,7 @@ async def _write(redis_url: str, run: Run) -> None:
                 score = float(np.clip(mean + hardness[run.item_id(place)] + rng.normal(0, 0.05), 0, 1))
                 if event := await _answer(ledger, run, config, place, score=0.01 if place == 2 else score):
                     await redis.xadd(streams.metrics, {DATA_FIELD: event.encode()})
-        await asyncio.wait_for(_judge(redis, streams, run), 60)
+        await asyncio.wait_for(_judge(redis, streams, run), 120)
 
 
 async def _answer(ledger: Ledger, run: Run, config: str, place: int, *, score: float) -> MetricEvent | None:

@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide.cli.tables import estimates_table
 from ragtide_aggregator.estimates.estimates import chosen, estimates

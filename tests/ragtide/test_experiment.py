@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide import Experiment, ExperimentControl
 from ragtide_offline.experiments.board import Board
@@ -198,7 +198,7 @@ def test_a_call_that_hangs_costs_its_timeout_and_does_not_keep_the_process(redis
         "print(board.rows[0].n_items, board.rows[0].n_failed)\n"
     )
     done = subprocess.run(
-        [sys.executable, str(program), redis_url], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(program), redis_url], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.split() == ["3", "1"], done.stderr
 

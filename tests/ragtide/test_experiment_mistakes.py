@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.in_process import run_command
 from tests.ragtide.test_experiment import QUESTIONS, Target, experiment
+from tests.support.in_process import run_command
 
 from ragtide import Experiment, ExperimentControl
 from ragtide_offline.experiments.errors import ExperimentError

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.alerts import alert
-from tests.conditions import wait_until
-from tests.in_process import run_command
 from tests.schemas.test_experiments import plan
 from tests.schemas.test_printable import steers
+from tests.support.alerts import alert
+from tests.support.conditions import wait_until
+from tests.support.in_process import run_command
 
 from ragtide_offline.report.pages import markdown_text
 from ragtide_runtime.telemetry.logs import configure_logging
@@ -136,7 +136,7 @@ def test_nothing_steers_on_a_terminal() -> None:
         return b"THE END" in read
 
     try:
-        wait_until(ended, 120)
+        wait_until(ended)
     finally:
         process.kill()
         process.wait()

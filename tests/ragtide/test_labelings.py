@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from redis.asyncio import Redis
-from tests.aggregator.events import START, event
+from tests.support.metric_events import START, event
 from typer.testing import CliRunner
 
 from ragtide import ConfigurationError

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.aggregator.events import event
-from tests.conditions import wait_until
-from tests.in_process import run_command
+from tests.support.conditions import wait_until
+from tests.support.in_process import run_command
+from tests.support.metric_events import event
 
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.error_kinds import kind_of

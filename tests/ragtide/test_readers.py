@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alerts import alert
-from tests.conditions import wait_until
-from tests.end_to_end.roles import environment
-from tests.in_process import run_command
-from tests.redis_processes import RedisProcess
+from tests.support.alerts import alert
+from tests.support.conditions import wait_until
+from tests.support.in_process import run_command
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import environment
 
 from ragtide.cli.common import SafeConsole
 from ragtide.cli.watch import Screen, watch
@@ -154,12 +154,12 @@ def test_alerts_follow_survives_a_restart_of_redis(tmp_path: Path) -> None:
 
         try:
             server.client.xadd(STREAMS.alerts, {"data": alert("a").encode()})
-            wait_until(lambda: seen() == ["a"], 60)
+            wait_until(lambda: seen() == ["a"])
             server.kill()
             server.start()
             server.client.xadd(STREAMS.alerts, {"data": '{"alert_id":"a"}'})
             server.client.xadd(STREAMS.alerts, {"data": alert("b").encode()})
-            wait_until(lambda: seen() == ["a", "b"], 60)
+            wait_until(lambda: seen() == ["a", "b"])
             assert process.poll() is None
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0

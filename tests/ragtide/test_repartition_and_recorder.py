@@ -2,16 +2,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.consumers.recorder.running import (
-    add,
-    caught_up,
-    event,
-    interaction,
-    recorded,
-    recording,
-    settings_of,
-    until,
-)
+from tests.consumers.recorder.running import add, caught_up, event, interaction, recorded, recording, settings_of
+from tests.support.conditions import until
 
 from ragtide import ConfigurationError
 from ragtide.cli.repartition import _at_rest, _Repartition

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.conditions import until
+from tests.support.conditions import until
 from typer.testing import CliRunner
 
 from ragtide import AlertRule, CustomMetric, MetricDefinition

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.judge_server import JudgeServer, Status
+from tests.support.judge_server import JudgeServer, Status
 from typer.testing import CliRunner, Result
 
 from ragtide import LocalLabeler

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.in_process import run_command
 from tests.schemas.test_experiments import plan
+from tests.support.in_process import run_command
 
 from ragtide import ConfigurationError
 from ragtide_consumers.labelers import plugins

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from pydantic import SecretStr
 from redis.exceptions import NoPermissionError, RedisClusterException, RedisError
-from tests.redis_processes import servers
+from tests.support.redis_processes import servers
 
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.addresses import address_of

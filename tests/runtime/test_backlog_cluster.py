@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tests.redis_processes import cluster
+from tests.support.redis_processes import cluster
 
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.telemetry.backlog_metrics import BacklogCollector

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.server import embedded, keeper

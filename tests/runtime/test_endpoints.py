@@ -32,7 +32,7 @@ async def get(port: int | None, path: str, **headers: str) -> tuple[int, str, st
 
 
 async def until_status(port: int | None, path: str, status: int) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             found, _, body = await get(port, path)
             if found == status:

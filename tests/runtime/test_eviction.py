@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.conditions import wait_until
-from tests.end_to_end.roles import running
-from tests.redis_processes import RedisProcess
+from tests.support.conditions import wait_until
+from tests.support.redis_processes import RedisProcess
+from tests.support.roles import running
 
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.eviction import check_eviction
@@ -62,6 +62,6 @@ def test_every_role_says_so_when_it_starts(server: RedisProcess, tmp_path: Path,
     log = tmp_path / "role.log"
     extra: dict[str, Any] = {"RAGTIDE_RECORDER_URL": str(tmp_path / "recording")}
     with running(role, server.url, log, extra):
-        wait_until(lambda: b"may drop data" in log.read_bytes(), 60)
+        wait_until(lambda: b"may drop data" in log.read_bytes())
     line = next(line for line in log.read_text().splitlines() if "may drop data" in line)
     assert '"level": "error"' in line

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide.cli.known_ids_size import STORED_BYTES
 from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, KNOWN_IDS, REMEMBER_SCRIPT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.recorded import record
+from tests.support.recorded import record
 
 from ragtide import RagInteraction
 from ragtide_offline.replay.counting import Scope, count_selected

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from tests.judge_server import JudgeServer, Status
+from tests.support.judge_server import JudgeServer, Status
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_roles.running import in_background
@@ -62,7 +62,7 @@ def settings(redis_url: str, **changes: Any) -> Settings:
 
 
 async def caught_up(redis: Any, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             entries = await redis.xrange(STREAMS.metrics)
             if len(entries) == count and await redis.hget(STREAMS.checkpoint, "position") == entries[-1][0]:
@@ -196,7 +196,7 @@ async def test_a_labeler_that_fails_is_a_failed_span_without_its_message(
     options = settings(redis_url, labeler="tests.runtime.test_tracing:Failing", max_deliveries=1)
     stop = asyncio.Event()
     async with in_background(work(options, redis_url, stop), stop=stop):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not await async_redis.xlen(STREAMS.dead_letters):  # noqa: ASYNC110 - Redis changes, and tells nobody
                 await asyncio.sleep(0.01)
     label = spans.one("ragtide label")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_consumers.labelers.event import metric_event

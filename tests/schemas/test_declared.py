@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.aggregator.events import event
+from tests.support.metric_events import event
 
 from ragtide import InvalidEntryError
 from ragtide_schemas import MetricDeclaration, MetricEvent, definition_of, range_of

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
-from tests.alerts import alert
-from tests.names import BIDI_CONTROLS
+from tests.support.alerts import alert
+from tests.support.names import BIDI_CONTROLS
 
 from ragtide import Estimate, InvalidEntryError, RagInteraction
 from ragtide_schemas.base import Name

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from redis.crc import key_slot
-from tests.names import NAME_CHARACTERS
+from tests.support.names import NAME_CHARACTERS
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas import Reason, SentenceLabels, Streams, partition_of

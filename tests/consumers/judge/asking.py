@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.judge_server import JudgeServer
+from tests.support.judge_server import JudgeServer
 
 from ragtide import Labeler, RagInteraction
 from ragtide_consumers.labelers.registry import labeler_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import SECRET, TOWER, judge
-from tests.judge_server import JudgeServer, Raw, Status, completion, rules_model
-from tests.judge_server import Says as Saying
+from tests.support.judge_server import JudgeServer, Raw, Status, completion, rules_model
+from tests.support.judge_server import Says as Saying
 
 from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
 

@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
 from tests.consumers.judge.asking import SECRET, TOWER, entry, judge
-from tests.judge_server import Drops, Hangs, JudgeServer, Says, Slow, Status, rules_model
+from tests.support.conditions import wait_until
+from tests.support.judge_server import Drops, Hangs, JudgeServer, Says, Slow, Status, rules_model
 
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
-from tests.judge_server import JudgeServer, Says, Status, rules_model
+from tests.support.judge_server import JudgeServer, Says, Status, rules_model
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_consumers.labelers.event import identity, metric_event

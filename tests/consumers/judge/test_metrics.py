@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.consumers.judge.asking import TOWER, settings
-from tests.judge_server import Drops, Hangs, JudgeServer, Status
+from tests.support.judge_server import Drops, Hangs, JudgeServer, Status
 
 from ragtide_consumers.labelers.judge.errors import JudgeUnavailable
 from ragtide_consumers.labelers.registry import labeler_of

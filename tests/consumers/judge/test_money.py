@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, judge, settings
-from tests.judge_server import JudgeServer, Says, Status
+from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide_consumers.labelers.judge.errors import OverBudget

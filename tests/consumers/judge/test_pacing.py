@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, judge
-from tests.judge_server import JudgeServer
+from tests.support.judge_server import JudgeServer
 
 from ragtide import Labeler
 from ragtide_consumers.labelers.judge.breaker import LONGEST_PAUSE_S, Breaker
@@ -121,7 +121,7 @@ async def test_calls_and_tokens_a_minute_hold_after_the_burst(unit: str) -> None
 
 async def test_a_call_larger_than_a_burst_is_let_through_in_the_end() -> None:
     limits = MinuteLimits(None, 60_000)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await limits.wait(1_000_000)
 
 

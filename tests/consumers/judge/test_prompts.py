@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, judge
-from tests.judge_server import JudgeServer, Says
+from tests.support.judge_server import JudgeServer, Says
 
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.judge.injection import suspected

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.conditions import wait_until
 from tests.consumers.judge.asking import SECRET, TOWER, judge
-from tests.judge_server import JudgeServer, Raw, Says, rules_model
+from tests.support.conditions import wait_until
+from tests.support.judge_server import JudgeServer, Raw, Says, rules_model
 
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.judge.errors import JudgeUnavailable

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.conditions import until
 from tests.consumers.judge.asking import SECRET, TOWER, settings
-from tests.judge_server import JudgeServer, Says, Status
+from tests.support.conditions import until
+from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import LabelerUnavailable, RagInteraction
 from ragtide.cli.doctor import examine

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
-from tests.judge_server import JudgeServer, Raw, Says, rules_model, schema_name
+from tests.support.judge_server import JudgeServer, Raw, Says, rules_model, schema_name
 
 from ragtide import SentenceLabels, trace_metrics
 from ragtide_consumers.labelers.judge.trace_answer import read_trace

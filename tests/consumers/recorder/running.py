@@ -39,16 +39,6 @@ async def recording(redis: Any, settings: Settings, store: Store | None = None) 
     task.result()
 
 
-async def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
-    """Wait for a condition, which may be a coroutine."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            found = condition()
-            if await found if asyncio.iscoroutine(found) else found:
-                return
-            await asyncio.sleep(0.01)
-
-
 async def caught_up(redis: Any, kinds: tuple[Kind, ...] = tuple(Kind)) -> bool:
     """Return whether the recorder's group is at the end of every stream."""
     for kind in kinds:

@@ -19,8 +19,8 @@ from tests.consumers.recorder.running import (
     recorded,
     recording,
     settings_of,
-    until,
 )
+from tests.support.conditions import until
 
 from ragtide_aggregator.service.trimming import Caps, House
 from ragtide_consumers.recorder import fence
@@ -486,7 +486,7 @@ async def test_a_place_belongs_to_one_deployment(async_redis: Any, tmp_path: Pat
     other = settings_of(tmp_path / "r").model_copy(update={"prefix": "other"})
     with pytest.raises(NotRecordableError, match="give each a recorder"):
         async with recording(async_redis, other) as task:
-            await asyncio.wait([task], timeout=20)
+            await asyncio.wait([task], timeout=120)
     assert not await async_redis.exists(Streams("other", 0).interactions)
 
 

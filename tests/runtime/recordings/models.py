@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.names import NAME_CHARACTERS
+from tests.support.names import NAME_CHARACTERS
 
 from ragtide_runtime.recordings import Kind
 from ragtide_schemas import Alert, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument

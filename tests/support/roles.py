@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide import InteractionProducer
 from ragtide.cli.demo import demo_interactions
@@ -54,7 +54,7 @@ def start_doomed(
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with log.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.end_to_end.doomed", role, *options],
+            [sys.executable, "-m", "tests.support.doomed", role, *options],
             env={**environment(url, extra), "PYTHONPATH": path},
             stdout=file,
             stderr=file,
@@ -125,7 +125,7 @@ def publish_until_confirmed(producer: InteractionProducer, batch: list[RagIntera
             return False
         return True
 
-    wait_until(confirmed, 60)
+    wait_until(confirmed)
 
 
 def metric_events(redis: Any) -> list[MetricEvent]:

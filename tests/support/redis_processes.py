@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from redis import Redis, RedisError
-from tests.conditions import wait_until
+from tests.support.conditions import wait_until
 
 from ragtide_runtime.redis.server.binary import find_redis_server
 
@@ -125,7 +125,7 @@ def cluster(folder: Path, *, masters: int = 3, replicas: int = 3, timeout_ms: in
             name = nodes[number % masters].client.execute_command("CLUSTER MYID")
             replica.client.execute_command("CLUSTER REPLICATE", name)
         found = Cluster(nodes, masters)
-        wait_until(found.healthy, 60)
+        wait_until(found.healthy)
         yield found
 
 

@@ -1,6 +1,6 @@
 """An aggregator that stops itself with SIGSTOP at a point of its commit, once for each time it is told to.
 
-python -m tests.aggregator.pausing_owner REDIS_URL FILE
+python -m tests.support.pausing_owner REDIS_URL FILE
 
 The file names the point at which it is to stop next; it is removed right before.
 """

@@ -4,9 +4,13 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable
+from typing import Final
+
+HANGS_S: Final = 120.0
+"""Seconds after which a condition counts as one that never holds. No test fails because a machine is busy."""
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = HANGS_S) -> None:
     """Return as soon as the condition holds; a test whose condition never holds fails here.
 
     Raises:
@@ -19,7 +23,7 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> None
         time.sleep(0.01)
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = HANGS_S) -> None:
     """Return as soon as the condition holds, which may be a coroutine's result.
 
     Raises:

@@ -1,6 +1,6 @@
 """Runs a role that sends itself a signal in the middle of its work, so that no test races with it.
 
-python -m tests.end_to_end.doomed worker|aggregator --calls 20 --when before|after [--signal KILL|TERM]
+python -m tests.support.doomed worker|aggregator --calls 20 --when before|after [--signal KILL|TERM]
 
 The signal comes at so many calls of the script that hands results over (worker) or commits a step (aggregator), just
 before the call or just after it.

@@ -1,6 +1,6 @@
 """A server that speaks the OpenAI chat completions protocol, for tests and benchmarks: real HTTP, scripted behavior.
 
-    python tests/judge_server.py --latency 0.2      # prints its URL, then serves until it is killed
+    python tests/support/judge_server.py --latency 0.2      # prints its URL, then serves until it is killed
 
 What it answers is made by rules from the prompt it gets (`rules_model`), so that answers fit the sentences and claims
 they are about. A test puts behaviors in a queue, one per request: `server.script += [Status(429, ...), Broken(...)]`.
