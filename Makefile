@@ -5,10 +5,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery safety soak speed stats replayspeed simulations clean
+.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery safety soak speed stats replayspeed simulations clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
 
 demo: .venv/.service ## run the demo: everything on an embedded Redis, until an alert fires
 	$(BIN)/ragtide demo $(ARGS)
@@ -16,6 +16,9 @@ demo: .venv/.service ## run the demo: everything on an embedded Redis, until an 
 # Two at a time; those that start many processes one after the other, beside the rest (tests/conftest.py).
 test: .venv/.dev ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+
+test-fast: .venv/.dev ## run the tests that need neither Redis nor another process, in seconds
+	$(BIN)/python -m pytest -q --numprocesses 2 -m pure $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)

@@ -36,8 +36,12 @@ NOISY = {"chaos", "test_cluster.py", "test_sentinel.py", "test_servers.py", "tes
 """Tests that start many servers or kill many processes."""
 
 
+STARTING = {"end_to_end", "chaos", "examples"}
+"""Folders of tests that start processes; elsewhere a test says so by its marker."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that start many processes from running beside many others, when tests run two at a time.
+    """Mark each test by what it needs, and keep tests that start many processes from running beside many others.
 
     The noisiest run one after the other, and so do the rest of those that start processes.
     """
@@ -45,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parts = set(item.path.parts)
         if {"end_to_end", "chaos"} & parts:
             item.add_marker(pytest.mark.xdist_group("noisy" if NOISY & parts else "processes"))
+        if STARTING & parts or item.get_closest_marker("processes"):
+            item.add_marker(pytest.mark.processes)
+        elif {"redis_url", "server"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.redis)
+        elif not item.get_closest_marker("simulation"):
+            item.add_marker(pytest.mark.pure)
 
 
 @pytest.fixture(autouse=True)

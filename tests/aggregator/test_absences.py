@@ -12,6 +12,8 @@ from ragtide_aggregator.state.absence_rows import MOST_REASONS
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import Alert
 
+pytestmark = pytest.mark.simulation
+
 ADHERENCE = "trace.adherence"
 RELEVANCE = "trace.context_relevance"
 

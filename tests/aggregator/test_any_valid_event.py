@@ -21,6 +21,8 @@ from ragtide_aggregator.statistics.windows import LONGEST_MS, Panes, window
 from ragtide_schemas import DATA_FIELD, JudgedScores, Reason
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN
 
+pytestmark = pytest.mark.simulation
+
 METRICS = ("trace.adherence", "trace.context_relevance", "trace.rmse_aggregation", "own.metric")
 OPTIONS = StateOptions(
     rules=(

@@ -21,6 +21,8 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_schemas import DATA_FIELD
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 REFUSED = b"partition lost"
 

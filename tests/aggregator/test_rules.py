@@ -10,6 +10,8 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_schemas import MetricEvent
 
+pytestmark = pytest.mark.simulation
+
 METRIC = "trace.adherence"
 HOUR = 3600
 

@@ -21,6 +21,8 @@ from ragtide_consumers.labelers.local.words import content_words
 from ragtide_consumers.text.sentences import cut, split_sentences
 from ragtide_schemas import METRICS, SentenceProbabilities
 
+pytestmark = pytest.mark.processes
+
 LABELER = LocalLabeler()
 TEXT = st.text(min_size=1, max_size=200).filter(str.strip)
 

@@ -10,6 +10,8 @@ from tests.support.redis_processes import RedisProcess
 from ragtide import AlertSubscriber, RedisUnavailable
 from ragtide_schemas import Streams
 
+pytestmark = pytest.mark.processes
+
 STREAM = Streams("ragtide", 0).alerts
 
 TIMEOUT_S = 60.0

@@ -23,6 +23,8 @@ from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_schemas import DATA_FIELD, Dropped, Reason, Streams
 from ragtide_schemas.metrics_page import metrics_page
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

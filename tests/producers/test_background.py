@@ -23,6 +23,8 @@ from ragtide_runtime.redis.client import connect
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas import Streams, partition_of
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide", 0)
 NOWHERE = "redis://user:s3cret@127.0.0.1:1/0"
 

@@ -9,6 +9,8 @@ from tests.support.conditions import wait_until
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
 from ragtide_schemas import DATA_FIELD, Streams, partition_of
 
+pytestmark = pytest.mark.processes
+
 STREAM = Streams("ragtide", 0).interactions
 
 

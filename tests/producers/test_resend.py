@@ -18,6 +18,8 @@ from ragtide_runtime.redis.client import connect
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Streams
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide", 0)
 
 

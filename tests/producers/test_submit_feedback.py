@@ -17,6 +17,8 @@ from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
 from ragtide_schemas import Streams, partition_of
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide", 0)
 THUMB = {"trace.adherence": 1.0}
 

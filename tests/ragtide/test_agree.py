@@ -9,6 +9,8 @@ from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
 
+pytestmark = pytest.mark.processes
+
 DATA = Path(__file__).parents[1] / "data"
 ROWS = DATA / "ragbench" / "ragbench_sample.jsonl"
 

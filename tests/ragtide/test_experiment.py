@@ -23,6 +23,8 @@ from ragtide_runtime.runs import list_runs, register_run, remove_run
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import RunInfo
 
+pytestmark = pytest.mark.processes
+
 METRICS = {"score": {"is_algebraic": True, "value_range": (0, 1)}}
 
 QUESTIONS = [f"Question number {number}?" for number in range(60)]

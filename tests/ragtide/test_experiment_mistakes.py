@@ -14,6 +14,8 @@ from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_schemas import DATA_FIELD, Streams
 from ragtide_schemas.experiments import DRIVER, Order
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide.run.try", 0)
 
 

@@ -24,6 +24,8 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import DATA_FIELD, DeadLetter, Reason, RunInfo, Streams, utc_now
 from ragtide_schemas.experiments import Begun, Config, Execution, Order
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide", 0)
 RUN = Streams("ragtide.run.xss", 0)
 

@@ -25,6 +25,8 @@ from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import DeadLetter, Reason, RunInfo, Streams, utc_now
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide", 0)
 
 

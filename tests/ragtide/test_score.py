@@ -14,6 +14,8 @@ from ragtide.cli.app import cli
 from ragtide_producers import FileOptions, read_rows
 from ragtide_schemas import METRICS, MetricEvent
 
+pytestmark = pytest.mark.processes
+
 DATA = Path(__file__).parents[1] / "data"
 ROWS = DATA / "ragbench" / "ragbench_sample.jsonl"
 OUTPUTS = DATA / "ragchecker-example" / "checking_outputs.json"

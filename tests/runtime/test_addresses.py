@@ -21,6 +21,8 @@ from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.url import redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, load_settings
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_cluster_and_sentinels_are_one_url_each() -> None:
     cluster = address_of("rediss+cluster://worker:p%40ss@a:7000,b,[::1]:7002?ssl_ca_certs=/ca.pem")

@@ -18,6 +18,8 @@ from ragtide_runtime.redis.server.data_directory import choose_server, last_writ
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.redis.server.version import ServerVersion
 
+pytestmark = pytest.mark.processes
+
 HEADERS = {
     "Redis 7.0.15": b"REDIS0010\xfa\x09redis-ver\x067.0.15\xfa\x0aredis-bits\xc0\x40",
     "Redis 8.0.2": b"REDIS0012\xfa\x09redis-ver\x058.0.2\xfa\x0aredis-bits\xc0\x40",

@@ -19,6 +19,8 @@ from ragtide_runtime.redis.server import embedded, keeper
 from ragtide_runtime.redis.server.binary import RedisBinary
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 
+pytestmark = pytest.mark.processes
+
 USER = """
 import sys
 from pathlib import Path

@@ -20,6 +20,8 @@ from ragtide_runtime.telemetry.instruments import (
 from ragtide_runtime.telemetry.observed import Observed
 from ragtide_schemas import DATA_FIELD, Streams
 
+pytestmark = pytest.mark.processes
+
 
 def settings(**changes: Any) -> Settings:
     return Settings(**{"http_port": 0, "partitions": 2, **changes})

@@ -11,6 +11,8 @@ from tests.support.roles import running
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.eviction import check_eviction
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisProcess]:

@@ -15,6 +15,8 @@ from ragtide_runtime.redis.server.binary import (
     remembered_server,
 )
 
+pytestmark = pytest.mark.processes
+
 
 def script(path: Path, body: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,8 @@ from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.redis.url import redact, resolve_redis
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def closed_port() -> int:

@@ -21,6 +21,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry import tracing
 from ragtide_schemas import DATA_FIELD, TRACEPARENT_FIELD, Streams
 
+pytestmark = pytest.mark.processes
+
 STREAMS = Streams("ragtide", 0)
 TOWER = RagInteraction(
     interaction_id="tower",

@@ -21,6 +21,8 @@ from ragtide_aggregator.statistics.agreement import (
 )
 from ragtide_aggregator.statistics.bootstrap import Indexes, Measured, measured, resamples
 
+pytestmark = pytest.mark.simulation
+
 PAIRS = st.integers(2, 40).flatmap(
     lambda n: st.tuples(
         *(arrays(np.float64, n, elements=st.sampled_from(np.linspace(0, 1, 11).tolist())) for _ in "ab")

@@ -8,6 +8,8 @@ from ragtide import Elimination, Race
 from ragtide_aggregator.statistics.duels import FRACTIONS, Duels, least_difference
 from ragtide_aggregator.statistics.racing import RESERVE
 
+pytestmark = pytest.mark.simulation
+
 Array = np.ndarray[Any, Any]
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from ragtide import Race
 
+pytestmark = pytest.mark.simulation
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 

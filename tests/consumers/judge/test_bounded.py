@@ -13,6 +13,8 @@ from tests.support.judge_server import Says as Saying
 
 from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
 
+pytestmark = pytest.mark.processes
+
 MB = 2**20
 
 

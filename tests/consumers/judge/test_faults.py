@@ -13,6 +13,8 @@ from ragtide import RagInteraction
 from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
 from ragtide_consumers.worker.patience import Patience
 
+pytestmark = pytest.mark.processes
+
 OUT_OF_QUOTA = Status(429, "You exceeded your current quota", kind="insufficient_quota")
 
 

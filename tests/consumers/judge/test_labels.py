@@ -11,6 +11,8 @@ from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_consumers.labelers.event import identity, metric_event
 from ragtide_schemas import MetricEvent, utc_now
 
+pytestmark = pytest.mark.processes
+
 
 async def test_one_call_labels_all_of_trace(server: JudgeServer) -> None:
     async with judge(server) as labeler:

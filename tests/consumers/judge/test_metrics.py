@@ -12,6 +12,8 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.judge import Price
 from ragtide_runtime.telemetry.instruments import JudgeInstruments
 
+pytestmark = pytest.mark.processes
+
 MODEL = {"model": "test-model"}
 
 

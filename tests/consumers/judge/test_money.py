@@ -20,6 +20,8 @@ from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_schemas import Streams, run_prefix
 
+pytestmark = pytest.mark.processes
+
 PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}
 LIMITED = JudgeSettings(
     model="m", prices={"m": {"input": 1, "output": 1}}, spend_per_hour_usd=1.0, spend_per_day_usd=1.5

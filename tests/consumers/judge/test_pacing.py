@@ -13,6 +13,8 @@ from ragtide import Labeler
 from ragtide_consumers.labelers.judge.breaker import LONGEST_PAUSE_S, Breaker
 from ragtide_consumers.labelers.judge.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
 
+pytestmark = pytest.mark.processes
+
 
 class Clock:
     def __init__(self) -> None:

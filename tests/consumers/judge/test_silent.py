@@ -12,6 +12,8 @@ from ragtide import RagInteraction
 from ragtide_consumers.labelers.judge.errors import JudgeUnavailable
 from ragtide_consumers.labelers.protocol import Labeler
 
+pytestmark = pytest.mark.processes
+
 PROSE = Says("I am happy to help you with that!")
 LOGIN = Raw(b"<html><body>Please sign in</body></html>", content_type="text/html")
 GATEWAY = Raw(b'{"error": {"message": "upstream failed"}}')

@@ -19,6 +19,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health
 from ragtide_schemas import run_prefix
 
+pytestmark = pytest.mark.processes
+
 PRICES = {"test-model": {"input": 1000.0, "output": 4000.0}}
 
 

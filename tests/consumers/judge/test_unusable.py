@@ -13,6 +13,8 @@ from ragtide import SentenceLabels, trace_metrics
 from ragtide_consumers.labelers.judge.trace_answer import read_trace
 from ragtide_consumers.labelers.judge.usage import Usage
 
+pytestmark = pytest.mark.processes
+
 RELEVANT, UTILIZED, SUPPORT = (
     "all_relevant_sentence_keys",
     "all_utilized_sentence_keys",

@@ -13,6 +13,8 @@ from ragtide_consumers.recorder.patterns import PATTERNS, luhn
 from ragtide_consumers.text.languages import language_of
 from ragtide_consumers.text.sentences import split_sentences
 
+pytestmark = pytest.mark.processes
+
 SIZE = 1_000_000
 """Characters of every worst case: a quadratic pattern takes hours, a cubic one ages."""
 

@@ -22,6 +22,8 @@ from ragtide_runtime.recordings.store import open_store
 from ragtide_runtime.telemetry.instruments import RecorderInstruments
 from ragtide_schemas import RagInteraction, RetrievedDocument
 
+pytestmark = pytest.mark.processes
+
 
 def redacted(text: str, *names: str) -> str:
     return Redaction(names or tuple(PATTERNS)).text(text)
