@@ -78,6 +78,15 @@ def test_the_table_of_settings_is_the_settings() -> None:
     assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings.table prints"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(
+        r"`((?:schemas|runtime|producers|consumers|aggregator|roles|offline|ragtide|tests|docs|benchmarks)/[\w./-]+)`",
+        page.read_text(encoding="utf-8"),
+    )
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
