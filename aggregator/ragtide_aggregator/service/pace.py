@@ -10,7 +10,7 @@ from typing import Final
 SHARE_OF_LEASE: Final = 1 / 3
 """Share of the lease that a step may take."""
 
-STEP_S: Final = 1.0
+STEP_S: Final = 0.5
 """Seconds that a step may take however long the lease is: all pipelines of a partition wait for it."""
 
 WRITE_SHARE: Final = 1 / 20
