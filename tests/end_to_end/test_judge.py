@@ -30,7 +30,6 @@ def judge_settings(server: JudgeServer, **more: str) -> dict[str, str]:
         "RAGTIDE_JUDGE_MODEL": "m",
         "RAGTIDE_JUDGE_BASE_URL": server.url,
         "RAGTIDE_JUDGE_API_KEY": SECRET,
-        "RAGTIDE_JUDGE_TIMEOUT_S": "1",
         "RAGTIDE_JUDGE_BREAKER_PAUSE_S": "0.2",
         **more,
     }
@@ -51,7 +50,7 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
         # A good answer after each: an endpoint that only fails is left alone for longer and longer.
         spaced = [behavior for fault in faults * 3 for behavior in (fault, Says(rules_model))]
         server.script += spaced
-        settings = judge_settings(server)
+        settings = judge_settings(server, RAGTIDE_JUDGE_TIMEOUT_S="1")  # an endpoint that hangs is among the faults
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(published)
         victim = start("worker", redis_url, tmp_path / "victim.log", settings)
