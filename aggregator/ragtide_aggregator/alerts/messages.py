@@ -97,24 +97,23 @@ def _what(decision: Decision) -> str:
 
 
 def _firing(decision: Decision, source: Source, definition: MetricDefinition | None) -> str:
-    limit = {
-        "target": "the target is",
-        "given": "the baseline is",
-        "learned": f"the baseline, learned from {decision.learned_n} interactions on the lenient side, is",
-        "window": f"the baseline, from {decision.learned_n} interactions of the {decision.rule.baseline_window} before "
-        "on the lenient side, is",
-    }[source]
     observed, baseline = (decision.quantity.unscaled(value) for value in (decision.mean, decision.reference))
+    normal = {
+        "target": f"The target is {baseline:.3f}.",
+        "given": f"Normal is {baseline:.3f} (given by the rule).",
+        "learned": f"Normal is {baseline:.3f} (learned from {decision.learned_n} interactions).",
+        "window": f"Normal is {baseline:.3f} (from {decision.learned_n} interactions of the "
+        f"{decision.rule.baseline_window} before).",
+    }[source]
     promise = (
-        f"Found by {decision.rule.detector}, which states no false-alarm rate."
+        f"The detector {decision.rule.detector} states no false-alarm rate."
         if decision.run_length is None
-        else f"Without a change such an alarm comes at most once in {decision.run_length:,.0f} interactions, on "
-        "average."
+        else f"Expect at most one false alarm per {decision.run_length:,.0f} interactions, on average."
     )
     return (
         f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_what(decision)} "
         f"{observed:.3f} over the last {decision.n} interactions, since about "
-        f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC; {limit} {baseline:.3f}. {promise}"
+        f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC. {normal} {promise}"
         + (f" Meaning: {definition.meaning}" if definition is not None and definition.meaning else "")
     )
 
