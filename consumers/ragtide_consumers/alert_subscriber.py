@@ -72,7 +72,7 @@ class AlertSubscriber:
         self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_address, self._settings.data_dir)
         self._redis = connect_async(self._handle.url)
         try:
-            # Now and not at the first iteration: an alert between the two must not be missed.
+            # Read the positions now and not at the first iteration: no alert between the two must be missed.
             for streams in self._settings.layout.all():
                 last = None if self._from_start else await read_last(self._redis, streams.alerts)
                 self._advance(streams.alerts, last.entry_id if last else START)
@@ -130,7 +130,7 @@ class AlertSubscriber:
     async def _go_back(self, redis: Redis) -> None:
         """Go back, in each stream that has lost its end, to the last alert that is still there.
 
-        What came after it is gone, so no alert is yielded twice; what is written after the loss may have smaller ids.
+        The alerts after it are gone, so no alert is yielded twice. Alerts written after the loss may have smaller ids.
         """
         for stream, seen in self._seen.items():
             for entry_id in reversed(seen):
@@ -138,7 +138,7 @@ class AlertSubscriber:
                     self._positions[stream] = entry_id
                     break
             else:
-                # None is left: either the stream was trimmed, or all of its end was lost.
+                # The stream holds no remembered alert: either it was trimmed, or all of its end was lost.
                 if order(await last_id(redis, stream)) < order(self._positions[stream]):
                     self._positions[stream] = START
 

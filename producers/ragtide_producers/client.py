@@ -121,7 +121,7 @@ class InteractionProducer:
 
     @property
     def counts(self) -> ProducerCounts:
-        """How many interactions were submitted, and what became of them, at this moment."""
+        """Counts of submitted interactions and of their outcomes, at this moment."""
         return self._background.counts()
 
     @property
@@ -147,7 +147,7 @@ class InteractionProducer:
         return await asyncio.to_thread(self.flush, timeout_s)
 
     def publish(self, interaction: RagInteraction) -> Publication:
-        """Publish one interaction and return what became of it.
+        """Publish one interaction and return its outcome.
 
         Raises:
             InvalidEntryError: the interaction is too large.
@@ -157,7 +157,7 @@ class InteractionProducer:
         return self.publish_many([interaction])[0]
 
     def publish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
-        """Publish interactions in batches and return what became of each, in order.
+        """Publish interactions in batches and return the outcome of each, in order.
 
         Raises:
             InvalidEntryError: an interaction is too large; nothing of this call was published.
@@ -278,7 +278,7 @@ class InteractionProducer:
     def close(self) -> None:
         """Flush what was submitted, close the blocking connection, and stop a Redis that only this producer used.
 
-        What cannot be sent within `producer.flush_s` is given up and counted. The end of the process does the same.
+        Items that cannot be sent within `producer.flush_s` are given up and counted. The process end does the same.
         """
         self._finish()
         if self._client is not None:
@@ -289,7 +289,7 @@ class InteractionProducer:
             self._handle = None
 
     def _finish(self) -> None:
-        """Send what was submitted, for `producer.flush_s` in all, and end the threads."""
+        """Send submitted items, for `producer.flush_s` in all, and end the threads."""
         deadline = time.monotonic() + self._settings.producer.flush_s
         self._feedback.nudge()
         for one in (self._background, self._feedback):

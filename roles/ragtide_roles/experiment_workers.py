@@ -1,4 +1,4 @@
-"""What a process needs to take part in an experiment: its settings and its own metrics, from its plan in Redis."""
+"""The settings and the own metrics of an experiment, which a participating process reads from its plan in Redis."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ UNBOUNDED: Final = 2**40
 
 
 LOOK_S = 0.2
-"""Seconds between two looks whether a run has begun."""
+"""Seconds between two checks whether a run has begun."""
 
 log = structlog.get_logger("ragtide.experiment")
 
@@ -45,7 +45,7 @@ def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
 async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
     """Wait until the run whose keys the settings name has begun, or until told to stop; live traffic has no beginning.
 
-    A worker that is there before would label an experiment's first answers without its metrics.
+    A worker that starts before the run would label an experiment's first answers without its metrics.
     """
     run = run_of(settings.prefix)
     waiting = False
@@ -69,7 +69,7 @@ async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Seque
 
 
 async def read_plan(redis: Redis, streams: Streams) -> Plan | None:
-    """Return the plan of a run's experiment; None if it has none.
+    """Return the plan of a run's experiment; None if the run has no experiment.
 
     Raises:
         ConfigurationError: the beginning of the experiment cannot be read.

@@ -1,4 +1,4 @@
-"""How often a serving process looks for garbage in cycles."""
+"""The frequency of garbage collection in a serving process."""
 
 import gc
 
@@ -6,8 +6,8 @@ import gc
 def collect_rarely() -> None:
     """Look for cycles a hundred times less often than Python does by default.
 
-    With hundreds of calls in flight nearly all of what is looked through is alive, so that most looks find nothing.
-    What the process was built from is left out for good. For processes of our own, never in an application.
+    With hundreds of calls in flight nearly all objects are alive, so that most collections find nothing. Objects that
+    exist at the call are excluded for good. Only ragtide's own processes call this, never an application.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

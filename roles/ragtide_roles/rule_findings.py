@@ -18,7 +18,7 @@ _OF_EVERY_EVENT: Final = frozenset(definition.name for definition in OUTCOMES)
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """One problem of one rule."""
+    """A problem of an alert rule."""
 
     rule: str
     level: Literal["error", "warning"]
@@ -45,10 +45,10 @@ def published(settings: Settings) -> frozenset[str] | None:
 
 
 def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFinding]:
-    """Return what is wrong with rules, in a deployment with these settings.
+    """Return the problems of rules in a deployment with these settings.
 
-    A metric of a family that is not ragtide's own may be declared by workers elsewhere: that it is unknown here is a
-    warning.
+    A metric that is unknown here gives only a warning, because workers elsewhere may declare it if its family is not
+    ragtide's own.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.

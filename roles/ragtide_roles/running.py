@@ -34,7 +34,7 @@ async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -
 
 
 async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
-    """Run something that has no end of its own until SIGTERM or SIGINT."""
+    """Run a coroutine that never ends by itself until SIGTERM or SIGINT, then cancel it."""
     task, stop = asyncio.ensure_future(endless), asyncio.Event()
     task.add_done_callback(lambda _: stop.set())
     with on_signal(stop.set):

@@ -29,7 +29,8 @@ from .trusted import check_labeler
 if TYPE_CHECKING:
     from ragtide_consumers.recorder.service import Prepared
 
-# What only one role needs is imported when it runs: a worker has no use for SciPy, an aggregator none for FastStream.
+# A module that one role alone needs is imported when that role runs: a worker needs no SciPy, an aggregator no
+# FastStream.
 
 
 log = structlog.get_logger("ragtide")
@@ -106,7 +107,7 @@ async def _prepare_recorder(settings: Settings, redis: Redis) -> "Prepared":
 
 
 async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Observed, prepared: "Prepared") -> None:
-    """Archive what is on the streams until told to stop."""
+    """Archive the entries of the streams until told to stop."""
     from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
 
     say_role("recorder")

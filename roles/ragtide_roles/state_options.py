@@ -1,4 +1,4 @@
-"""What the aggregator keeps, by the settings."""
+"""The state options of the aggregator, from the settings."""
 
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
@@ -9,10 +9,10 @@ from ragtide_schemas.alert import duration_ms
 
 
 def state_options(settings: Settings) -> StateOptions:
-    """Return what the aggregator keeps, by the settings.
+    """Return the state options of the aggregator, from the settings.
 
     Raises:
-        ConfigurationError: a window that is none.
+        ConfigurationError: a window in the settings is invalid.
     """
     budget = settings.budget.false_alarms
     return StateOptions(
@@ -29,10 +29,10 @@ def state_options(settings: Settings) -> StateOptions:
 
 
 def panes_of(settings: Settings) -> Panes:
-    """Return how event time is cut, by the settings.
+    """Return the panes into which event time is cut, from the settings.
 
     Raises:
-        ConfigurationError: a window that is none.
+        ConfigurationError: a window in the settings is invalid.
     """
     try:
         windows = tuple(window(text) for text in dict.fromkeys(settings.windows))

@@ -8,7 +8,7 @@ AGAIN_S = 0.2
 
 
 async def end(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it has ended, whatever it ends with.
+    """Cancel a task and wait until it has ended, with any result or error.
 
     Cancelling once is not enough: a cancellation that meets a reply which has just arrived can be lost inside the
     Redis client, and the task would go on.

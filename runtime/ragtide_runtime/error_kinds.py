@@ -1,4 +1,4 @@
-"""Which errors are alike: the same message but for the values it quotes."""
+"""The kind of an error: two errors are alike if their messages differ only in the values that they quote."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used, so that nobody pays for what he does not use."""
+"""Names of a package that are loaded at their first use, so that unused names cost no import time."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -17,9 +17,9 @@ REMOVE_AT_ONCE = 500
 
 
 def settings_of_run(settings: Settings, run: RunName | RunInfo) -> Settings:
-    """Return the settings of a deployment as they are for one of its runs: keys of its own.
+    """Return the settings of a deployment for one of its runs, which has its own keys.
 
-    They are in one partition, unless what is known of the run says otherwise.
+    The run has one partition, unless its `RunInfo` has another number.
     """
     partitions, splits = (run.partitions, run.splits) if isinstance(run, RunInfo) else (1, {})
     name = run.run if isinstance(run, RunInfo) else run
@@ -34,7 +34,7 @@ def settings_of_run(settings: Settings, run: RunName | RunInfo) -> Settings:
 
 
 async def register_run(redis: Redis, settings: Settings, info: RunInfo) -> RunInfo:
-    """List a run among the deployment's, unless there is one of that name, and return what is listed then."""
+    """Add a run to the deployment's list, unless the list has that name, and return the listed entry."""
     await redis.hsetnx(_key(settings), info.run, info.encode().decode())
     found = await find_run(redis, settings, info.run)
     assert found is not None  # noqa: S101 - for the type checker: it was just listed
@@ -42,7 +42,7 @@ async def register_run(redis: Redis, settings: Settings, info: RunInfo) -> RunIn
 
 
 async def find_run(redis: Redis, settings: Settings, run: str) -> RunInfo | None:
-    """Return what is known of a run; None if there is none of that name.
+    """Return the listed entry of a run; None if there is no run of that name.
 
     Raises:
         ConfigurationError: the entry of that name in the list of runs cannot be read.
@@ -58,10 +58,10 @@ async def find_run(redis: Redis, settings: Settings, run: str) -> RunInfo | None
 
 
 async def the_run(redis: Redis, settings: Settings, run: str) -> RunInfo:
-    """Return what is known of a run.
+    """Return the listed entry of a run.
 
     Raises:
-        ConfigurationError: there is none of that name, or its entry cannot be read.
+        ConfigurationError: there is no run of that name, or its entry cannot be read.
     """
     found = await find_run(redis, settings, run)
     if found is None:
@@ -95,7 +95,7 @@ async def remove_listed(redis: Redis, settings: Settings, run: str) -> int:
     """Remove a run that is listed, readable or not, and return the number of keys.
 
     Raises:
-        ConfigurationError: there is none of that name.
+        ConfigurationError: there is no run of that name.
     """
     if not await redis.hexists(_key(settings), run):
         await the_run(redis, settings, run)
@@ -126,7 +126,7 @@ async def _keys(redis: Redis, prefix: str) -> AsyncIterator[bytes]:
 
 
 async def _unlink(redis: Redis, keys: list[bytes]) -> int:
-    # One by one: on a cluster they need not share a slot.
+    # Each key is removed by itself: on a cluster the keys need not share a slot.
     for key in keys:
         await redis.unlink(key)
     return len(keys)

@@ -1,5 +1,7 @@
 """Every failure of a connection is a RedisError, so that whoever waits for Redis waits for all of them."""
 
+import asyncio
+import asyncio.selector_events
 from typing import Any
 
 import pytest
@@ -8,12 +10,21 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from ragtide_runtime.redis.client import connect_async
 
+CLOSED = {
+    "python 3.12": "None._add_writer",
+    "python 3.13": "callback = None; callback()",
+}
+"""Code that fails as a closed transport of asyncio does."""
 
+
+@pytest.mark.parametrize("code", CLOSED.values(), ids=CLOSED)
 async def test_a_connection_that_is_closed_while_it_is_used_is_a_redis_error(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
+    in_asyncio = compile(code, asyncio.selector_events.__file__, "exec", dont_inherit=True)
+
     async def closed(self: AbstractConnection, *args: Any, **options: Any) -> None:
-        raise AttributeError("'NoneType' object has no attribute '_add_writer'")
+        exec(in_asyncio)
 
     async with connect_async(redis_url) as client:
         await client.set("a", 1)

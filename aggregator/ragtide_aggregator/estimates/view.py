@@ -47,7 +47,7 @@ class Stretch:
 
 
 class Row(NamedTuple):
-    """What is known of one key in a view; means and ends scaled to [0, 1]."""
+    """The numbers of one key in a view; means and ends scaled to [0, 1]."""
 
     n: int
     mean: float
@@ -122,7 +122,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a view holds of some rows."""
+    """The numbers of some rows in a view."""
 
     view: View
     places: dict[int, int]

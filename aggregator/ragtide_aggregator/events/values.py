@@ -14,7 +14,7 @@ from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, score
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What events with the same names of scores have in common."""
+    """The properties that events with the same score names share."""
 
     ranges: tuple[tuple[str, float, float], ...]
     """Metric, lowest and highest value, in the order of their names, whatever the order in the event."""
@@ -69,7 +69,7 @@ class Pair(NamedTuple):
 
 
 class Observations(NamedTuple):
-    """What an event brings to its scopes."""
+    """The values and pairs that an event adds to its scopes."""
 
     names: tuple[str, ...]
     values: list[float]

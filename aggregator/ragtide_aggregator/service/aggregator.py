@@ -213,7 +213,7 @@ class Aggregator:
             observer.lost()
             log.warning("partition lost: this aggregator no longer owns it", partition=partition, detail=str(error))
         except RedisError as error:
-            # What was not committed is read again from the checkpoint.
+            # Entries that were not committed are read again from the checkpoint.
             observer.failed(error)
             self._outage.failed(error, partition=partition)
             with suppress(TimeoutError):

@@ -470,7 +470,7 @@ class Tenure:
             try:
                 await self._committer.commit(step, self._token)
             except RedisError as error:
-                if stop.is_set():  # what is not committed is read again by whoever comes next
+                if stop.is_set():  # the next owner reads the uncommitted entries again
                     raise
                 # Sent again as it is: the script finds out whether it had been written.
                 self._observer.failed(error)

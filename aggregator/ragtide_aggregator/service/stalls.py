@@ -41,7 +41,7 @@ class StallLimits:
 
 
 class Stalls:
-    """What is stalled in one partition."""
+    """The stall alerts of one partition."""
 
     def __init__(self, limits: StallLimits, partition: int) -> None:
         self._limits = limits
@@ -54,7 +54,7 @@ class Stalls:
 
     @property
     def firing(self) -> tuple[What, ...]:
-        """What is stalled now."""
+        """The stalls whose alerts are firing now."""
         return tuple(self._firing)
 
     def look(self, seen: Seen) -> list[Alert]:

@@ -79,8 +79,8 @@ class Observer:
     """Counts the aggregator of a process for Prometheus, and keeps the pulse of its search for partitions.
 
     Args:
-        instruments: of the process; by default some that nobody scrapes.
-        health: of the process; by default one that nobody asks.
+        instruments: of the process; by default instruments that are not scraped.
+        health: of the process; by default one that is not served.
     """
 
     def __init__(self, instruments: AggregatorInstruments | None = None, health: Health | None = None) -> None:
@@ -93,7 +93,7 @@ class Observer:
         return self._health.watching(ROLE, self.pulse)
 
     def owns_none_of(self, partitions: int) -> None:
-        """Show every partition as owned by somebody else, until a tenure begins."""
+        """Show no partition as owned by this process, until a tenure begins."""
         for partition in range(partitions):
             self._instruments.lease_owned.labels(str(partition)).set(0)
 

@@ -150,7 +150,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found in a partition."""
+    """The findings of one look at a partition."""
 
     now_ms: int
     """Time of the Redis server."""

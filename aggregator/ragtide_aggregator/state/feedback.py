@@ -91,7 +91,7 @@ class PendingFeedback:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of one piece of feedback."""
+    """The gold scores of one piece of feedback that are accepted or rejected, and the reason."""
 
     accepted: Mapping[str, float] = field(default_factory=dict)
     """Gold scores that count."""

@@ -21,7 +21,7 @@ _COUNT: Final = struct.Struct("<q")
 
 
 class Covered(NamedTuple):
-    """What a window holds of each of some keys; arrays with one element a key."""
+    """The numbers of some keys in one window; arrays with one element a key."""
 
     moments: Moments
     n_absent: Rows
@@ -96,7 +96,7 @@ class PaneBook:
         """Return where the panes of values are, and whether every row has only one."""
         if not rows.size:
             return rows, True
-        # One number a pair is sorted faster than two.
+        # Each pair is packed into one number, because that sorts faster than two.
         most, first = int(rows.max()) + 1, int(panes.min())
         numbers, inverse, _ = distinct((panes - first) * most + rows)
         pairs = [(number % most, number // most + first) for number in numbers.tolist()]

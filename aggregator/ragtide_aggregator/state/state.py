@@ -66,7 +66,7 @@ class AggregatorState:
 
     @property
     def rows(self) -> KeyRows:
-        """What is counted of every row."""
+        """The counts of every row."""
         self._work()
         return self._kept.rows
 

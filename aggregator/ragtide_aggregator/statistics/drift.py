@@ -39,7 +39,7 @@ _GRID = np.geomspace(SMALLEST_BET, LARGEST_BET, BETS)
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """What a detector knows when it alarms. The values are as they were given, not mirrored."""
+    """The evidence of a detector when it alarms. The values are as they were given, not mirrored."""
 
     position: int
     """Position in the batch of the value that decided it."""

@@ -106,7 +106,7 @@ class Duels:
         self.last = np.zeros(pairs)
         """Items that came until it was over, or until now."""
         self.share = self._paid.copy()
-        """What each bettor was given when the duel began."""
+        """The capital of each bettor when the duel began."""
         self.evidence = self._paid.copy()
         """The most that each bettor has ever had."""
 

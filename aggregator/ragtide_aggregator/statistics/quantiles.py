@@ -76,7 +76,7 @@ class Quantiles:
 
     def __init__(self) -> None:
         self._sketch = _empty()
-        # Number of values by bin, of those that are not in the sketch yet: they are put there when somebody looks.
+        # Number of values by bin, of those that are not in the sketch yet: they are added to it when it is read.
         self._waiting: dict[int, int] = {}
 
     def add(self, values: Iterable[float]) -> None:

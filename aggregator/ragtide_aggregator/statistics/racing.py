@@ -46,9 +46,9 @@ class Elimination:
     """One that was ruled out, with the evidence."""
 
     place: int
-    """Who is ruled out."""
+    """Place of the eliminated config."""
     by: int
-    """By whom."""
+    """Place of the leader that eliminated it."""
     n: int
     """Number of items on which both were scored."""
     item: int
@@ -93,7 +93,7 @@ class Race:
         population: number of all items, which come in a random order.
         confidence: level in (0, 1).
         margin: difference that does not matter, 0 or more, in the metric's unit.
-        look_every: after how many items somebody may be ruled out; also after the last.
+        look_every: number of items between two looks; configs are ruled out only at a look, and after the last item.
         value_range: lowest and highest possible score.
         higher_is_better: whether the best is the one with the highest mean.
 
@@ -139,7 +139,7 @@ class Race:
 
     @property
     def running(self) -> tuple[bool, ...]:
-        """Who is neither ruled out nor stopped."""
+        """For each place, whether it is neither ruled out nor stopped."""
         return tuple(self._running.tolist())
 
     def add(self) -> int:

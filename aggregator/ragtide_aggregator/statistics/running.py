@@ -18,7 +18,7 @@ V_OPT: Final = 25.0
 """Intrinsic time V at which the boundary is tightest, about 25 / variance values."""
 
 FIRST_GUESS: Final = 0.5
-"""What the first value is predicted to be; every later one is predicted by the mean before it."""
+"""The prediction of the first value; the mean of the values before it predicts every later value."""
 
 _STIRLING_FROM = 1e3
 _SERIES_BELOW = 0.01

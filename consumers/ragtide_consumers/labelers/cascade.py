@@ -25,7 +25,7 @@ def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
     True
     """
     drawn = blake2b(f"{salt}\0{pipeline}\0{interaction_id}".encode(), digest_size=8).digest()
-    # Of the 64 bits a float holds 53; the rest could round up to 1.
+    # A float holds 53 of the 64 bits: with all 64, the result could round up to 1.
     return (int.from_bytes(drawn, "big") >> 11) / 2**53
 
 

@@ -64,7 +64,7 @@ class CustomMetric:
 
 
 class WithMetrics:
-    """A labeler whose scores are joined by metrics of the user's own. One that fails is absent and stops nothing."""
+    """A labeler that adds the user's own metrics to another labeler's scores. A metric that fails is absent."""
 
     def __init__(self, labeler: Labeler, metrics: Sequence[CustomMetric]) -> None:
         self._labeler = labeler

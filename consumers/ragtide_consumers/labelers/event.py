@@ -22,7 +22,7 @@ def metric_event(
 
     Args:
         interaction: that was labeled.
-        asked: who was asked for the labels; the labeling may say that somebody else gave them.
+        asked: the labeler that was asked for the labels; the labeling may name another one that gave them.
         labeling: the scores.
         labeled_at: when.
         latency_s: seconds it took.
@@ -51,7 +51,7 @@ def metric_event(
         absent=labeling.absent,
         judged=None if labeling.judged is None else _judged_scores(labeling.judged),
         gold_scores=interaction.gold_scores,
-        # A labeler may take longer, or cost more, than an event can say: its scores count all the same.
+        # Cap values that are too large for an event: the scores still count.
         prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
         completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
         cost_usd=min(labeling.cost_usd, COST_MAX_USD),
@@ -62,7 +62,7 @@ def metric_event(
 
 
 def identity(labeler: Labeler) -> Identity:
-    """Return who a labeler is."""
+    """Return the identity of a labeler."""
     return Identity(labeler.name, labeler.version, labeler.profile)
 
 

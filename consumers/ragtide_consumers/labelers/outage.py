@@ -43,7 +43,7 @@ class Outage:
 
     Args:
         labeler: its name.
-        effect: what follows for the interactions, in words.
+        effect: the consequence for the interactions, in words.
         clock: monotonic seconds.
     """
 
@@ -58,7 +58,7 @@ class Outage:
         self._interactions = 0
 
     def unavailable(self, error: Exception) -> None:
-        """Take note that the labeler said so for one interaction."""
+        """Take note that the labeler was unavailable for one interaction."""
         self._because = str(error)
         self._interactions += 1
         if self._since is not None:

@@ -1,4 +1,4 @@
-"""What a labeler is: the one thing to implement to score interactions in another way."""
+"""The labeler protocol: the only thing to implement to score interactions in another way."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Protocol
 from ragtide_schemas import ClaimLabels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
 
 Labels = SentenceLabels | SentenceProbabilities | ClaimLabels
-"""What a labeler says about an interaction before any formula."""
+"""A labeler's labels of an interaction, before any formula is applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who scored, by which version and formulas: what estimates never mix."""
+    """Name, version and formulas of the labeler that scored; an estimate never mixes two identities."""
 
     name: str
     version: str
@@ -21,7 +21,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a second labeler made of an interaction that was chosen for it."""
+    """A second labeler's result for an interaction that was chosen for it."""
 
     labeling: "Labeling"
     by: Identity
@@ -33,27 +33,27 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Labeling:
-    """What a labeler made of one interaction."""
+    """A labeler's result for one interaction."""
 
     scores: Mapping[str, float]
     """Score by qualified metric name, such as `trace.adherence`."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """For each metric that could not be computed, why."""
+    """The reason for each metric that could not be computed."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
     labels: tuple[Labels, ...] = ()
     """The labels the scores were computed from."""
     splitter: str | None = None
-    """Which rules cut the sentences."""
+    """The rules that cut the sentences."""
     prompts: tuple[str, ...] = ()
     """Prompts a judge was given, by name, language and version."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
+    """Counts of repairs and events during labeling, by name: dropped keys, retries, cache hits."""
     by: Identity | None = None
-    """Who scored, where it was not the labeler that was asked; None if it was."""
+    """The labeler that scored; None if it is the labeler that was asked."""
     judged: Judged | None = None
-    """What a judge said of the same interaction."""
+    """A judge's result for the same interaction."""
     declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
     """Range and meaning of each metric, absent ones too, that is not one of ragtide's own."""
 

@@ -110,7 +110,7 @@ async def _close(labeler: Labeler) -> None:
             closing = close()
             if isawaitable(closing):
                 await closing
-    except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the rest
+    except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the rest
         log.warning("closing the labeler failed", labeler=labeler.name, error=f"{type(error).__name__}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""How a labeler says that it cannot label now: its interactions wait, and none of them is lost."""
+"""The error by which a labeler says that it cannot label now: its interactions wait, and none is lost."""
 
 from math import isfinite
 from typing import Final

@@ -29,7 +29,7 @@ _Value = float | AbsentReason
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The label tables as truth values, and what follows from them for each claim and chunk."""
+    """The label tables as truth values, and the values derived from them for each claim and chunk."""
 
     correct: Sequence[bool]
     """For each response claim whether the reference entails it (a2r)."""
@@ -147,7 +147,7 @@ def _values(tables: _Tables, *, has_reference: bool) -> dict[str, _Value]:
     precision = _mean(t.correct, no_answer or no_response)
     recall = _mean(t.told, no_reference)
     used = [told for told, recalled in zip(t.told, t.recalled, strict=True) if recalled]
-    # Noise is told apart by which chunks are relevant, which nobody knows without reference claims.
+    # The two noise metrics need to know which chunks are relevant: this is unknown without reference claims.
     noise = no_answer or no_response or no_reference
     return {
         "precision": precision,

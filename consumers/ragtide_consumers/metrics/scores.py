@@ -25,7 +25,7 @@ class AbsentReason(StrEnum):
     NOTHING_RECALLED = "nothing_recalled"
     """No document entails any claim of the reference answer."""
     PART_ABSENT = "part_absent"
-    """One of the four TRACe scores it is made of is absent."""
+    """The metric is made of four TRACe scores, and at least one of them is absent."""
     LANGUAGE_NOT_SUPPORTED = "language_not_supported"
     NOT_ACCURATE_ENOUGH = "not_accurate_enough"
     """The labeler was measured to be worse at it than a constant."""

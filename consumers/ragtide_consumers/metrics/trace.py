@@ -19,7 +19,7 @@ TRACE: Final = "trace."
 """Family of these metrics on the wire."""
 
 SPECIAL_KEYS: Final = frozenset({"general", "supported_without_sentence", "well_known_fact", "numerical_reasoning"})
-"""What a judge may give as support instead of a document sentence."""
+"""Support that a judge may name instead of a document sentence."""
 
 SENTENCES: Final = "sentences."
 """Family of the counts of response sentences."""
@@ -69,7 +69,7 @@ def _needing_what_is_missing(labels: SentenceLabels) -> frozenset[str]:
 
 
 def _withheld(found: MetricScores, missing: frozenset[str]) -> MetricScores:
-    """Return scores with the missing ones absent, and with what is made of them made again."""
+    """Return scores with the missing ones absent, and with the scores made of them computed again."""
     values: dict[str, _Value] = {
         **found.scores,
         **{name: AbsentReason(reason) for name, reason in found.absent.items()},
@@ -181,8 +181,9 @@ def _sentences(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) ->
 def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> list[bool] | AbsentReason:
     """Return for each response sentence whether it is supported.
 
-    What the labels state as unsupported decides. Otherwise a sentence is supported if it has a valid key and is not
-    said to be only partly supported. A sentence without any verdict makes the labels incomplete, not the response bad.
+    If the labels list unsupported sentences, this list decides. Otherwise a sentence is supported if it has a valid
+    key and is not said to be only partly supported. A sentence without any verdict makes the labels incomplete, not
+    the response bad.
     """
     fully = {normalize_key(key): value for key, value in labels.fully_supported.items()}
     sentences = _sentences(labels, support)

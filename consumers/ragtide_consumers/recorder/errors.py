@@ -14,11 +14,11 @@ from ragtide_runtime.errors import RagtideError
 
 
 class RecorderFencedError(RagtideError):
-    """Another recorder writes the partition down; what this one had not written is read again by the other."""
+    """Another recorder writes the partition down; the other reads again the entries that this one did not write."""
 
 
 class StreamLostError(RagtideError):
-    """Redis lost the end of a stream that was read; what was not written is read again."""
+    """Redis lost the end of a stream that was read; entries that were not written are read again."""
 
 
 class NotRecordableError(RagtideError):

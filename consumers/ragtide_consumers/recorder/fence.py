@@ -1,4 +1,4 @@
-"""What the recorder of a partition asks of Redis: whether it still owns it, and to trim only what is recorded."""
+"""The recorder's requests to Redis: check that it still owns a partition, and let only recorded entries be trimmed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -100,7 +100,7 @@ class Fence:
         await hold(self._redis, self._streams, self._kinds)
 
     async def advance(self, positions: Mapping[Kind, str]) -> None:
-        """Let what is recorded be trimmed.
+        """Let recorded entries be trimmed.
 
         Raises:
             RecorderFencedError: another recorder has the lease.

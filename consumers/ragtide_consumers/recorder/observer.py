@@ -1,4 +1,4 @@
-"""What a recorder tells of itself: metrics and signs of life."""
+"""A recorder's reports on itself: metrics and signs of life."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from .redaction import Redaction
 from .writing import Written
 
 ROLE = "recorder"
-"""Name of the role in what is told of health."""
+"""Name of the role in health reports."""
 
 
 class TenureObserver:
@@ -52,8 +52,8 @@ class Observer:
     """Counts the recorder of a process for Prometheus, and keeps the pulse of its search for partitions.
 
     Args:
-        instruments: of the process; by default some that nobody scrapes.
-        health: of the process; by default one that nobody asks.
+        instruments: of the process; by default new ones that are not scraped.
+        health: of the process; by default a new one that is not asked.
     """
 
     def __init__(self, instruments: RecorderInstruments | None = None, health: Health | None = None) -> None:
@@ -66,7 +66,7 @@ class Observer:
         return self._health.watching(ROLE, self.pulse)
 
     def owns_none_of(self, partitions: int) -> None:
-        """Show every partition as recorded by somebody else, until a tenure begins."""
+        """Show that this recorder owns none of the partitions, until a tenure begins."""
         for partition in range(partitions):
             self._instruments.owned.labels(str(partition)).set(0)
 

@@ -1,6 +1,6 @@
-"""What looks like an e-mail address, a telephone number or a payment card in a text. Pure.
+"""Patterns that find e-mail addresses, telephone numbers and payment cards in a text. Pure.
 
-Found by form alone: names, addresses and what is spelled out stay. docs/recording.md says what is found and what not.
+They look at form alone: names, addresses and spelled-out text stay. docs/recording.md says what is found and what not.
 
 Texts come from anywhere, so every pattern takes time in proportion to the text: each character is looked at a bounded
 number of times. `tests/consumers/recorder/test_patterns.py` gives each pattern a megabyte of its worst case.
@@ -29,7 +29,7 @@ _CARD_FORMS: Final = tuple(
     for form in (
         r"\d{13,19}",
         r"\d{4}[ -]\d{6}[ -]\d{4,5}",
-        # By fours; the longer one first.
+        # Groups of four digits; the longer form first.
         r"(?:\d{4}[ -]){4}\d{1,3}",
         r"(?:\d{4}[ -]){3}\d{1,4}",
     )
@@ -40,7 +40,7 @@ _PHONE: Final = re.compile(
     r"(?<![\w.,:/+-])(?:"
     # With a country code: 8 to 15 digits, with the usual separators.
     r"\+[1-9](?:[ ./-]?\(?\d\)?){7,14}"
-    # Without: an area code in brackets, or three groups as in North America, or ten digits after a Russian 8.
+    # Without it: an area code in brackets, or three groups as in North America, or ten digits after a Russian 8.
     r"|\((?:0\d{1,4}|\d{3})\)[ -]?\d{3,4}(?:[ -]?\d{2,4}){1,2}"
     r"|[2-9]\d{2}[-. ][2-9]\d{2}[-. ]\d{4}"
     r"|8[ -]?\(?\d{3}\)?[ -]?\d{3}[ -]?\d{2}[ -]?\d{2}"
@@ -49,7 +49,7 @@ _PHONE: Final = re.compile(
 
 
 _SOME_DIGITS: Final = re.compile(r"\d(?:\D{0,3}\d){6}")
-"""Seven digits near each other: what telephone numbers and cards have and most texts have not; found quickly."""
+"""Seven digits near each other: telephone numbers and cards have them, most texts do not; found quickly."""
 
 
 def luhn(digits: str) -> bool:

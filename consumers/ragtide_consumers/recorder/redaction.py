@@ -1,4 +1,4 @@
-"""Taking out of entries what must not be stored: built-in patterns, then a function of the user's own.
+"""Removing texts from entries that must not be stored: built-in patterns, then a function of the user's own.
 
 A recorder lets a child process do it (`redaction_process.py`), which is killed when an entry takes too long.
 """
@@ -73,7 +73,7 @@ class Redaction:
 
     @classmethod
     def of(cls, settings: RecorderSettings) -> "Redaction":
-        """Return what the settings say.
+        """Return the redaction that the settings describe.
 
         Raises:
             ConfigurationError: the function cannot be loaded or called.
@@ -90,7 +90,7 @@ class Redaction:
         return Redaction([name for name, _ in self._patterns], self._function, self._function_name, self._process)
 
     def abort(self) -> None:
-        """Stop what is being redacted at once, in every thread; nothing is redacted afterwards."""
+        """Stop all redaction at once, in every thread; nothing is redacted afterwards."""
         if self._process is not None:
             self._process.abort()
 
@@ -101,7 +101,7 @@ class Redaction:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is in use, for the manifest."""
+        """Names of the patterns and of the user's function in use, for the manifest."""
         return (*(name for name, _ in self._patterns), *([self._function_name] if self._function else []))
 
     def text(self, text: str) -> str:
@@ -161,7 +161,8 @@ class Redaction:
     def unreadable(self, payload: bytes) -> bytes | None:
         """Return an entry that could not be read with all its texts redacted; None if that cannot be done.
 
-        What is not JSON may hold anything in any form, so none of it is stored; nor of what is too large for an entry.
+        A payload that is not JSON may hold anything in any form, so none of it is stored. A payload that is too large
+        for an entry is not stored either.
 
         Raises:
             RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.

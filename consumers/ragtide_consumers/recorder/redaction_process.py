@@ -86,7 +86,7 @@ class RedactionProcess:
             child.kill()
 
     def close(self) -> None:
-        """Kill the child once nothing is asked of it any more."""
+        """Kill the child, and wait until no thread uses it."""
         self.abort()
         with self._lock:
             child, self._child = self._child, None
@@ -140,6 +140,7 @@ class _Child:
             self._process = subprocess.Popen(  # noqa: S603 - our own code, with the settings of this process
                 [
                     sys.executable,
+                    "-u",  # a line that a user's function prints survives the end of the child
                     "-c",
                     _CHILD,
                     to_json({**options, "function": function, "limit_s": limit_s}).decode(),

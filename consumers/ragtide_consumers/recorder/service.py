@@ -83,7 +83,7 @@ async def run_recorder(
 
 
 class Recorder:
-    """One process: records each partition whose lease it gets. One that gets none stands by."""
+    """The recorder of one process: it records each partition whose lease it gets, and stands by if it gets none."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Recorder:
                     finally:
                         self._owned -= 1
                 else:
-                    # When it runs out if it is not prolonged, or soon, if it may be given up.
+                    # Ask again when the lease would run out, or sooner, because its owner may give it up.
                     wait_s = min(max(found.held_for_s, 0.001), lease_s / 6, 1.0)
                     if not self._owned and not self._waiting:
                         log.info("standing by: another recorder has the partition", partition=streams.partition)
@@ -185,7 +185,7 @@ class Recorder:
                 "partition lost: this recorder no longer owns it", partition=streams.partition, detail=str(error)
             )
         except RedisError as error:
-            # What no manifest names is read again.
+            # No entry is lost: a recorder reads again every entry that no manifest counts.
             observer.failed(error)
             self._outage.attempt(f"asking for partition {streams.partition}").failed(error)
         except OSError as error:

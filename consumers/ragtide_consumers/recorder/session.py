@@ -1,4 +1,4 @@
-"""One tenure: what a recorder does with a partition from the moment it has the lease until it has not.
+"""One tenure: a recorder's work on a partition, from the moment it has the lease until it no longer has it.
 
 One step:
 
@@ -9,9 +9,9 @@ One step:
 4. The manifest is created under the next number, unless there is one: from here on the step counts.
 5. The group `record` of each stream is moved on, so that what is recorded may be trimmed.
 
-Killed before 4 nothing has happened: the files are left-overs that no manifest names, and the next tenure removes them.
-It first creates a manifest of its own, so that an owner that was frozen cannot name them afterwards. Killed before 5
-the next tenure moves the group.
+If the recorder is killed before 4, the step does not count: no manifest names its files, and the next tenure removes
+them. The next tenure first creates a manifest of its own, so that a frozen earlier owner cannot name them afterwards.
+If the recorder is killed before 5, the next tenure moves the group.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Collected:
-    """What was read and is not written yet."""
+    """Entries that were read and are not written yet."""
 
     entries: defaultdict[Kind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     ends: defaultdict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -207,7 +207,7 @@ class Tenure:
         )
 
     async def _take(self, wait_s: float) -> bool:
-        """Read what comes next, and return whether there may be more at once."""
+        """Read the next entries, and return whether there may be more at once."""
         positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
         # BLOCK 0 would wait for ever; below a millisecond do not block at all.
@@ -282,12 +282,12 @@ class Tenure:
             await self._aside(self._compact)
 
     def _compact(self) -> None:
-        """Remove manifests that a complete one replaces; the last ones are kept for who is reading just now."""
+        """Remove manifests that a complete one replaces; the last ones are kept for current readers."""
         for path in replaced(self._store, self._streams.partition, self._recorded.number - COMPLETE_EVERY):
             self._store.remove(path)
 
     def _clean(self) -> int:
-        """Remove what a killed step left; nobody can name it any more, because its number is taken."""
+        """Remove files that a killed step left; no manifest can name them any more, because the number is taken."""
         named = {file.path for file in self._recorded.files}
         partition, number = self._streams.partition, self._recorded.number
         removed = 0
@@ -317,7 +317,7 @@ class Tenure:
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
     async def _aside(self, work: Callable[[], T], collected: Collected | None = None) -> T:
-        """Return what blocking work returns, done in a thread while the lease is prolonged.
+        """Do blocking work in a thread while the lease is prolonged, and return its result.
 
         Redaction is stopped where a stop has waited for `STOP_S`.
         """

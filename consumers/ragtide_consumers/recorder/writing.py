@@ -30,7 +30,7 @@ NOT_REDACTED: Final = "not_redacted"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a step wrote."""
+    """The files that a step wrote, and counts of their content."""
 
     files: tuple[RecordedFile, ...]
     entries: Counter[Kind] = field(default_factory=Counter)
@@ -152,7 +152,7 @@ class Writer:
             return {**row, "withheld_bytes": len(raw)}
         if payload == raw and not self._redaction.names:
             row["detail"] = error.detail  # it may show a value, so not where something is redacted
-        # As dead letters are cut.
+        # Cut the payload as a dead letter does.
         letter = DeadLetter.of(
             payload,
             stream=kind.value,
@@ -205,7 +205,7 @@ class Writer:
 
 
 def prepare(form: str) -> None:
-    """Load what a form needs: it takes its time, which a lease shall not wait for.
+    """Load what a form needs: loading takes seconds, and a lease must not wait for it.
 
     Raises:
         ConfigurationError: the form is Parquet and pyarrow is not installed.

@@ -1,1 +1,1 @@
-"""Languages, sentences and their keys: what every labeler looks at before it judges."""
+"""Languages, sentences and their keys: the text as every labeler sees it."""

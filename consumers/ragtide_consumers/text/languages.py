@@ -15,7 +15,7 @@ SAMPLE_CHARS: Final = 400
 """How much of a text is looked at."""
 
 CONFIDENT: Final = 0.8
-"""Probability from which the model's word counts against what question and documents say."""
+"""Probability from which the model's language counts more than that of question and documents."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 

@@ -103,7 +103,7 @@ def _segments(language: str, line: str) -> Iterable[str]:
 
 
 def _windows(language: str, line: str) -> Iterator[str]:
-    """Yield the pieces of a line; what ends in the last quarter of a window is looked at again with the next window."""
+    """Yield the pieces of a line; a piece that ends in the last quarter of a window is cut again with the next."""
     start = 0
     while len(line) - start > _WINDOW:
         pieces: list[str] = list(sentencex.segment(language, line[start : start + _WINDOW]))

@@ -40,7 +40,7 @@ RETRY_S = 1.0
 """Seconds before a start that failed is tried again."""
 
 GRACE_S = 10.0
-"""Seconds that stopping waits for what is in flight."""
+"""Seconds that stopping waits for entries in flight."""
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -49,7 +49,7 @@ LIBRARY_LOG = logging.getLogger("ragtide.faststream")
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Take the stack from what says that Redis cannot be reached: it is an event, not a mistake."""
+    """Remove the stack trace from a log record about a failure of Redis: it is an event, not a bug."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, RedisError | OSError):
         record.msg, record.args, record.exc_info = f"{record.getMessage()}: {type(error).__name__}: {error}", (), None
@@ -65,7 +65,7 @@ def consumer_name() -> str:
 
 
 async def create_group(redis: Redis, stream: str) -> None:
-    """Create the consumer group at the first entry, so that what was published before any worker started is read."""
+    """Create the consumer group at the first entry, so that workers read entries published before they started."""
     try:
         await redis.xgroup_create(stream, LABEL_GROUP, id="0", mkstream=True)
     except ResponseError as error:
@@ -134,7 +134,7 @@ def broker_of(url: str) -> RedisBroker:
     common: dict[str, Any] = {
         "apply_types": False,
         "logger": LIBRARY_LOG,
-        # At INFO it would log every read twice; its errors keep their own level.
+        # At INFO the library would log every read twice; its errors keep their own level.
         "log_level": logging.DEBUG,
         "graceful_timeout": GRACE_S,
         **TIMEOUTS,
@@ -204,7 +204,7 @@ def worker_app(
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
             forget_s=settings.worker_forget_s,
-            # Those that are kept after they were aggregated do not wait.
+            # Aggregated metric events that are kept do not wait, so the cap has extra room for them.
             metrics_cap=settings.events_cap + settings.events_keep,
             claims=claims,
             patience=patience,
@@ -252,7 +252,7 @@ def worker_app(
 
 
 def _signs(app: WorkerApp) -> list[Sign]:
-    # FastStream keeps the outcome of each read to itself: what can be seen is whether it still reads.
+    # FastStream does not report the outcome of each read: this sign only sees whether it still reads.
     reading = Condition(
         "reading",
         lambda: all(subscriber.running for subscriber in app.subscribed.subscribers),
@@ -270,10 +270,10 @@ async def run_workers(
     instruments: WorkerInstruments | None = None,
     health: Health | None = None,
 ) -> None:
-    """Label until told to stop; then finish what is in flight, for at most the grace time.
+    """Label until told to stop; then finish entries in flight, for at most the grace time.
 
-    A consumer group that vanished (somebody flushed Redis) makes FastStream give up; the application is then built
-    anew, which creates the group again. So it is when Redis goes away while it starts.
+    FastStream gives up when the consumer group has vanished, for example after a flush of Redis. The application is
+    then built anew, which creates the group again. It is also built anew when Redis goes away while it starts.
     """
     patience = Patience(labeler)
     outage = Outage("Redis")
@@ -298,7 +298,7 @@ async def run_workers(
         for wait in waits:
             wait.cancel()
         await app.stop()
-        for loop in failed:  # a mistake of ours: end loudly; what was in flight is pending for the next worker
+        for loop in failed:  # a bug in ragtide: end loudly; entries in flight stay pending for the next worker
             loop.result()
         if app.given_up.is_set():
             log.warning("the consumer group is gone, as after a flush of Redis: the worker creates it again")

@@ -4,7 +4,7 @@ For each entry, in this order, inside one script on the server:
 
 1. The interaction id must be free or belong to this entry; if another entry has it, nothing is done and the worker
    refuses this one as a duplicate.
-2. `XACK`. If somebody else acknowledged it first (it was reclaimed while its owner was slow), nothing more is done.
+2. `XACK`. If another worker acknowledged it first (it reclaimed the entry from a slow owner), nothing more is done.
 3. The id is given to this entry for the dedupe window, and the metric event is added; where it went is kept for the
    feedback window, so that gold scores that come later find it.
 
@@ -55,14 +55,14 @@ return 'refused'
 
 
 class Delivered(StrEnum):
-    """What became of a result."""
+    """The outcome of handing over a result."""
 
     EMITTED = "emitted"
     REFUSED = "refused"
     DUPLICATE = "duplicate"
     """Not acknowledged: another entry owns the interaction id."""
     FINISHED_BEFORE = "finished_before"
-    """Somebody else had finished the entry."""
+    """The entry was acknowledged before, by another worker or by an earlier try of the same hand-over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Delivery:
         self._refuse = redis.register_script(REFUSE_SCRIPT)
 
     async def deliver(self, results: Sequence[Scored | Refused]) -> list[Delivered]:
-        """Hand results over in one round trip and return what became of each, in order.
+        """Hand results over in one round trip and return the outcome of each, in order.
 
         Raises:
             redis.RedisError: some or all may not have been handed over; hand all of them over again.

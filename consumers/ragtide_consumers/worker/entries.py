@@ -8,7 +8,7 @@ from ragtide_runtime.redis.payloads import payload_of, raw_of
 
 @dataclass(frozen=True, slots=True)
 class StreamEntry:
-    """One delivery of one entry."""
+    """A single delivery of an entry."""
 
     entry_id: str
     fields: Mapping[bytes, bytes]
@@ -26,5 +26,5 @@ class StreamEntry:
         return payload_of(self.fields)
 
     def raw(self) -> bytes:
-        """Return what the entry held, for a dead letter."""
+        """Return the content of the entry, for a dead letter."""
         return raw_of(self.fields)

@@ -1,8 +1,8 @@
 """The quarantine lane: an entry that was delivered too often is tried alone before it is given up.
 
-A worker that dies takes down whatever it held, so by the number of deliveries alone the innocent neighbours of a deadly
-entry would be given up with it. In the lane nothing else is being labeled by this worker: if it dies again, it was this
-entry. Tries are counted in Redis before they begin.
+A worker that dies fails a delivery of every entry that it held. The number of deliveries alone would give up the
+innocent neighbours of a deadly entry with it. In the lane the worker labels nothing else: if it dies again, this entry
+is the likely cause. Tries are counted in Redis before they begin.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from ragtide_schemas import Streams
 
 TRIES_ALONE: Final = 3
-"""Tries in the lane after which an entry is given up: a worker may also be killed by somebody else meanwhile."""
+"""Tries in the lane after which an entry is given up: something else than the entry may also kill the worker."""
 
 REMEMBERED_MS: Final = 86_400_000
 """Milliseconds for which tries are remembered."""

@@ -1,4 +1,4 @@
-"""Taking over what other workers took and did not finish."""
+"""Taking over entries that other workers took and did not finish."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
@@ -54,11 +54,11 @@ class Reclaimer:
     async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
         """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
 
-        Of large entries, on which other workers may have died, fewer are taken at once.
+        It takes fewer entries at once if they are large, because other workers may have died on them.
 
         An entry that was deleted from the stream while it was pending is returned without fields.
         """
-        # From the first entry of the stream on: which of them are abandoned is not known yet.
+        # Choose the size from the start of the stream: it is not known yet which entries are abandoned.
         count = await self._read_size.next({self._stream: START}, count)
         reply = await self._redis.xautoclaim(
             self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
@@ -87,10 +87,10 @@ class Reclaimer:
             await self._uncount(keys=[self._stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
 
     async def hand_back(self, tried: Collection[str] = ()) -> int:
-        """Make what this worker took and did not finish free for others at once; return how many entries that were.
+        """Free this worker's unfinished entries for other workers at once, and return how many there were.
 
-        Redis has no command to give an entry back: its idle time is set to what others wait for. An entry that is not
-        among those `tried` has one delivery fewer then.
+        Redis has no command to give an entry back. So the idle time is set to the time that other workers wait for.
+        An entry that is not among `tried` also loses one delivery.
         """
         unfinished: list[Any] = list(await self._deliveries())
         await self.uncount([entry_id.decode() for entry_id in unfinished if entry_id.decode() not in tried])
@@ -103,7 +103,8 @@ class Reclaimer:
     async def forget_dead(self, silent_s: float) -> int:
         """Remove consumers that hold nothing and have asked for nothing for so long; return how many there were.
 
-        Every start of a worker makes a new one; Redis keeps them for ever. What a dead one held is taken over first.
+        Every start of a worker makes a new consumer, and Redis keeps consumers for ever. A dead consumer that still
+        holds entries stays until other workers have taken them over.
         """
         consumers = await self._redis.xinfo_consumers(self._stream, LABEL_GROUP)
         names = [

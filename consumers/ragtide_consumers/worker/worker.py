@@ -119,19 +119,20 @@ class LabelWorker:
             self._claims.hold(self._streams, self._held, self._claims_pulse)
 
     def _held(self) -> list[str]:
-        """Return the entries this worker holds. Each copy is one step of the interpreter: any thread may ask."""
+        """Return the entries this worker holds. Any thread may call it: the interpreter makes each copy in one step."""
         return [*list(self._working), *list(self._waiting)]
 
     async def stop(self, grace_s: float = 10.0) -> None:
-        """Finish what is being worked on, at most for the grace time; hand the rest back for another worker."""
-        if not self.loops:  # what was taken before a start that failed is finished all the same
+        """Finish the entries in work, at most for the grace time; hand the rest back for another worker."""
+        if not self.loops:  # the start failed: still finish the entries that were taken before
             self.start()
         delivering, minding, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
             _, unfinished = await asyncio.wait(self._working.values(), timeout=grace_s)
-        # The rest was only read. Those that wait for an unavailable labeler had their delivery taken off already.
+        # Entries outside `tried` were only read: `hand_back` takes their delivery off. An entry that waits for an
+        # unavailable labeler is in `tried`: its delivery was taken off before the wait.
         tried = [entry_id for entry_id, task in self._working.items() if task in unfinished]
         for task in unfinished:
             await end(task)
@@ -144,7 +145,7 @@ class LabelWorker:
         self._instruments.in_flight.dec(len(self._working))
         self._working.clear()
         handed_back = 0
-        # What FastStream had read when it was stopped never reached us, yet it is ours.
+        # FastStream may have read entries that never reached this worker: they are pending for it, so hand them back.
         with suppress(RedisError):
             handed_back = await self._reclaimer.hand_back(tried)
             await self._reclaimer.leave()
@@ -169,7 +170,7 @@ class LabelWorker:
             self._waiting -= waiting
 
     async def _work(self, entry: StreamEntry) -> None:
-        # The task's own context: whatever is logged while the entry is worked on says which entry it is.
+        # The task has its own context: every log line of the work on this entry carries the entry id.
         bind_contextvars(entry_id=entry.entry_id)
         try:
             result = await self._label(entry)
@@ -177,7 +178,7 @@ class LabelWorker:
             self._release(entry)
             raise
         except Exception:
-            # A mistake of ours: the entry stays pending, and after its last delivery is a dead letter.
+            # This is a bug in ragtide: the entry stays pending, and becomes a dead letter after its last delivery.
             log.exception("working on an entry failed; it will be delivered again", entry_id=entry.entry_id)
             result = None
         if result is None:
@@ -196,7 +197,7 @@ class LabelWorker:
             async with self._lane.together():
                 return await self._score(entry)
         async with self._lane.alone():
-            # Should this one be deadly, nothing that is finished may die with it.
+            # Flush finished results first: this entry may crash the worker.
             await self._results.join()
             if await self._lane.admitted(entry.entry_id):
                 log.warning(
@@ -237,7 +238,7 @@ class LabelWorker:
                     latency_s=timed.latency_s,
                     entry_id=entry.entry_id,
                 )
-            except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: whatever it raises must not stop the worker
+            except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
                 span.failed(type(error).__name__)
                 self._outcomes[FAILED].inc()
                 detail = f"{type(error).__name__}: {error}"
@@ -333,12 +334,12 @@ class LabelWorker:
         reason = result.letter.reason if isinstance(result, Refused) else None
         if outcome is Delivered.REFUSED:
             self._instruments.dead_letters.labels(str(reason)).inc()
-        # A duplicate is handed over twice, the second time as a dead letter: as an entry it is counted once.
+        # The worker hands a duplicate over twice, the second time as a dead letter. It counts the entry once.
         if reason is not Reason.DUPLICATE:
             self._outcomes[outcome].inc()
 
     async def _room_loop(self) -> None:
-        """Look whether there is room for more metric events, and show the thread of the claims that this loop turns."""
+        """Look whether there is room for more metric events, and tell the claims thread that the event loop lives."""
         pulse = self.pulses[1]
         pause_s = min(self._min_idle_s / 3, 5.0)
         pulse.beat("nothing looked at yet")

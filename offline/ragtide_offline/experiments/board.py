@@ -23,7 +23,7 @@ LATENCIES: Final = (0.5, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One config."""
+    """The row of one config on the board."""
 
     name: str
     number: int
@@ -43,7 +43,7 @@ class Row:
     estimates: dict[str, Projected]
     """By metric."""
     cost_usd: float
-    """What all its answers and their labels cost."""
+    """The cost of all its answers and their labels."""
     tokens: int
     latency_s: float | None
     """Mean seconds of an answer."""
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def cost_per_item_usd(self) -> float:
-        """What an answer with its labels costs on average."""
+        """The mean cost of an answer with its labels."""
         return self.cost_usd / self.n_executed if self.n_executed else 0.0
 
 

@@ -40,7 +40,7 @@ class Judging:
         self._race: Race | None = None
         if not options.enabled:
             return
-        # One alone has nobody to race with before it is cloned: the other place is left empty.
+        # A single config has no opponent until it is cloned. The race needs two places, so the second stays empty.
         self._race = Race(
             max(len(plan.configs), 2),
             population=plan.population_size,

@@ -72,7 +72,7 @@ class Racer:
             judging = self.reader.judging
             assert judging is not None  # noqa: S101 - for the type checker: it races
             if judging.stale:
-                # Somebody gave an order in between: what counts is what the log says, from its start.
+                # Another process wrote to the log in between, for example an order: read the log again from its start.
                 self.reader = ExperimentReader(self._redis, self._streams, races=True)
             elif entries := judging.next_entries():
                 await self._write(entries)

@@ -20,7 +20,7 @@ from ragtide_schemas import (
 from ragtide_schemas.experiments import Execution, Plan, Progress, Standing
 
 Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
-"""Of an answer: not all is known yet, the call failed, nobody could label it, or it is scored."""
+"""Of an answer: not all is known yet, the call failed, no worker could label it, or it is scored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Cell:
     execution: Execution | None = None
     event: Scored | None = None
     unlabeled: str | None = None
-    """Why nobody could label the answer."""
+    """Why no worker could label the answer; None if that did not happen."""
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it so far."""
+        """The outcome so far."""
         if self.event is not None:
             return "scored"
         if self.unlabeled is not None:
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def cost_usd(self) -> float:
-        """What answering and labeling cost."""
+        """The cost of the answer and its labels."""
         answer = 0.0 if self.execution is None else self.execution.cost_usd
         return answer + (0.0 if self.event is None else self.event.cost_usd)
 
@@ -135,7 +135,7 @@ class Book:
         return event.model_copy(update={"scores": kept})
 
     def add_letter(self, letter: DeadLetter) -> None:
-        """Take note that nobody could use an entry, if it held an answer."""
+        """Take note of a dead letter, if its entry held an answer."""
         try:
             interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
         except InvalidEntryError:

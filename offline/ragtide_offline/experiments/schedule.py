@@ -31,7 +31,7 @@ class Bounds:
 
 
 class Schedule:
-    """What is still to be executed.
+    """The executions that are still to be done.
 
     Args:
         done: pairs of config and item that have been executed.

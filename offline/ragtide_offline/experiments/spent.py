@@ -4,7 +4,7 @@ from ragtide_schemas.experiments import Limits
 
 
 class Spent:
-    """What an experiment has used up: answers and labeling together."""
+    """The cost and tokens that an experiment has used up: answers and labeling together."""
 
     def __init__(self) -> None:
         self.cost_usd = 0.0

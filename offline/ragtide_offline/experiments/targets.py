@@ -64,7 +64,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     future: asyncio.Future[T] = loop.create_future()
 
     def end(result: T | None, error: BaseException | None) -> None:
-        if future.done():  # nobody waits any more
+        if future.done():  # the caller no longer waits
             return
         if error is None:
             future.set_result(cast("T", result))

@@ -50,7 +50,7 @@ class At(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What became of a partition's entries so far."""
+    """The counts of a partition's entries so far."""
 
     events: int = 0
     """Metric events, those that were refused too."""

@@ -20,7 +20,7 @@ class Tally(BaseModel):
 
     labeled: int = 0
     dead: int = 0
-    """Interactions that nobody could label."""
+    """Interactions that no worker could label."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0

@@ -64,7 +64,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one config answered to an item, and how it was scored."""
+    """The answer of one config to an item, and its score."""
 
     config: str
     score: float | None

@@ -76,7 +76,7 @@ def knobs_of(judged: Judged) -> Knobs | None:
         for standing in progress.configs.values()
         if standing.status != "deleted"
     }
-    # One that was stopped before its first item has nothing in common with anybody.
+    # A config that was stopped before its first item shares no items with the others.
     scores = {name: of_one for name, of_one in scores.items() if of_one}
     common = set.intersection(*(set(of_one) for of_one in scores.values())) if scores else set()
     if len(scores) < 3 or not common:

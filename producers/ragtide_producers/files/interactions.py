@@ -22,7 +22,7 @@ _SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a file: the interaction in it and its stored labels, or what is wrong with it."""
+    """A record of a file: the interaction in it and its stored labels, or the error in it."""
 
     line: int
     """Line, row or result, from 1; in a file of lines blank ones are counted."""
@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """What is filled in where a row does not say it, and the run the rows are put into."""
+    """Values for fields that a row lacks, the run that the rows are put into, and the file's format."""
 
     pipeline: str | None = None
     """Pipeline of rows that name none; by default `ragbench` or `ragchecker` for theirs, required for others."""
@@ -43,7 +43,7 @@ class FileOptions:
     population_size: int | None = None
     """Number of interactions in the run."""
     format: str | None = None
-    """One of `FORMATS`; by default told by the file's name."""
+    """Name of a format in `FORMATS`; by default the file's name decides."""
 
 
 def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
@@ -91,7 +91,7 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
 
 
 def _format(source: str | Path, options: FileOptions) -> tuple[ModuleType, str | Path]:
-    """Return what reads a source, and the source as it takes it."""
+    """Return the module that reads a source, and the source as that module takes it."""
     if huggingface.is_huggingface(source):
         if options.format is not None:
             raise UnreadableFileError(f"format {options.format!r} is for files, and {source} is none: leave it out")
@@ -128,7 +128,7 @@ def _row(record: Record, options: FileOptions) -> Row:
 def _understood(
     fields: dict[str, Any], options: FileOptions
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...]]:
-    """Return the fields of an interaction and the labels in a record, whoever wrote it."""
+    """Return the fields of an interaction and the labels in a record of RAGBench, RAGChecker or our own schema."""
     if ragbench.is_ragbench_row(fields):
         sentence_labels = ragbench.sentence_labels(fields)
         labels = () if sentence_labels is None else (sentence_labels,)

@@ -28,7 +28,7 @@ IDS: Final = ("item_id", "interaction_id", "query_id", "id")
 """Fields that hold the item's id; the first that is there counts, the others stay in the metadata."""
 
 ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
-"""Bytes of JSON that a row's fields may take in its metadata; the rest is for what is said of its answers."""
+"""Bytes of JSON that a row's fields may take in its metadata; the rest is left for facts about the item's answers."""
 
 _OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores")
 """Fields of a stored interaction that say nothing about its question."""
@@ -36,12 +36,12 @@ _OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_si
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question to ask, and what is known about its answer."""
+    """A question to ask, and the known facts about its answer."""
 
     item_id: str
     """Unique in the data set."""
     question: str
-    """What to ask; never blank."""
+    """The question; never blank."""
     reference_answer: str | None
     """The right answer, where the data set has one."""
     segments: Mapping[str, str]

@@ -32,7 +32,7 @@ def row_id(row: dict[str, Any]) -> str:
 
 
 def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
-    """Return the fields of an interaction for a RAGBench row; what the row lacks is lacking here too.
+    """Return the fields of an interaction for a RAGBench row; a field that the row lacks is missing here too.
 
     The stored completeness is 1 where no sentence is relevant; such a value is left out, because the profile
     `ragbench` leaves it undefined. Source: Friel et al., RAGBench (arXiv:2407.11005); columns of `rungalileo/ragbench`.

@@ -22,13 +22,13 @@ from .sending import Delivery
 log: Final = logging.getLogger("ragtide.producer")
 
 LAST_REPORT_S = 1.0
-"""Seconds that closing waits, after everything else, for Redis to hear what was given up."""
+"""Seconds that closing waits, after everything else, for the report to Redis about dropped items."""
 
 
 class Background:
     """Takes interactions or feedback from any thread, and has a daemon thread send them; the first one starts it.
 
-    A forked child starts with nothing: what was queued is its parent's to send.
+    A forked child starts with nothing: its parent sends the queued items.
 
     Args:
         settings: which Redis, and how.
@@ -53,7 +53,7 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def in_child(self) -> None:
-        """Start with nothing, in a process that was forked from the one that has it."""
+        """Start with nothing in a forked process: the queued items belong to its parent."""
         # Kept, not closed: the parent uses the same sockets and locks.
         self._of_parent = self._delivery
         self._reset()
@@ -73,7 +73,7 @@ class Background:
             held = self._route.held(self._item(given, fields))
             if self._strict:
                 self._route.call(held)
-        except Exception as error:  # noqa: BLE001  # whatever the application submitted
+        except Exception as error:  # noqa: BLE001  # the application may submit anything
             if self._strict:
                 raise refused(error) from None
             self._outbox.refuse(self._partition_of(given, fields))
@@ -135,12 +135,12 @@ class Background:
             return True
 
     def _register(self) -> None:
-        """Be the next to be called at exit: before an embedded Redis that was opened meanwhile is stopped."""
+        """Register again, to be called first at exit: before an embedded Redis that was opened meanwhile is stopped."""
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
 
     def counts(self) -> ProducerCounts:
-        """Return what was submitted and what became of it."""
+        """Return the counts of submitted items and of their outcomes."""
         return self._outbox.counts()
 
     def nudge(self) -> None:

@@ -1,4 +1,4 @@
-"""How many interactions, or feedback items, were submitted, and what became of them."""
+"""Counts of submitted interactions, or feedback items, and of their outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ProducerCounts:
     duplicates: int
     """Items that were there already."""
     dropped: Mapping[Dropped, int]
-    """Items that are lost to the evaluation, by why."""
+    """Items that are lost to the evaluation, by reason."""
     queued: int
     """Items held in the process: waiting, or sent without a reply yet."""
     resent: int

@@ -1,4 +1,4 @@
-"""The course of one call of `publish_many`: which batch is next, how long to wait for room, what became of each.
+"""The course of one call of `publish_many`: the next batch, the wait for room, the outcome of each item.
 
 No I/O and no clock, so that synchronous and asynchronous code share it.
 """
@@ -39,7 +39,7 @@ class Course:
         self._pause_s = 0.0
 
     def batch(self) -> list[Call]:
-        """Return what to send next; of a stream that was full just one, to see whether there is room again."""
+        """Return the batch to send next; one call if the stream was full, to see whether there is room again."""
         if not self._waiting:
             return []
         most = 1 if self._pause_s else BATCH
@@ -81,5 +81,5 @@ class Course:
         return self._pause_s
 
     def publications(self) -> list[Publication]:
-        """Return what became of each, in the order of the calls."""
+        """Return the outcome of each call, in the order of the calls."""
         return [one for one in self._found if one is not None]

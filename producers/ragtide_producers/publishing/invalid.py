@@ -15,7 +15,7 @@ MOST_KINDS: Final = 20
 
 
 class Mistakes:
-    """Logs the first of each kind of mistake."""
+    """Logs the first mistake of each kind."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

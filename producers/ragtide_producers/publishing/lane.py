@@ -1,4 +1,4 @@
-"""One partition as the background sender sees it: what to send next, and what to send again if Redis lost it. No I/O.
+"""The background sender's state of one partition: items to send next, and items to send again after a loss. No I/O.
 
 Redis can lose the last moments before a power cut or a failover, never something in between. So the newest entry that
 this lane knows of tells whether anything is lost: its interaction id (the `mark`) is not known any more. The mark is
@@ -27,22 +27,22 @@ class _Item:
 
 @dataclass(slots=True)
 class Settled:
-    """What one round trip settled."""
+    """The outcome of one round trip."""
 
     outcomes: list[tuple[Held, Sent | Dropped]] = field(default_factory=list)
-    """Of interactions sent for the first time."""
+    """Outcomes of interactions that were sent for the first time."""
     resent: int = 0
-    """How many were added again."""
+    """Number of interactions that were added again."""
     dropped_again: list[Dropped] = field(default_factory=list)
-    """Why others could not be."""
+    """Reasons why other lost interactions were not added again."""
     lost: int = 0
-    """How many are to be sent again, because Redis lost something."""
+    """Number of interactions to send again, because Redis lost something."""
     full: bool = False
     """Whether the stream had no room."""
 
 
 class Lane:
-    """What is to be sent to one partition, and what was sent last.
+    """The interactions to send to one partition, and those that were sent last.
 
     Args:
         keep_s: seconds for which what was sent is kept after Redis confirmed it; 0 keeps nothing.
@@ -77,7 +77,7 @@ class Lane:
         return bool(self._waiting) or (self.check_at is not None and now >= self.check_at)
 
     def batch(self) -> list[Call]:
-        """Return what to send next: nothing if only the mark is to be looked at, one if the stream was full."""
+        """Return the next batch: empty if only the mark is to be looked at, one call if the stream was full."""
         most = 1 if self._full else BATCH
         return [item.call for item in (self._waiting[at] for at in range(min(most, len(self._waiting))))]
 
@@ -117,7 +117,7 @@ class Lane:
         return settled
 
     def _forget(self, now: float, *, mark_is_there: bool) -> list[Call]:
-        """Forget what is safe by now, or return and forget everything that may be lost."""
+        """Forget calls that are safe by now, or return and forget all calls that may be lost."""
         if mark_is_there:
             while self._recent and self._recent[0][0] <= now - self._keep_s:
                 self._drop_oldest()
@@ -133,7 +133,7 @@ class Lane:
             return
         milliseconds, _, number = entry_id.partition("-")
         order = (int(milliseconds), int(number))
-        # An id that was published long ago is no mark: its entry survives what its neighbours here do not.
+        # Do not use a duplicate as the mark: its old entry survives a loss that removes the new ones.
         if order > self._mark_order:
             self._mark, self._mark_order = call, order
         self._recent.append((now, call))
@@ -154,6 +154,6 @@ def _settle_one(item: _Item, became: Publication, settled: Settled) -> None:
     elif became.dropped is not None:
         settled.outcomes.append((item.held, became.dropped))
     else:
-        # Sent again after a lost reply, "there already" means that the first try went in.
+        # If the item was sent again after a lost reply, "there already" means that the first try went in.
         new = became.added or item.tried
         settled.outcomes.append((item.held, Sent.PUBLISHED if new else Sent.DUPLICATE))

@@ -24,7 +24,7 @@ class Sent(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """One submitted item; two are never the same, whatever is in them."""
+    """A submitted item; two of them are never equal, even with equal content."""
 
     item: Item
     partition: int
@@ -98,7 +98,7 @@ class Outbox:
             self._changed.notify_all()
 
     def settle(self, outcomes: Iterable[tuple[Held, Sent | Dropped]]) -> None:
-        """Count what became of interactions; what was given up before is not counted again."""
+        """Count the outcomes of interactions; an interaction that was given up before is not counted again."""
         with self._changed:
             for held, outcome in outcomes:
                 if held not in self._unsettled:
@@ -115,7 +115,7 @@ class Outbox:
             self._changed.notify_all()
 
     def settle_again(self, *, resent: int, dropped: Iterable[Dropped]) -> None:
-        """Count what became of published interactions that Redis had lost."""
+        """Count the outcomes of published interactions that Redis had lost."""
         with self._changed:
             self._resent += resent
             for why in dropped:
@@ -123,7 +123,7 @@ class Outbox:
                 self._dropped[why] += 1
 
     def give_up(self) -> int:
-        """Drop everything that is held, sent without a reply too, and return how many that were."""
+        """Drop all held items, also those sent without a reply, and return how many there were."""
         with self._changed:
             given_up = len(self._unsettled)
             self._waiting.clear()
@@ -131,7 +131,7 @@ class Outbox:
         return given_up
 
     def unreported(self) -> dict[tuple[int, Dropped], int]:
-        """Return drops that Redis does not know of, by partition and why."""
+        """Return drops that Redis does not know of, by partition and reason."""
         with self._changed:
             return dict(self._unreported)
 

@@ -1,4 +1,4 @@
-"""What is sent to Redis for one interaction, and what comes back. No I/O."""
+"""The script call that publishes one interaction, and the reply of Redis. No I/O."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -46,14 +46,14 @@ return {entry, 1}
 )
 """Adds an interaction unless its id was seen within the window or there is no room for it.
 
-Sending it again after a lost reply adds nothing; what the policy dropped is then decided, and counted, again.
+Sending it again after a lost reply adds nothing. If the policy dropped it, the policy then decides, and counts, again.
 """
 
 FULL: Final = b"full"
 """Reply in place of an entry id when the stream is full and the policy is to wait."""
 
 Reply = tuple[bytes, int]
-"""What the publish script returns."""
+"""The reply of the publish script."""
 
 STREAMS_REMEMBERED = 1024
 """Pipelines whose keys are kept at hand."""
@@ -61,7 +61,7 @@ STREAMS_REMEMBERED = 1024
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What became of one published interaction."""
+    """The outcome of publishing one interaction."""
 
     interaction_id: str
     entry_id: str | None
@@ -94,7 +94,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Addressing:
-    """Where interactions go and on which terms: what of a deployment's settings a publish call depends on."""
+    """The settings of a deployment that a publish call depends on: where interactions go, and on which terms."""
 
     layout: Layout
     dedupe_window_s: float
@@ -103,7 +103,7 @@ class Addressing:
 
     @classmethod
     def of(cls, settings: Settings) -> "Addressing":
-        """Return what these settings say."""
+        """Return the addressing that these settings describe."""
         return cls(
             settings.layout,
             settings.dedupe_window_s,
@@ -164,7 +164,7 @@ def draw(pipeline: str, interaction_id: str) -> float:
 
 
 def publication(call: Call, reply: Reply) -> Publication | None:
-    """Return what the publish script's reply says of an interaction; None if it has to wait for room."""
+    """Return the outcome of an interaction from the publish script's reply; None if it has to wait for room."""
     entry, added = reply
     if added >= 0:
         return Publication(call.interaction_id, entry.decode(), added == 1)

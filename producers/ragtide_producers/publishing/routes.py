@@ -32,7 +32,7 @@ entry = redis.call('XADD', KEYS[1], '*', 'data', ARGV[1])
 redis.call('SET', KEYS[2], entry, 'PX', ARGV[2])
 return {entry, 1}
 """
-"""Adds a feedback and its mark in one step, so that a loss of the entry is a loss of the mark.
+"""Adds a feedback and its mark in one step, so that Redis loses the mark if it loses the entry.
 
 The entry itself cannot be the mark: it is trimmed as soon as the aggregator has it.
 """

@@ -1,4 +1,4 @@
-"""The thread that sends what `submit` was given: batches, retries, drop reports. It alone touches its connection.
+"""The thread that sends submitted items: batches, retries, drop reports. It alone touches its connection.
 
 Each turn:
 
@@ -152,7 +152,7 @@ class Delivery:
             try:
                 with NOT_FORKING:
                     call = self._route.call(held)
-            except Exception as error:  # noqa: BLE001  # whatever the application submitted
+            except Exception as error:  # noqa: BLE001  # the application may submit anything
                 self._outbox.settle([(held, Dropped.INVALID)])
                 self._mistakes.say(error)
             else:
@@ -208,7 +208,7 @@ class Delivery:
         return found is not None, replies
 
     def _report(self) -> None:
-        """Add to the counts in Redis what it does not know of; after a lost reply it may be added twice."""
+        """Add drops that Redis does not know of to its counts; after a lost reply they may be added twice."""
         drops = self._outbox.unreported()
         try:
             client = self._connected()
@@ -223,7 +223,7 @@ class Delivery:
 
     def _last_report(self) -> None:
         if self._client is not None and self._outbox.unreported():
-            self._warned.add("unreachable")  # what is to be said at the end is said by who ended it
+            self._warned.add("unreachable")  # no warning here: `close` logs what was given up
             self._report()
 
     def _connected(self) -> Redis:
@@ -253,7 +253,7 @@ class Delivery:
     def _trouble(self, error: Exception) -> None:
         self._failures += 1
         if self._failures == 1:
-            return  # a connection that was closed while nobody used it: the next try opens another
+            return  # an idle connection may have been closed: the next try opens another
         url = redact(self._handle.url) if self._handle else "Redis"
         self._warn(
             "unreachable",
@@ -271,7 +271,7 @@ class Delivery:
             log.info("Redis can be used again")
 
     def _pause(self, longest_s: float, *, times: int) -> None:
-        """Wait, the longer the more often it failed in a row; until somebody nudges."""
+        """Wait, longer after each failure in a row; a nudge ends the wait."""
         if self._ended.is_set():
             return
         pause_s = min(FIRST_PAUSE_S * 2 ** min(times, 20), longest_s)
@@ -287,8 +287,8 @@ class Delivery:
 
 
 def _import_what_is_imported_late() -> None:
-    """Make redis-py and the resolver import now what they would import at the first connection, in a fork's way."""
-    # Best effort: without it only a fork at the wrong moment is in danger.
+    """Make redis-py and the resolver import their late modules now: a later import could block a forked child."""
+    # A failure is ignored: it endangers only a fork at the wrong moment.
     with suppress(Exception), NOT_FORKING, connect("redis://localhost") as client:
         if isinstance(client, Redis):
             client.connection_pool.make_connection()  # makes an object; nothing is connected

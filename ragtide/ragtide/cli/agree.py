@@ -1,4 +1,4 @@
-"""`ragtide agree`: how well scores agree with gold scores, or with another labeler's."""
+"""`ragtide agree`: measures the agreement of scores with gold scores, or with another labeler's scores."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ragtide alerts`: what has fired, now or as it comes."""
+"""`ragtide alerts`: shows the stored alerts; with `--follow` new alerts too."""
 
 import asyncio
 from typing import Annotated

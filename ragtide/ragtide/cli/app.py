@@ -1,4 +1,4 @@
-"""The commands, by name. The module of each is imported when it is run: a command loads what it needs and no more."""
+"""The commands, by name. A command's module is imported when the command runs, so that no other module is loaded."""
 
 import sys
 from importlib import import_module
@@ -52,7 +52,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name; None if there is none."""
+        """Return the command of a name; None if there is no such command."""
         del ctx
         if cmd_name not in COMMANDS:
             return None

@@ -1,4 +1,4 @@
-"""What every command shares: settings given before the command, Redis around a body, and how output looks."""
+"""Functions that all commands share: options given before the command, the Redis client, and the output."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -51,7 +51,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was said on the command line before the command; the rest comes from environment and file."""
+    """The options given before the command; all other settings come from environment and file."""
 
     redis_url: str | None = None
     prefix: str | None = None
@@ -59,7 +59,7 @@ class Given:
     partitions: int | None = None
 
     def settings(self, **more: object) -> Settings:
-        """Return the settings, what was given here and by the command first."""
+        """Return the settings; options given here and `more` of the command override environment and file."""
         given = {
             "redis_url": self.redis_url,
             "prefix": self.prefix,
@@ -71,7 +71,7 @@ class Given:
 
 
 def given(context: typer.Context) -> Given:
-    """Return what was said before the command."""
+    """Return the options given before the command."""
     found = context.find_object(Given)
     return found if found is not None else Given()
 
@@ -83,11 +83,11 @@ def with_redis(
     any_layout: bool = False,
     convert: bool = False,
 ) -> T:
-    """Return what the body returns, run with a client of the Redis the settings mean.
+    """Run the body with a client of the Redis that the settings name, and return its result.
 
     Args:
         settings: of the deployment.
-        body: what to run.
+        body: coroutine function to run.
         any_layout: whether the deployment may have other partitions than the settings say.
         convert: whether an embedded server may convert the data of an older one (`resolve_redis`).
 
@@ -101,7 +101,7 @@ def with_redis(
         try:
             if not any_layout:
                 await check_layout(redis, settings.layout)
-            await taking_part(redis, settings)  # whose own metrics it makes known
+            await taking_part(redis, settings)  # registers the own metrics of an experiment
             return await body(redis, handle)
         finally:
             await redis.aclose()

@@ -24,7 +24,7 @@ from .reading import read_states
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One metric of two pipelines."""
+    """The comparison of one metric between two pipelines."""
 
     metric: str
     metric_version: str | None
@@ -33,19 +33,19 @@ class Compared:
     profile: str
     segment: str | None
     n: tuple[int, int]
-    """Interactions in each; paired, those that both have a score of."""
+    """Number of interactions of each pipeline; if paired, of the interactions that have a score in both."""
     means: tuple[float, float]
     difference: Difference
     """The first one's mean minus the second one's."""
     method: Literal["paired", "unpaired"] = "unpaired"
     """`paired` by interaction id; `unpaired` where ids cannot be joined."""
     strategy: str = "running"
-    """How the interval was made."""
+    """The method of the interval."""
     other_labeler: str | None = None
     """Labeler of the second, where it is another one."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as what JSON can hold."""
+        """Return the comparison as values that JSON can hold."""
         return {**asdict(self), "verdict": self.difference.verdict}
 
 

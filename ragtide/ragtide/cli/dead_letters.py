@@ -1,4 +1,4 @@
-"""`ragtide dead-letters`: entries nobody could use, shown or tried again."""
+"""`ragtide dead-letters`: shows entries that could not be used, or tries them again."""
 
 from typing import Annotated
 

@@ -44,7 +44,7 @@ TIME_LIMIT_S = 50.0
 """Seconds after which the demo ends, whatever has happened."""
 
 SHIFT = 7
-"""After the change each question gets the answer of the one this many rows further on."""
+"""After the change each question gets the answer of the question this many rows further on."""
 
 RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence", learn_n=120),
@@ -52,12 +52,12 @@ RULES = (
         name="utilization-floor", kind="threshold", metric="trace.context_utilization", target=0.1, min_effect=0.0
     ),
 )
-"""One rule of each kind: a mean that left its learned baseline, and a mean below a fixed floor."""
+"""Two alert rules: `drift` fires if a mean leaves its learned baseline, `threshold` if it is below a fixed floor."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """How the demo ended."""
+    """The result of the demo."""
 
     published: int
     scored: int

@@ -1,4 +1,4 @@
-"""`ragtide doctor`: is this deployment fit to be trusted, and if not, what to do."""
+"""`ragtide doctor`: checks whether a deployment can be trusted, and says how to repair each problem."""
 
 import json
 import socket
@@ -32,11 +32,11 @@ OLDEST_REDIS = (6, 2)
 """Oldest Redis with the commands that are used (XAUTOCLAIM)."""
 
 LATE = 2.0
-"""How many times `recorder.roll_s` an entry may wait to be recorded."""
+"""An entry may wait to be recorded for this many times `recorder.roll_s`."""
 
 
 async def examine(redis: Redis, settings: Settings, description: str) -> list[Finding]:
-    """Return what was found: Redis itself, its durability, and every partition's streams, workers and aggregator."""
+    """Return the findings about Redis itself, its durability, and every partition's streams, workers and aggregator."""
     findings = [Finding("ok", "redis", description)]
     for name, info in await _servers(redis):
         findings += [replace(finding, subject=name + finding.subject) for finding in _about_server(info)]
@@ -82,7 +82,7 @@ def _rules(settings: Settings) -> list[Finding]:
 
 
 def _roles(partitions: Sequence[Looked]) -> Finding:
-    """Return which roles run, by what they last did in Redis: nothing is asked of their processes."""
+    """Return a finding about the running roles, from their traces in Redis; their processes are not asked."""
     workers = max(looked.backlog.workers for looked in partitions)
     owned = sum(looked.owner is not None for looked in partitions)
     if workers or owned:
@@ -131,7 +131,7 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
 
 
 async def _servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
-    """Return what every server says of itself that takes writes: of a cluster every master, with its name."""
+    """Return the INFO of every server that takes writes; for a cluster that is every master, with its name."""
     if isinstance(redis, RedisCluster):
         found = await redis.info(target_nodes=RedisCluster.PRIMARIES)
         return [(f"{name}: ", info) for name, info in sorted(found.items())]
@@ -265,7 +265,7 @@ async def _recorder(redis: Redis, streams: Streams, name: str, behind_s: float, 
 
 
 async def _losses(redis: Redis, streams: Streams, name: str, dropped: dict[str, int]) -> list[Finding]:
-    """Return what was dropped, and whether a stream went back behind the checkpoint."""
+    """Return findings about dropped interactions, and about a stream that went back behind the checkpoint."""
     findings: list[Finding] = []
     if dropped:
         whys = ", ".join(f"{count:,} {why}" for why, count in sorted(dropped.items()))

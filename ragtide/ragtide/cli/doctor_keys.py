@@ -1,4 +1,4 @@
-"""How many keys a partition has, and which pipelines have more than they may: for `ragtide doctor`."""
+"""Findings of `ragtide doctor` on the number of keys of a partition, and on pipelines above their limit."""
 
 import json
 from typing import Any, cast

@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
-    """Return what known ids take now and in the steady state; a warning if Redis's memory is too small for that."""
+    """Return a finding on the memory of known ids, now and in the steady state; a warning if maxmemory is too small."""
     try:
         now, rate = await known_ids_size(redis, list(settings.layout.all()))
     except ResponseError as error:  # an ACL without MEMORY
@@ -36,7 +36,7 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
 
 
 async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
-    """Return used and most memory of a single server; None of a cluster, whose nodes share the partitions."""
+    """Return used memory and maxmemory of a single server; None for a cluster, whose nodes share the partitions."""
     if isinstance(redis, RedisCluster):
         return None
     info = await redis.info("memory")

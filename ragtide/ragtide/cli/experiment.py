@@ -217,7 +217,7 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
                 await asyncio.sleep(REDRAW_S)
                 continue
             if reader.begun:
-                # Drawing takes a while: what is executed meanwhile must not wait for it.
+                # Drawing takes a while; other tasks of this process must not wait for it.
                 plan = reader.progress.plan
                 found = await asyncio.to_thread(
                     board, reader.progress, reader.book, judging=reader.judging, metrics=[plan.metric]

@@ -1,4 +1,4 @@
-"""One thing that `ragtide doctor` looked at."""
+"""The result of one check by `ragtide doctor`."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -8,7 +8,7 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Level
     subject: str

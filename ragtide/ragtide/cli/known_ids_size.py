@@ -1,4 +1,4 @@
-"""How much of Redis's memory known interaction ids take now, and what they come to at the present rate."""
+"""The memory that known interaction ids take in Redis now, and will take in the long run at the present rate."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ STORED_BYTES: Final = 26
 """Bytes of Redis's memory that a known id takes, about, as `benchmarks/known_ids.py` measures."""
 
 SPAN: Final = 1.125
-"""How many windows an id is kept, on average: its bucket goes as a whole."""
+"""Average lifetime of an id in windows; it exceeds one, because a bucket expires as a whole."""
 
 SIZE_SCRIPT: Final = """
 -- KEYS: metrics, then all buckets of a shard. ARGV: how many metric events to look at.

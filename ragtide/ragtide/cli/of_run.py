@@ -1,4 +1,4 @@
-"""The settings that a command works with when it is given a run: those of the run's own keys."""
+"""The settings of a command that is given a run: they name the run's own keys."""
 
 from typing import Annotated
 
@@ -36,6 +36,6 @@ async def settings_of(redis: Redis, settings: Settings, run: str) -> Settings:
 
 
 async def settings_if_run(redis: Redis, settings: Settings, run: str | None) -> Settings | None:
-    """Return the settings of a run that has keys of its own; None if there is none of that name."""
+    """Return the settings of a run that has its own keys; None if there is no such run of that name."""
     known = None if run is None else await find_run(redis, settings, run)
     return None if known is None else settings_of_replay(settings, known)

@@ -22,7 +22,7 @@ AT_ONCE = 200
 """Interactions sent in one round trip when there is no rate to keep."""
 
 STEPS_PER_S = 20
-"""How often a second something is sent when there is one."""
+"""Sends per second while a rate limits the publishing."""
 
 
 def publish_file(
@@ -39,16 +39,17 @@ def publish_file(
     same.
 
     Args:
-        producer: where to.
+        producer: destination of the rows.
         source: a file in one of the formats, or a Hugging Face data set.
-        options: what rows lack. With a run but no population size the source is read twice, to count its good rows.
+        options: values for fields that rows lack. With a run but no population size the source is read twice, to count
+            its good rows.
         rate: interactions per second, or None for as fast as they go.
         console: for bad rows and the progress bar; standard error in the command line.
 
     Raises:
         UnreadableFileError: the source cannot be read.
-        StreamFullError: the stream stayed full; what was published stays.
-        RedisUnavailable: Redis failed; what was published stays, and publishing the file again adds only the rest.
+        StreamFullError: the stream stayed full; rows already published stay.
+        RedisUnavailable: Redis failed; rows already published stay, and a second run on the file adds only the rest.
     """
     if options.run is not None and options.population_size is None:
         size = sum(row.interaction is not None for row in read_rows(source, options))

@@ -28,9 +28,9 @@ async def read_estimates(
     Args:
         redis: client.
         settings: of the deployment, or of a run.
-        strategy: how intervals are made.
+        strategy: method of the intervals.
         confidence: their level; that of the settings unless given.
-        ongoing: whether what was seen is a sample of traffic that goes on, even in runs whose size is known.
+        ongoing: whether the interactions are a sample of traffic that goes on, even in runs whose size is known.
     """
     level = settings.confidence if confidence is None else confidence
     states = await read_states(redis, settings, settings.layout.all())
@@ -41,7 +41,7 @@ async def read_estimates(
 
 
 async def read_states(redis: Redis, settings: Settings, of: Sequence[Streams]) -> list[AggregatorState]:
-    """Return what partitions know according to their checkpoints; as one, if pipelines are split over them."""
+    """Return the state of each partition from its checkpoint; one merged state if pipelines are split over them."""
     # Without rules: their alerts are not read from here.
     options = StateOptions(panes=panes_of(settings), segments=settings.segments, quantiles=settings.quantiles)
     checkpoints = await asyncio.gather(*(load_checkpoint(redis, streams, options) for streams in of))

@@ -1,4 +1,4 @@
-"""Reading what lies on the streams of a deployment, over all partitions: alerts and dead letters."""
+"""Reading alerts and dead letters from the streams of all partitions of a deployment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ return entry
 
 @dataclass(frozen=True, slots=True)
 class StoredLetter:
-    """A dead letter, and where it lies."""
+    """A dead letter with its partition and its id in the stream."""
 
     letter_id: str
     partition: int

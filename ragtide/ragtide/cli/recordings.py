@@ -1,4 +1,4 @@
-"""`ragtide recordings`: what a recording holds, and whether it is whole."""
+"""`ragtide recordings`: shows the contents of a recording, and checks its files."""
 
 from collections import Counter
 from datetime import date
@@ -73,7 +73,7 @@ _COUNTS = (*(kind.value for kind in Kind), "unreadable", "files", "bytes")
 
 
 def _rows(recording: Recording) -> list[dict[str, Any]]:
-    """Return entries, unreadable ones and bytes of every day and pipeline; what is partly void counts as written."""
+    """Return counts of entries, unreadable entries and bytes by day and pipeline; a partly void file counts in full."""
     counts: dict[tuple[date, str | None], Counter[str]] = {}
     for one in recording.partitions.values():
         for file in one.files:

@@ -1,4 +1,4 @@
-"""`ragtide doctor --repair KEY`: drops a damaged field of a checkpoint, and says what is lost with it."""
+"""`ragtide doctor --repair KEY`: drops a damaged field of a checkpoint, and reports the loss."""
 
 from dataclasses import asdict
 from socket import gethostname
@@ -20,7 +20,7 @@ from .common import out, print_json
 
 
 async def repaired(redis: Redis, settings: Settings, key: str) -> list[tuple[Streams, Lost]]:
-    """Drop a field in every partition that has it, and return what was dropped.
+    """Drop a field in every partition that has it, and return the losses.
 
     Args:
         redis: client.
@@ -72,7 +72,7 @@ async def _repaired(redis: Redis, settings: Settings, streams: Streams, field: s
 
 
 def print_repairs(repairs: list[tuple[Streams, Lost]], *, as_json: bool) -> None:
-    """Say what was dropped."""
+    """Print the dropped fields and their losses."""
     if as_json:
         print_json([_as_dict(streams, dropped) for streams, dropped in repairs])
         return
@@ -97,7 +97,7 @@ _TIMES = ("updated_at", "since")
 
 
 def told(streams: Streams, dropped: Lost) -> list[str]:
-    """Return what was dropped, in sentences."""
+    """Return sentences about the dropped fields and their losses."""
     field, more = dropped.fields[0], len(dropped.fields) - 1
     lines = [
         f"partition {streams.partition}: dropped {field}" + (f" and {more} fields that belong to it" if more else "")

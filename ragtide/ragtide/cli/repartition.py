@@ -152,7 +152,7 @@ class _Repartition:
         return moved
 
     async def _copy_known(self, redis: Redis, streams: Streams) -> int:
-        """Copy what is known of single interactions to every partition their pipelines go to."""
+        """Copy the stored data about single interactions to every partition that their pipelines go to."""
         moved: list[tuple[Streams, MetricEvent]] = []
         targets: dict[int, Streams] = {}
         async for entry in read_all(redis, streams.metrics):
@@ -269,7 +269,7 @@ async def _at_rest(redis: Redis, streams: Streams) -> None:
 
 
 async def _copy(redis: Redis, source: Streams, kind: str, targets: list[Streams]) -> None:
-    """Copy all keys of a kind to other partitions, for as long as they are kept here; what is there already stays."""
+    """Copy all keys of a kind to other partitions with their remaining lifetime; values that exist there stay."""
     if not targets:
         return
     names: list[str] = []
@@ -301,7 +301,7 @@ async def _copy_some(redis: Redis, source: Streams, names: list[str], kind: str,
                     pipe.sadd(name, *data)
                     pipe.pexpire(name, ttl_ms)
                 else:
-                    # Metric events have other ids there: those that are copied get theirs afterwards.
+                    # Metric events get new entry ids there; the ids of copied events are written afterwards.
                     pipe.set(name, START if kind == "scored" else data, px=ttl_ms, nx=True)
             await pipe.execute()
 
@@ -314,7 +314,7 @@ async def _copy_buckets(redis: Redis, source: Streams, kind: str, targets: list[
     async for key in redis.scan_iter(match=source.known_buckets(kind), count=AT_ONCE):
         kept_ms = await redis.pttl(key)
         groups = cast("list[bytes]", await redis.hvals(key))
-        if kind == "events":  # metric events have other ids there: those that are copied get theirs afterwards
+        if kind == "events":  # metric events get new entry ids there, which are written afterwards
             groups = [without_entries(group) for group in groups]
         shard_and_bucket = key.decode().partition(f":{kind}:")[2]
         for target in targets:

@@ -168,7 +168,7 @@ async def _aggregate(
     stop: asyncio.Event,
 ) -> dict[str, Any]:
     own = settings_of_run(settings, info)
-    # What partitions share they share as they did live.
+    # The partitions share the budget of false alarms as they did live.
     kept = state_options(settings.model_copy(update={"alerts": plan.rules, "partitions": info.partitions}))
     options = ReplayOptions(
         state=kept,

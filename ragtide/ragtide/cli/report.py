@@ -1,4 +1,4 @@
-"""`ragtide report`: what a run found, as a page or as JSON; two runs compared; export to MLflow."""
+"""`ragtide report`: the findings of a run as a page or as JSON, a comparison of two runs, an export to MLflow."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -41,11 +41,11 @@ from .reading_streams import read_alerts
 Report = ExperimentReport | ReplayReport | RunComparison
 
 STDOUT = "-"
-"""What is given as output to have it on standard output."""
+"""The value of the output option that selects standard output."""
 
 
 class Layout(StrEnum):
-    """How a report is written."""
+    """The format of a report."""
 
     HTML = "html"
     MD = "md"
@@ -54,7 +54,7 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was asked for."""
+    """The options of the command."""
 
     run: str
     other: str | None
@@ -65,7 +65,7 @@ class _Asked:
 
 
 class _Side(NamedTuple):
-    """One of two runs that are compared."""
+    """One run of a comparison of two."""
 
     info: RunInfo
     settings: Settings
@@ -199,7 +199,7 @@ def _configs(judged: Judged) -> list[str]:
 def _names(
     asked: _Asked, runs: tuple[RunInfo, RunInfo], first: Collection[str], second: Collection[str]
 ) -> Names:  # fmt: skip
-    """Return what is compared with what.
+    """Return the pairs of names that are compared.
 
     Raises:
         ConfigurationError: a name is unknown, or nothing has the same name.
@@ -248,7 +248,7 @@ def _page(found: Report, layout: Layout) -> str:
 
 
 def as_fields(found: Report) -> dict[str, Any]:
-    """Return a report as what JSON can hold."""
+    """Return a report as values that JSON can hold."""
     fields: dict[str, Any] = TypeAdapter(type(found)).dump_python(found, mode="json")
     return fields
 

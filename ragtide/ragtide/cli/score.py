@@ -39,7 +39,7 @@ AT_ONCE_LOCAL = 1
 
 @dataclass(slots=True)
 class Scoring:
-    """How far a run is."""
+    """The progress of a run."""
 
     events: list[MetricEvent] = field(default_factory=list)
     claims: list[tuple[RagInteraction, ClaimLabels]] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
-    """What to read and where to put what."""
+    """The input of a scoring run and its outputs."""
 
     source: str | Path
     file: FileOptions
@@ -63,11 +63,11 @@ class ScoreOptions:
 def run_score(
     settings: Settings, options: ScoreOptions, *, emit: Callable[[dict[str, Any]], None], console: Console
 ) -> Scoring:
-    """Score a file and return what was scored, what came before included.
+    """Score a file and return the scores, with those of an earlier run that it continues.
 
     Args:
-        settings: name the labeler and hold what it needs.
-        options: what to read and where to put what.
+        settings: name the labeler and hold its settings.
+        options: input and outputs.
         emit: takes each line, if lines are asked for.
         console: standard error.
 
@@ -189,7 +189,7 @@ def _export(options: ScoreOptions, scoring: Scoring) -> None:
 
 
 def with_choices(settings: Settings, *, model: str | None, base_url: str | None, families: str | None) -> Settings:
-    """Return settings with what the command line says about the judge.
+    """Return settings with the judge's options from the command line.
 
     Raises:
         typer.BadParameter: the judge's settings would not fit together.

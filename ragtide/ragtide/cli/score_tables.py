@@ -1,4 +1,4 @@
-"""What a scored file adds up to, as tables. Renderables only."""
+"""Tables of the results of a scored file. This module makes renderables only."""
 
 from collections.abc import Sequence
 

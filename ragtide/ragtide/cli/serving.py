@@ -53,7 +53,7 @@ def recorder(
     """Archive what is on the streams as files, until SIGTERM or Ctrl-C. A second one stands by."""
     settings = given(context).settings()
     if forget:
-        from .recordings import forget_recorder  # noqa: PLC0415 - nobody else here needs what reads recordings
+        from .recordings import forget_recorder  # noqa: PLC0415 - no other command here reads recordings
 
         with_redis(settings, lambda redis, _: forget_recorder(redis, settings))
         err.print("nothing waits for a recorder any more; what is recorded stays", highlight=False)
@@ -67,7 +67,7 @@ def recorder(
 def _serve(settings: Settings, *names: Role) -> None:
     configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
 
-    # Late, because a web server is what no other command needs.
+    # Imported late, because no other command needs a web server.
     from ragtide_runtime.telemetry.endpoints import serving  # noqa: PLC0415
 
     async def run(url: str) -> None:

@@ -41,12 +41,12 @@ Trends = Mapping[TrendKey, Sequence[float]]
 
 
 def estimate_key(estimate: Estimate) -> TrendKey:
-    """Return what a trend is kept under."""
+    """Return the key of an estimate's trend."""
     return estimate.pipeline, estimate.run, estimate.segment, estimate.metric, estimate.metric_version
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float]:
-    """Return the ends of an interval; those of the range where there is none."""
+    """Return the ends of the interval; an end that is missing is that of the value range."""
     lowest, highest = estimate.value_range
     return (
         lowest if estimate.lower is None else estimate.lower,
@@ -125,7 +125,7 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
 
 
 def _against_before(estimate: Estimate) -> Text:
-    """Return for a window an arrow for where it lies, for certain, against the one before, and that one's mean."""
+    """Return an arrow for a window's certain change against the window before, and the mean of that window."""
     if estimate.trend is None or estimate.previous is None:
         return Text("·", style="bright_black")
     if estimate.trend == "steady":
@@ -148,7 +148,7 @@ def _better_style(estimate: Estimate, *, rising: bool) -> str:
 
 
 def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Return estimates by scope, in each the metrics in the registry's order and what is derived from them last."""
+    """Return estimates sorted by scope, then by the registry's order of metrics; derived metrics come last."""
     registered = list(METRICS)
 
     def key(estimate: Estimate) -> tuple[str, str, str, int, str, str]:
@@ -229,7 +229,7 @@ def absent_text(estimate: Estimate) -> Text | None:
 
 
 def labeling_table(estimates: Sequence[Estimate]) -> Table:
-    """Return what labeling took and cost, one row each: mean and quantiles."""
+    """Return a table of the time and cost of labeling: one row per quantity, with mean and quantiles."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("pipeline", "labeler", "quantity"):
         table.add_column(name, no_wrap=True)
@@ -268,7 +268,7 @@ def comparison_table(found: Sequence["Compared"], first: str, second: str) -> Ta
 
 
 def alert_panel(alert: Alert) -> Panel:
-    """Return one alert as a box: what happened, since when, on what evidence."""
+    """Return one alert as a box with the event, its start and its evidence."""
     firing = alert.status == "firing"
     style = "red" if firing else "green"
     state = "FIRING" if firing else "resolved"

@@ -28,7 +28,7 @@ ALERTS_SHOWN = 4
 
 
 class Screen:
-    """What a watcher shows: it remembers recent means, so that trends can be drawn."""
+    """The screen of a watcher; it remembers recent means to draw trends."""
 
     def __init__(
         self,

@@ -43,13 +43,13 @@ return redis.call('DEL', KEYS[1])
 
 
 PATIENCE: Final = 60
-"""Renewals without progress of the owner after which the lease is left to run out: a standby may do better."""
+"""After this many renewals without progress of the owner the lease may run out, so that a standby can take over."""
 
 log = structlog.get_logger("ragtide.lease")
 
 
 class Acquired(NamedTuple):
-    """What became of asking for a lease."""
+    """The result of a request for a lease."""
 
     token: str | None
     """The fencing token, None while another process holds the lease."""
@@ -74,7 +74,7 @@ class Lease:
     Args:
         redis: client.
         streams: keys of the partition.
-        holder: name of who asks.
+        holder: name of the process that asks.
         lease_s: seconds for which it is given.
         recorder: whether it is the recorder's lease, and not the aggregator's.
     """

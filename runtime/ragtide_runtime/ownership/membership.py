@@ -1,4 +1,4 @@
-"""Which aggregators there are, and how many partitions each should own."""
+"""The list of running aggregators, and the number of partitions that each should own."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -38,8 +38,8 @@ class Share(NamedTuple):
 def share(me: str, owned: Mapping[str, int], partitions: int) -> Share:
     """Return an aggregator's share of the partitions, so that all own equally many, give or take one.
 
-    Nobody gives up a partition unless somebody else has too few: as many aggregators as the division leaves over may
-    own one more than the others, those that do already first.
+    An aggregator gives up a partition only if another aggregator has too few. If the division leaves a remainder, that
+    many aggregators may own one partition more than the others; aggregators that already own one more come first.
 
     Args:
         me: the aggregator.
@@ -55,7 +55,7 @@ def share(me: str, owned: Mapping[str, int], partitions: int) -> Share:
 
 
 class Membership:
-    """Tells others that this aggregator is here, and learns of them. It counts until it has been silent for a while."""
+    """Tells other aggregators that this one runs, and reads their list. A member silent for `silent_s` is removed."""
 
     def __init__(self, redis: Redis, prefix: str, *, holder: str, silent_s: float) -> None:
         # All partitions have one list of aggregators, in the slot of the first.

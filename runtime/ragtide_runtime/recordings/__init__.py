@@ -1,4 +1,4 @@
-"""Recordings: what the recorder writes and a replay, or a data person, reads; docs/recording.md has the format."""
+"""Recordings: the recorder writes them; replays and data scientists read them. docs/recording.md has the format."""
 
 from .entry import RecordedEntry
 from .errors import UnreadableRecordingError

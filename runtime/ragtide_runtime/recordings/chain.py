@@ -7,7 +7,7 @@ from .manifest import FOLDER, Recorded, decode_manifest, fold, is_complete, mani
 from .store import Store
 
 TRIES = 3
-"""Looks at a chain whose manifests are replaced while it is read."""
+"""Attempts to read a chain whose manifests are replaced during the read."""
 
 
 def partitions_of(store: Store) -> list[int]:
@@ -16,10 +16,10 @@ def partitions_of(store: Store) -> list[int]:
 
 
 def recorded(store: Store, partition: int) -> Recorded:
-    """Return what is recorded of a partition; nothing where there is no manifest.
+    """Return the recorded state of a partition; it is empty if there is no manifest.
 
     Raises:
-        UnreadableRecordingError: the chain has a gap, or holds what is no manifest.
+        UnreadableRecordingError: the chain has a gap, or holds a file that is no valid manifest.
     """
     for tries_left in reversed(range(TRIES)):
         numbers = sorted(_numbers(store).get(partition, []))

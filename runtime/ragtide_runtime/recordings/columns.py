@@ -1,4 +1,4 @@
-"""Which column each field of a model becomes in Parquet, and how its values are written and read. Needs pyarrow.
+"""The Parquet column of each field of a model, and the conversion of its values. Needs pyarrow.
 
 Numbers, times and names are columns that any tool reads; each metric is a column of its own (`scores.trace.adherence`),
 empty where an entry has no such score. What is rarely used and nested is a column of JSON text.
@@ -32,14 +32,14 @@ _DOCUMENT: Final = pa.struct(
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How values of one sort are written into a column and read back; None stays None."""
+    """The conversion of one type of values into a column and back; None stays None."""
 
     type: Any
     write: Callable[[Any], Any] | None = None
     """None writes values as they are; so for `read`."""
     read: Callable[[Any], Any] | None = None
     repeats: bool = False
-    """Whether few values repeat often: kept once in a dictionary."""
+    """Whether few values repeat often, so that a dictionary stores each value once."""
 
 
 def _write_document(document: RetrievedDocument) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ..redis.log import order
 
 
 class RecordedEntry(NamedTuple):
-    """What was on a stream: partition, id, and the model, equal to what was published."""
+    """One entry of a stream: partition, id, and the model, equal to the published one."""
 
     partition: int
     entry_id: str
@@ -16,5 +16,5 @@ class RecordedEntry(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """What entries of one partition are ordered by."""
+        """The sort key of the entries of one partition."""
         return order(self.entry_id)

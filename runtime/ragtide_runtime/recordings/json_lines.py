@@ -19,14 +19,14 @@ from .kinds import Kind
 SUFFIX: Final = ".jsonl.gz"
 
 SOURCE_ENTRY: Final = "interaction_entry_id"
-"""What a metric event's own `entry_id`, the entry of its interaction, is called beside the id of the event's entry."""
+"""The name in a line for a metric event's own `entry_id` (its interaction's entry); `entry_id` is the event's entry."""
 
 
 ENTRY_LINE_BYTES: Final = 2 * ENTRY_MAX_BYTES
 """Most bytes of an entry's line: a model as JSON again, defaults included, is hardly longer than it was."""
 
 UNSTATED_BYTES: Final = 1 << 30
-"""Most bytes that a file of an earlier release, whose manifest does not state them, is unpacked to."""
+"""Most bytes that a file is unpacked to if its manifest, of an earlier release, does not state its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def decode_entries(kind: Kind, data: bytes, sizes: Sizes) -> list[RecordedEntry]
     """Return the entries that `encode_entries` wrote.
 
     Raises:
-        InvalidEntryError: a line is not what this release knows.
+        InvalidEntryError: this release does not know the model in a line.
         UnreadableRecordingError: as for `decode_lines`.
     """
     entries = []

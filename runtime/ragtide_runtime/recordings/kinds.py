@@ -1,4 +1,4 @@
-"""What is recorded: four streams, and the model in each."""
+"""The four streams that are recorded, and the model in each."""
 
 from enum import StrEnum
 
@@ -30,10 +30,10 @@ class Kind(StrEnum):
         return key
 
     def decode(self, entry_id: str, payload: bytes) -> VersionedModel:
-        """Return the model in an entry, whoever wrote it.
+        """Return the model in an entry, whichever client wrote it.
 
         Raises:
-            InvalidEntryError: the payload is none.
+            InvalidEntryError: the payload is no valid model of this kind.
         """
         if self is Kind.INTERACTIONS:
             return RagInteraction.from_entry(entry_id, payload)

@@ -1,8 +1,8 @@
-"""What was recorded: an append-only chain of manifests for each partition, each created once and never changed.
+"""The append-only chain of manifests of each partition; a manifest is created once and never changed.
 
-A file counts from the moment a manifest names it. The number of a manifest is one more than that of the one before, so
-of two recorders that want to write the next one, one is refused. Every hundredth repeats all that is there, and
-replaces those before it; which ones do follows from the number alone, so that two recorders always want the same name.
+A data file counts from the moment a manifest names it. Each manifest's number is one higher than the number before it:
+if two recorders write the next manifest, the store refuses the second one. Every hundredth manifest repeats all files
+and replaces the manifests before it. The number alone decides this, so two recorders always choose the same file name.
 """
 
 import re
@@ -22,10 +22,10 @@ from .errors import UnreadableRecordingError
 from .kinds import Kind
 
 MANIFEST_VERSION: Final = 1
-"""Version of what a manifest says; a release reads this and older ones."""
+"""Version of the manifest format; a release reads this version and older ones."""
 
 COMPLETE_EVERY: Final = 100
-"""Manifests from one that repeats everything to the next."""
+"""Number of manifests from one complete manifest to the next."""
 
 FOLDER: Final = "manifests"
 
@@ -43,7 +43,7 @@ Natural = Annotated[int, Field(ge=0)]
 
 
 class _Stored(BaseModel):
-    # What a newer release adds without changing the meaning of the rest is passed over.
+    # Fields that a newer release adds without changing the meaning of the others are ignored.
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
@@ -63,7 +63,7 @@ class RecordedFile(_Stored):
     pipeline: str | None = None
     """None for unreadable entries."""
     unreadable: bool = False
-    """Whether it holds entries nobody could read, as they were, with the reason."""
+    """Whether the file holds entries that could not be read, unchanged, with the reason."""
     first_id: EntryId
     last_id: EntryId
     count: Natural
@@ -99,12 +99,12 @@ class RecordedFile(_Stored):
 
     @property
     def void(self) -> bool:
-        """Whether nothing of it counts."""
+        """Whether no entry of the file counts."""
         return self.void_after is not None and order(self.void_after) < order(self.first_id)
 
     @property
     def partly_void(self) -> bool:
-        """Whether some of it may not count."""
+        """Whether some entries of the file may not count."""
         return self.void_after is not None and order(self.void_after) < order(self.last_id)
 
 
@@ -115,14 +115,14 @@ class Manifest(_Stored):
     partition: Natural
     number: Natural
     complete: bool = False
-    """Whether `files` is all there is, and not only what this step added."""
+    """Whether `files` holds all files, and not only the files of this step."""
     prefix: str
-    """Of the keys of the deployment it was recorded from."""
+    """Key prefix of the recorded deployment."""
     positions: dict[Kind, EntryId] = {}
     """Last entry of each stream that is recorded, or was found unreadable."""
     files: tuple[RecordedFile, ...] = ()
     void: dict[Kind, EntryId] = {}
-    """Streams that Redis lost the end of: what earlier manifests named after this entry is void."""
+    """Streams whose end Redis lost: entries after this one that earlier manifests recorded are void."""
     anew: tuple[Kind, ...] = ()
     """Streams that began anew, because Redis was emptied or replaced: nothing earlier is void."""
     dropped_before: date | None = None
@@ -135,7 +135,7 @@ class Manifest(_Stored):
     ragtide_version: str
     schema_version: int
     redaction: tuple[str, ...] = ()
-    """What was taken out of texts before they were written: `email`, `phone`, `card`, a function's name."""
+    """Redactions applied to texts before they were written: `email`, `phone`, `card`, a function's name."""
 
     @model_validator(mode="after")
     def _names_files_of_its_own(self) -> Self:
@@ -162,18 +162,18 @@ def manifest_path(partition: int, number: int) -> str:
 
 
 def is_complete(number: int) -> bool:
-    """Return whether the manifest of a number repeats all that is there."""
+    """Return whether the manifest of a number is complete, so that it repeats all files."""
     return number % COMPLETE_EVERY == 0
 
 
 def manifest_of(path: str) -> tuple[int, int] | None:
-    """Return partition and number of the manifest at a path; None if it is none."""
+    """Return partition and number of the manifest at a path; None if the path is no manifest."""
     found = _NAME.match(path)
     return None if found is None else (int(found[1]), int(found[2]))
 
 
 def step_of(path: str) -> tuple[int, int] | None:
-    """Return partition and step of the data file at a path, one still being written too; None if it is none."""
+    """Return partition and step of the data file at a path, even an unfinished one; None if it is no data file."""
     found = _DATA_NAME.match(path.rpartition("/")[2].lstrip("."))
     return None if found is None else (int(found[1]), int(found[2]))
 
@@ -182,7 +182,7 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
     """Return a manifest as stored.
 
     Raises:
-        UnreadableRecordingError: it is none, or a newer release wrote it.
+        UnreadableRecordingError: the data are no valid manifest, or a newer release wrote it.
     """
     try:
         manifest = Manifest.model_validate_json(data)
@@ -206,7 +206,7 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What is recorded of a partition after some manifest; `following` gives it after the next."""
+    """The recorded state of a partition after some manifest; `following` returns the state after the next one."""
 
     partition: int
     number: int = 0
@@ -222,7 +222,7 @@ class Recorded:
         return self.positions.get(kind, START)
 
     def following(self, manifest: Manifest) -> "Recorded":
-        """Return what is recorded after a manifest, the next one or a complete one."""
+        """Return the recorded state after another manifest, which is the next one or a complete one."""
         if manifest.complete:
             files = list(manifest.files)
         else:
@@ -252,10 +252,10 @@ def _voided(file: RecordedFile, void: Mapping[Kind, str]) -> RecordedFile:
 
 
 def fold(partition: int, manifests: Iterable[Manifest]) -> Recorded:
-    """Return what is recorded according to manifests of a partition, in order.
+    """Return the recorded state of a partition from its manifests, in order.
 
     Raises:
-        UnreadableRecordingError: one is missing between them.
+        UnreadableRecordingError: a manifest between them is missing.
     """
     recorded = Recorded(partition)
     for manifest in manifests:
@@ -287,9 +287,10 @@ def data_path(kind: Kind, day: date, pipeline: str | None, name: str) -> str:
 
 
 def data_name(*, partition: int, step: int, first_id: str, last_id: str, writer: str, suffix: str) -> str:
-    """Return the name of a data file: what it holds, and a few letters of who wrote it.
+    """Return the name of a data file: partition, step, first and last entry, and a few letters of its writer.
 
-    The letters keep a recorder that was frozen and woke up from writing over what another one has put into a manifest.
+    The letters prevent a recorder that was frozen and woke up from overwriting a file that another recorder's manifest
+    already names.
     """
     return f"p{partition}-{step}-{first_id}-{last_id}-{writer}{suffix}"
 

@@ -87,7 +87,7 @@ def table_of(kind: Kind, entries: Sequence[RecordedEntry]) -> Any:
         metrics = in_order([tuple(of) for of in scores])
         ranks = {metric: rank for rank, metric in enumerate(metrics)}
         for row, of in enumerate(scores):
-            # The order of the scores is part of what a replay must see.
+            # A replay must see the scores in their original order.
             if any(ranks[one] > ranks[next_one] for one, next_one in pairwise(of)):
                 inexact.add(row)
         for metric in metrics:
@@ -119,7 +119,7 @@ def entries_of(kind: Kind, table: Any) -> Iterator[RecordedEntry]:
     """Yield the rows of a table as entries, in their order.
 
     Raises:
-        InvalidEntryError: a row is not what this release knows.
+        InvalidEntryError: this release does not know the model in a row.
     """
     model = kind.model
     known = COLUMNS[kind]

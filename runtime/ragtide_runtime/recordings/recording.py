@@ -1,4 +1,4 @@
-"""Reading a recording: its files, its entries in the order of the streams, and whether all of it is whole."""
+"""Reading a recording: its files, its entries in the order of the streams, and a check of all files."""
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
@@ -24,15 +24,15 @@ from .store import Store, open_store
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded when it was opened. Only what a manifest names is there; left-overs of a kill are not.
+    """A recording as it was when it was opened. Only files that a manifest names count; left-overs of a kill do not.
 
-    `since` and `until` are about when an entry was added to its stream (the time in its id), the end not included.
-    Without `pipelines`, or `partitions`, all are meant.
+    `since` and `until` limit the time at which an entry was added to its stream (the time in its id). `until` itself is
+    excluded. Without `pipelines` all pipelines are read; without `partitions` all partitions are read.
     """
 
     url: str
     partitions: Mapping[int, Recorded]
-    """What the manifests of each partition say."""
+    """The recorded state of each partition, from its manifests."""
     _store: Store
 
     @classmethod
@@ -40,8 +40,8 @@ class Recording:
         """Return the recording in a folder or at a URL that fsspec knows.
 
         Raises:
-            UnreadableRecordingError: there is none, or its manifests cannot be read.
-            ConfigurationError: what is needed to read it is not installed.
+            UnreadableRecordingError: there is no recording, or its manifests cannot be read.
+            ConfigurationError: a package needed to read it is not installed.
         """
         try:
             store = open_store(url, storage_options)
@@ -82,7 +82,7 @@ class Recording:
         pipelines: Collection[str] | None = None,
         partitions: Collection[int] | None = None,
     ) -> Iterator[Any]:
-        """Yield `pyarrow.Table`s, one for each step of the recorder: in memory is what one step wrote.
+        """Yield one `pyarrow.Table` for each step of the recorder; only one step is in memory at a time.
 
         Rows are in the order of the stream, over all pipelines of a partition; one partition comes after the other.
         The columns are described in docs/recording.md; a row whose column `exact` is not null is to be read from it.
@@ -109,7 +109,7 @@ class Recording:
         pipelines: Collection[str] | None = None,
         partitions: Collection[int] | None = None,
     ) -> Iterator[RecordedEntry]:
-        """Yield entries with their models, equal to what was on the stream, in the order of `tables`.
+        """Yield entries with their models, equal to the entries on the stream, in the order of `tables`.
 
         Raises:
             UnreadableRecordingError: a file is missing or damaged.
@@ -135,7 +135,7 @@ class Recording:
         pipelines: Collection[str] | None = None,
         partitions: Collection[int] | None = None,
     ) -> int:
-        """Return the number of entries; only files at the ends of the time, or with void entries, are read for it."""
+        """Return the number of entries; it reads only files at the ends of the time range or with void entries."""
         wanted = _Wanted.of(since, until)
         files = self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)
         return sum(
@@ -157,7 +157,7 @@ class Recording:
         return sorted({file.pipeline for kind in Kind for file in self.files(kind) if file.pipeline is not None})
 
     def verify(self) -> list[str]:
-        """Return a sentence for each file that is missing or is not what its manifest says; none is well.
+        """Return a sentence for each file that is missing or differs from its manifest; an empty list means no damage.
 
         Rows of Parquet files are counted only where pyarrow is installed.
         """
@@ -198,7 +198,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """From when, and until before when, entries were added to their stream, in milliseconds."""
+    """The time range in which entries were added to their stream, in milliseconds; the end is excluded."""
 
     since_ms: int | None
     until_ms: int | None
@@ -225,7 +225,7 @@ class _Wanted:
 
 @contextmanager
 def _named(file: RecordedFile) -> Iterator[None]:
-    """Say of which file an error about its contents is."""
+    """Add the path of the file to an error about its contents."""
     try:
         yield
     except UnreadableRecordingError as error:
@@ -259,7 +259,7 @@ def _steps(files: list[RecordedFile]) -> Iterator[list[RecordedFile]]:
 
 def _parquet() -> Any:
     try:
-        from . import parquet  # noqa: PLC0415 - pyarrow is an extra; who reads JSON Lines does not need it
+        from . import parquet  # noqa: PLC0415 - pyarrow is an extra; JSON Lines recordings do not need it
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ragtide"):
             raise

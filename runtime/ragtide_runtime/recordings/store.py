@@ -1,4 +1,4 @@
-"""Where a recording lies: a local folder, or an object store that fsspec knows. Writes are whole or not at all."""
+"""The store of a recording: a local folder, or an object store that fsspec knows. Each write is whole or not at all."""
 
 import errno
 import os
@@ -11,10 +11,10 @@ from uuid import uuid4
 from ..errors import ConfigurationError
 
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK}
-"""What a file system answers that has no hard links."""
+"""Error numbers of file systems without hard links."""
 
 TEMPORARY: Final = ".tmp"
-"""How the name of a file ends that is still being written; it begins with a dot."""
+"""Suffix of a file that is still being written; its name begins with a dot."""
 
 
 class Store(Protocol):
@@ -27,7 +27,7 @@ class Store(Protocol):
         """Return the bytes of a file, at most `limit` of them.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such file.
             PermissionError: the path leads out of the folder.
         """
 
@@ -38,7 +38,7 @@ class Store(Protocol):
         """Write a file as `write` does unless there is one, and return whether it was written."""
 
     def remove(self, path: str) -> None:
-        """Remove a file; none is well too."""
+        """Remove a file; a missing file is no error."""
 
 
 class LocalStore:
@@ -113,7 +113,7 @@ class LocalStore:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-            except FileNotFoundError:  # somebody removed the empty folder in between
+            except FileNotFoundError:  # another process removed the empty folder in between
                 continue
             return temporary
 
@@ -140,7 +140,7 @@ def _keep(folder: Path) -> None:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raise what a file system's own library raises as an OSError."""
+    """Raise errors of a file system's own library as an OSError."""
     try:
         yield
     except (OSError, NotImplementedError):
@@ -193,7 +193,7 @@ class FsspecStore:
             except FileExistsError:
                 return False
             self._fs.invalidate_cache()
-            # A store that does not know the mode has written over what was there.
+            # A store that does not know the mode has overwritten an existing file.
             return bool(self._fs.cat_file(target) == data)
 
     def remove(self, path: str) -> None:
@@ -216,7 +216,7 @@ def open_store(url: str, storage_options: Mapping[str, object] | None = None) ->
         storage_options: for the fsspec file system, such as an endpoint.
 
     Raises:
-        ConfigurationError: fsspec or what it needs for this URL is not installed, or does not take the options.
+        ConfigurationError: fsspec or a package it needs for this URL is not installed, or rejects the options.
     """
     if "://" not in url:
         return LocalStore(Path(url).expanduser().absolute())

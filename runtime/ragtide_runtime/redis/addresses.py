@@ -29,25 +29,25 @@ Node = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where Redis is, and how to connect to it."""
+    """The address of Redis, and the options to connect to it."""
 
     kind: Literal["single", "cluster", "sentinel"]
     nodes: tuple[Node, ...]
-    """Nodes to begin with: of the cluster, or sentinels; of a single server none, its URL says it."""
+    """First nodes of the cluster, or the sentinels; empty for a single server, whose URL names its host."""
     url: str
-    """URL of a single server; of the others one that says how to connect, whatever its host."""
+    """URL of a single server; for a cluster or sentinels a URL that holds only the options, with a placeholder host."""
     master: str = ""
     """Name by which the sentinels know the master."""
 
     def tls_options(self) -> dict[str, Any]:
-        """Return what a client of a single server is given so that the host name of a certificate is checked.
+        """Return the options with which a client of a single server checks the host name of a certificate.
 
-        The URL counts before it: `?ssl_check_hostname=false` switches it off.
+        The URL overrides them: `?ssl_check_hostname=false` switches the check off.
         """
         return {"ssl_check_hostname": True} if self.url.startswith("rediss://") else {}
 
     def options(self) -> dict[str, Any]:
-        """Return what redis-py's clients of a cluster or of sentinels are given besides the nodes."""
+        """Return the options of redis-py's clients for a cluster or sentinels, without the nodes."""
         found: dict[str, Any] = _parsed(self.url)
         for name in ("host", "port", "path", "sentinel_username", "sentinel_password"):
             found.pop(name, None)
@@ -60,7 +60,7 @@ class Address:
         return found
 
     def sentinel_options(self) -> dict[str, Any]:
-        """Return what connections to the sentinels themselves are given; they have users of their own."""
+        """Return the options of connections to the sentinels themselves; sentinels have their own users."""
         given = _parsed(self.url)
         own = {"username": given.get("sentinel_username"), "password": given.get("sentinel_password")}
         timeouts = {"socket_connect_timeout": SENTINEL_TIMEOUT_S, "socket_timeout": SENTINEL_TIMEOUT_S}
@@ -69,7 +69,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """Return what a URL says.
+    """Return the address in a URL.
 
     `redis://`, `rediss://` and `unix://` are redis-py's own. `redis+cluster://user:password@host:port,host:port`
     names some nodes of a cluster, `redis+sentinel://host:port,host:port/master?db=0` some sentinels and the master's
@@ -80,7 +80,7 @@ def address_of(url: str) -> Address:
     (('a', 26379), ('b', 26379))
 
     Raises:
-        ValueError: it is none of these. The text may quote the URL, password and all.
+        ValueError: the URL has none of these forms. The message may quote the URL with its password.
     """
     whole_scheme, _, rest = url.partition("://")
     scheme, _, kind = whole_scheme.partition("+")
@@ -104,7 +104,7 @@ def address_of(url: str) -> Address:
         raise ValueError("no name of a master")
     if kind == "cluster" and path not in {"", "0"}:
         raise ValueError("a cluster has database 0 only")
-    # Which host is connected to is not taken from it.
+    # The host `-` is a placeholder: the client connects to the nodes instead.
     plain = f"{scheme}://{user}@-" if user else f"{scheme}://-"
     found = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{query}", master)
     found.options()

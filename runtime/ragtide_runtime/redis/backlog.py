@@ -1,4 +1,4 @@
-"""How far behind a partition is: what waits for workers and for the aggregator, how old it is, how long streams are."""
+"""The backlog of a partition: entries that wait for workers and the aggregator, their age, and stream lengths."""
 
 import json
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from redis.asyncio import Redis
 from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
 
 COUNT_CAP: Final = 1000
-"""How far entries are counted whose number Redis does not know itself."""
+"""Most entries that the script counts itself, where Redis does not know their number."""
 
 SEEN_MS: Final = 60_000
-"""Milliseconds since its last read for which a worker counts as there."""
+"""A worker counts as present for this many milliseconds after its last read."""
 
 BACKLOG_SCRIPT: Final = """
 -- KEYS: interactions, metrics, feedback, estimates, alerts, dead letters, checkpoint, dropped, lease.
@@ -97,7 +97,7 @@ LENGTHS: Final = ("interactions", "metrics", "feedback", "estimates", "alerts", 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What one look at a partition found; all of it at the same moment."""
+    """The backlog of one partition; all fields are read at the same moment."""
 
     lengths: dict[str, int]
     """Entries in each stream."""
@@ -107,20 +107,20 @@ class Backlog:
     pending: int
     """Of these, those that a worker has taken."""
     oldest_s: float
-    """Age in seconds of the oldest of them, by Redis's clock; 0 if there is none."""
+    """Age in seconds of the oldest of the waiting interactions, by Redis's clock; 0 if there is none."""
     events_waiting: int
     """Metric events that are in no checkpoint yet, counted to at most `COUNT_CAP`."""
     events_oldest_s: float
-    """Age in seconds of the oldest of them; 0 if there is none."""
+    """Age in seconds of the oldest of these metric events; 0 if there is none."""
     workers: int
     """Workers that have read within the last minute."""
     unrecorded_s: float | None
-    """Age in seconds of the oldest entry of any stream that is to be recorded and is not yet; 0 if there is none, None
-    where no recorder has ever been."""
+    """Age in seconds of the oldest entry that waits to be recorded, over all streams; 0 if there is none, None if no
+    recorder has ever run."""
     owned: bool
     """Whether an aggregator holds the lease."""
     dropped: dict[str, int]
-    """Interactions that were dropped, by why."""
+    """Number of dropped interactions by reason."""
 
 
 async def read_backlog(redis: Redis, streams: Streams) -> Backlog:

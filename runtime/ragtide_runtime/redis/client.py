@@ -1,7 +1,10 @@
 """Connections to Redis: one way to make a client, asynchronous or not, of one server, a cluster, or by sentinels."""
 
+import asyncio
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, cast
 
 from redis import Redis
@@ -50,7 +53,7 @@ def connect(url: str) -> Redis:
     """Return a client for a URL; nothing is sent yet, except that the nodes of a cluster are looked up. Bytes back.
 
     Raises:
-        ValueError: the URL is none.
+        ValueError: the URL is no valid Redis URL.
         redis.RedisError: no node of a cluster answers.
     """
     address = address_of(url)
@@ -76,7 +79,7 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
         connections: most connections to one server.
 
     Raises:
-        ValueError: the URL is none.
+        ValueError: the URL is no valid Redis URL.
     """
     address = address_of(url)
     if address.kind == "single":
@@ -153,8 +156,15 @@ class _Pipeline(ClusterPipeline):
 def _failures_of_connections() -> Iterator[None]:
     try:
         yield
-    except AttributeError as error:
+    except (AttributeError, TypeError) as error:
+        if isinstance(error, TypeError) and not _raised_by_asyncio(error):
+            raise
         raise ConnectionError(f"the connection was closed while it was used ({error})") from error
+
+
+def _raised_by_asyncio(error: TypeError) -> bool:
+    """Return whether a transport of asyncio raised the error; since Python 3.13 a closed one does."""
+    return Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == Path(asyncio.__file__).parent
 
 
 def _backoff() -> ExponentialWithJitterBackoff:

@@ -1,4 +1,4 @@
-"""What all processes of a deployment must agree on: into how many partitions it is cut, and what is split."""
+"""The layout that all processes of a deployment must agree on: its number of partitions, and its splits."""
 
 import json
 from typing import cast
@@ -12,7 +12,7 @@ from ..errors import ConfigurationError
 
 
 def layout_key(prefix: str) -> str:
-    """Return the key of what is agreed on."""
+    """Return the key that holds the layout of a deployment."""
     return Streams(prefix, 0).layout
 
 
@@ -28,7 +28,7 @@ def decode_layout(prefix: str, data: bytes) -> Layout:
 
 
 async def agree_on_layout(redis: AsyncRedis, layout: Layout) -> None:
-    """Check that the deployment has this layout; the first process says which it is.
+    """Check that the deployment has this layout; the first process stores its own layout.
 
     Raises:
         ConfigurationError: it has another, or is being changed to another.

@@ -1,4 +1,4 @@
-"""Whether Redis may drop data when its memory is full: checked by every role when it starts."""
+"""A check whether Redis may drop data when its memory is full; every role runs it at its start."""
 
 from typing import Any, Final, cast
 

@@ -1,4 +1,4 @@
-"""Known ids: which entry owns an interaction id, and where the metric event of an interaction is.
+"""Known ids: the entry that owns an interaction id, and the entry of an interaction's metric event.
 
 Both are looked up by a digest of 10 bytes and hold one entry id of 8 bytes. The structure is the same for both:
 

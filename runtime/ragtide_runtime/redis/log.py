@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 def order(entry_id: str) -> tuple[int, int]:
-    """Return what entry ids are ordered by: milliseconds, then the number within."""
+    """Return the sort key of an entry id: milliseconds, then the number within that millisecond."""
     milliseconds, _, number = entry_id.partition("-")
     return int(milliseconds), int(number or 0)
 
@@ -67,7 +67,7 @@ async def end_at(redis: Redis, stream: str, position: str) -> str:
 
 
 async def read_last(redis: Redis, stream: str) -> Entry | None:
-    """Return the last entry, None if there is none."""
+    """Return the last entry; None if the stream is empty."""
     entries = _entries(await redis.xrevrange(stream, count=1))
     return entries[0] if entries else None
 

@@ -1,4 +1,4 @@
-"""What a stream entry holds, whoever added it."""
+"""The payload of a stream entry, whichever client added the entry."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ def payload_of(fields: Mapping[bytes, bytes], what: str = "interaction") -> byte
 
 
 def raw_of(fields: Mapping[bytes, bytes]) -> bytes:
-    """Return what an entry held, for a dead letter: its payload, or all its fields if it has none."""
+    """Return the content of an entry for a dead letter: its payload, or all its fields if it has no payload."""
     try:
         return payload_of(fields)
     except InvalidEntryError:

@@ -1,8 +1,9 @@
-"""How many entries one read takes: fewer where entries are large, because a read is held in memory as a whole.
+"""The number of entries in one read: fewer if entries are large, because a read is held in memory as a whole.
 
-Redis tells the size of a stream without reading it: where all of it is no more than a read may take, there is nothing
-to look at. `MEMORY USAGE` is exact for a stream of up to `SAMPLES` nodes, which hold an entry or a few small ones each,
-and an estimate from the oldest nodes beyond that. Of a larger stream the script looks at the entries that come next.
+Redis reports the size of a stream without reading it. If one read may take the whole stream, no entry is looked at.
+`MEMORY USAGE` is exact for a stream of up to `SAMPLES` nodes; a node holds one entry or a few small ones. For more
+nodes it is an estimate from the oldest nodes. If a stream is larger than one read may take, the script looks at the
+next entries.
 """
 
 from collections.abc import Mapping

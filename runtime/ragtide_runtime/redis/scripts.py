@@ -42,7 +42,7 @@ Argument = str | bytes | int | float
 
 
 class Run(NamedTuple):
-    """One run of a script: the keys of one partition, and what it is told."""
+    """One run of a script: the keys of one partition, and the arguments."""
 
     script: AsyncScript
     keys: Sequence[str]
@@ -50,7 +50,7 @@ class Run(NamedTuple):
 
 
 async def run_together(redis: AsyncRedis, runs: Sequence[Run]) -> list[Any]:
-    """Return the reply of every run, in order. What is run must be safe to repeat: some may be run twice.
+    """Return the reply of every run, in order. Every script must be safe to repeat: some may run twice.
 
     Raises:
         redis.RedisError: some or all may not have been run.

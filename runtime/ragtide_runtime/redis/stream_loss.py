@@ -1,4 +1,4 @@
-"""Whether Redis has lost the end of a stream: part of every script that must not count what is no longer there."""
+"""A check whether Redis has lost the end of a stream; every script that must not count lost entries includes it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which Redis this process uses: the one a URL names, or one started here."""
+"""The Redis that this process uses: a URL names it, or ragtide starts it here."""
 
 import re
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ _SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:pass|secret|token|user|credential
 def redact(url: str) -> str:
     """Return the URL without user name, password and secret parameters, fit for a log.
 
-    What cannot be told apart is hidden: everything up to the last `@`, since a password may hold any character and some
-    put theirs in the user name's place.
+    Everything up to the last `@` is hidden: a password may hold any character, and some users write the password in the
+    place of the user name.
 
     >>> redact("redis://default:s3cret@redis.internal:6379/0?ssl_password=x&db=1")
     'redis://***@redis.internal:6379/0?ssl_password=***&db=1'
@@ -43,7 +43,7 @@ class RedisHandle:
     url: str
     """For clients; it may hold a password: log `description` instead."""
     description: str
-    """What it is and where, for people and logs."""
+    """Kind and address of the Redis, without secrets, for people and logs."""
     embedded: EmbeddedRedis | None = None
     """The server started here, if there is one."""
 

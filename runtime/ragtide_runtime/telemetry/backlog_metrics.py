@@ -1,4 +1,4 @@
-"""What Redis says of every partition as Prometheus metrics: read anew for each scrape."""
+"""Prometheus metrics of the backlog of every partition; each scrape reads them from Redis again."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from . import catalogue
 from .outages import redis_outage
 
 READ_TIMEOUT_S: Final = 3.0
-"""Seconds that Redis has to answer; a scrape has ten, and is to have the process's own metrics in any case."""
+"""Seconds that Redis has to answer. A scrape has ten, and must get the process's own metrics in any case."""
 
 _NUMBERS: Final = (
     (catalogue.WAITING, "waiting"),
@@ -29,14 +29,14 @@ _NUMBERS: Final = (
     (catalogue.WORKERS, "workers"),
     (catalogue.OWNED, "owned"),
 )
-"""Metrics that are one number of a partition, and where a look at it has them."""
+"""Metrics with one number for each partition, and the field of `Backlog` that holds it."""
 
 _COUNTS: Final = ((catalogue.STREAM_ENTRIES, "lengths"), (catalogue.DROPPED, "dropped"))
-"""Metrics that are several numbers of a partition, by name."""
+"""Metrics with several named numbers for each partition, and the field of `Backlog` that holds them."""
 
 
 class BacklogCollector(Collector):
-    """Shows the last look at Redis. `refresh` looks; while Redis is down only `ragtide_redis_up` is shown, as 0."""
+    """Shows the backlog that `refresh` last read. While Redis is down it shows only `ragtide_redis_up`, as 0."""
 
     def __init__(self, redis: Redis, prefix: str, partitions: int) -> None:
         self._redis = redis
@@ -45,7 +45,7 @@ class BacklogCollector(Collector):
         self._outage = redis_outage(redis).attempt("reading streams for /metrics")
 
     async def refresh(self) -> None:
-        """Look at every partition; what was known before is forgotten if Redis does not answer."""
+        """Read the backlog of every partition; the backlog read before is forgotten if Redis does not answer."""
         self._found = None
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
@@ -57,7 +57,7 @@ class BacklogCollector(Collector):
             self._found = [(str(streams.partition), one) for streams, one in zip(self._partitions, found, strict=True)]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of the last look."""
+        """Yield the metrics of the last `refresh`."""
         found = self._found
         yield _family(catalogue.REDIS_UP, [((), float(found is not None))])
         if found is None:

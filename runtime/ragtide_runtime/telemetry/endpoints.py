@@ -1,4 +1,4 @@
-"""HTTP endpoints of a role: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever keeps it running."""
+"""HTTP endpoints of a role: `/metrics` for Prometheus, `/healthz` and `/readyz` for its supervisor."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from .health import Health, Report
 from .observed import Observed
 
 LOOK_S: Final = 1.0
-"""Seconds between two questions whether Redis is there, and how long it has to answer; probes never wait for it."""
+"""Seconds between two pings of Redis, and the time limit of each ping; a probe never waits for Redis."""
 
 log = structlog.get_logger("ragtide.http")
 

@@ -1,9 +1,9 @@
-"""Whether a role lives and works: the signs of life of its loops, and whether Redis answers.
+"""Liveness and readiness of a role, from the signs of life of its loops and the answers of Redis.
 
-Alive means that a restart would not help: the event loop answers, and no loop is stuck. A loop that waits for work, or
-that tries again because Redis or a judge is down, is alive. Only a loop that gave no sign for `SILENT_S` although Redis
-answered all that time is stuck. Ready means that the role does its work now: Redis answers, and each loop's last turn
-went well.
+A role is alive if a restart would not help: the event loop answers, and no loop is stuck. A loop that waits for work is
+alive. A loop that tries again because Redis or a judge is down is alive too. Only a loop that gave no sign for
+`SILENT_S` although Redis answered all that time is stuck. A role is ready if it does its work now: Redis answers, and
+each loop's last turn succeeded.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +13,12 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 SILENT_S: Final = 60.0
-"""Seconds without a sign of life after which a loop is stuck; twice what a command may wait for a dead connection."""
+"""Seconds of silence after which a loop is stuck; twice the time a command may wait for a dead connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check of a role."""
 
     name: str
     ok: bool
@@ -27,17 +27,17 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was looked at, and whether all of it is well."""
+    """The results of all checks, and whether all of them passed."""
 
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether everything is well."""
+        """Whether every check passed."""
         return all(check.ok for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON fields: what is missing, and every detail."""
+        """Return the report as JSON fields: the checks that failed, and the detail of every check."""
         return {
             "ok": self.ok,
             "missing": [f"{check.name}: {check.detail}" for check in self.checks if not check.ok],
@@ -46,7 +46,7 @@ class Report:
 
 
 class Sign(Protocol):
-    """Something that tells how it goes."""
+    """A part of a role that reports its own liveness and readiness."""
 
     def alive(self, redis_since: float | None) -> Check:
         """Return whether it is not stuck.
@@ -85,7 +85,7 @@ class Pulse:
 
     @contextmanager
     def resting(self, waiting_for: str) -> Iterator[None]:
-        """Say that the loop waits for something that may take any time, and that this is well."""
+        """Mark the loop as waiting for the body of a `with`: it may wait for any time and does not count as stuck."""
         self.beat(waiting_for)
         self._resting = True
         try:
@@ -108,25 +108,25 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is so or not, whenever it is asked."""
+    """A condition that is checked anew at each question for readiness."""
 
     name: str
     holds: Callable[[], bool]
     otherwise: str
-    """What to say when it does not hold."""
+    """The detail of the check while the condition does not hold."""
 
     def alive(self, redis_since: float | None) -> Check:
-        """Return that it is not stuck: it is no loop."""
+        """Return a passed check: a condition is no loop and cannot be stuck."""
         del redis_since
         return Check(self.name, True, "not a loop")
 
     def ready(self) -> Check:
-        """Return whether it holds."""
+        """Return whether the condition holds."""
         return Check(self.name, True, "yes") if self.holds() else Check(self.name, False, self.otherwise)
 
 
 class Health:
-    """How the roles of one process are.
+    """The liveness and readiness of the roles of one process.
 
     Args:
         roles: that must have given a sign before the process is ready.

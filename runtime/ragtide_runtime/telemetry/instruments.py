@@ -1,7 +1,8 @@
-"""The metrics of `catalogue.py` as things to count with.
+"""Counters, gauges and histograms for the metrics of `catalogue.py`.
 
-Made with a registry they are scraped; without one they count for nobody, as in offline scoring. Each is made once per
-registry: a second one of the same name is an error of Prometheus's client.
+Instruments with a registry are scraped. Instruments without a registry count, but no scrape reads them, as in offline
+scoring. Each instrument is created once per registry: Prometheus's client raises an error for a second one of the same
+name.
 """
 
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ def histogram(metric: Metric, registry: CollectorRegistry | None) -> Histogram:
 
 
 class WorkerInstruments:
-    """What the label workers of a process count."""
+    """The metrics of the label workers of a process."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.labelings = counter(catalogue.LABELINGS, registry)
@@ -38,12 +39,12 @@ class WorkerInstruments:
         self.reclaimed = counter(catalogue.RECLAIMED, registry)
 
     def outcomes(self, labeler: str, names: Iterable[str]) -> dict[str, Counter]:
-        """Return a labeler's counter of each outcome: shown as 0 before the first, so that a rate over it is seen."""
+        """Return a labeler's counter of each outcome; each starts at 0, so that a rate includes its first event."""
         return {name: self.labelings.labels(labeler, name) for name in names}
 
 
 class JudgeInstruments:
-    """What the judge's client of a process counts."""
+    """The metrics of the judge's client of a process."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.calls = counter(catalogue.JUDGE_CALLS, registry)
@@ -56,7 +57,7 @@ class JudgeInstruments:
 
 
 class AggregatorInstruments:
-    """What the aggregators of a process count."""
+    """The metrics of the aggregators of a process."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.events_applied = counter(catalogue.EVENTS_APPLIED, registry)
@@ -71,7 +72,7 @@ class AggregatorInstruments:
 
 
 class RecorderInstruments:
-    """What the recorder of a process counts."""
+    """The metrics of the recorder of a process."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.recorded = counter(catalogue.RECORDED, registry)

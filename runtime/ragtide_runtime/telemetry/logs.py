@@ -89,9 +89,9 @@ def _print_traceback(file: TextIO, error: structlog.typing.ExcInfo) -> None:
 
 
 def keep_logs_apart() -> None:
-    """Send warnings and worse to standard error, in a program that has not said what becomes of structlog's events.
+    """Send warnings and worse to standard error, in a program that has not configured structlog.
 
-    By its defaults structlog writes everything to standard output, among what the program prints.
+    With its defaults structlog writes every event to standard output, between the lines that the program prints.
     """
     if not structlog.is_configured():
         structlog.configure(

@@ -1,4 +1,4 @@
-"""What is told of the roles of one process: their health and their metrics."""
+"""The health and the metrics of the roles of one process."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from .health import Health
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Health and metrics of the roles of one process; nothing of it is global, so two runs never mix."""
+    """Health and metrics of the roles of one process. Neither is global, so two runs never mix."""
 
     health: Health = field(default_factory=Health)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)

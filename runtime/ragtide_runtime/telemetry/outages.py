@@ -1,4 +1,4 @@
-"""One line when an outage begins and one when it ends, however many loops it stops and however long it is."""
+"""Logs of outages: one line at the start and one at the end, for any number of loops and any duration."""
 
 import threading
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import structlog
 
 FORGOTTEN_S: Final = 30.0
-"""Seconds after which an attempt that failed and was not repeated no longer counts: its loop has ended."""
+"""Seconds after which a failed attempt that was not repeated no longer counts, because its loop has ended."""
 
 AFTERSHOCK_S: Final = 5.0
-"""Seconds after an outage in which a failure is not a new outage yet: a loop may still hold a dead connection."""
+"""Seconds after an outage in which a failure is no new outage yet, as a loop may still hold a dead connection."""
 
 log = structlog.get_logger("ragtide.outage")
 
@@ -39,7 +39,7 @@ class Outage:
         self._ended: float | None = None
 
     def attempt(self, doing: str) -> "Attempt":
-        """Return a loop's part in the outage; `doing` says in words for what the loop needs the dependency."""
+        """Return a loop's part in the outage; `doing` describes the work for which the loop needs the dependency."""
         return Attempt(self, doing)
 
     def failed(self, doing: str, error: BaseException, **fields: Any) -> None:

@@ -8,7 +8,7 @@ EVERY_S: Final = 60.0
 """Seconds between two lines of one kind."""
 
 MOST_KINDS: Final = 1000
-"""Kinds that are remembered; then all are forgotten, which costs some lines more."""
+"""Most kinds that are remembered. At the limit all are forgotten, and some lines are logged again."""
 
 
 class Repeats:

@@ -1,9 +1,9 @@
 """OpenTelemetry traces from publish to estimate; nothing where OpenTelemetry is not in use.
 
 The trace travels as an entry's second field, `traceparent` (W3C Trace Context). Spans are made with the global tracer
-provider of the process: an application's own, or the one that `exporting` sets up for a role. In use means that
-somebody in this process has imported OpenTelemetry and set a provider; otherwise nothing is recorded, a span costs two
-or three microseconds, and an entry's context is handed on as it came. Spans hold ids and numbers, never texts.
+provider of the process: an application's own, or the one that `exporting` sets up for a role. OpenTelemetry is
+in use when code in this process has imported it and set a provider. Otherwise nothing is recorded, a span costs two or
+three microseconds, and an entry's context is handed on unchanged. Spans hold ids and numbers, never texts.
 """
 
 import os
@@ -31,7 +31,7 @@ _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-
 
 
 class Traced:
-    """One span, or nothing where there is no tracing."""
+    """One span; without tracing it holds only the parent's context."""
 
     def __init__(self, span: "Span | None", parent: str) -> None:
         self._span = span
@@ -39,7 +39,7 @@ class Traced:
 
     @property
     def traceparent(self) -> str:
-        """The context to hand on: this span's, or else what it came with; empty if there is none."""
+        """The context to hand on: the context of this span, or else of its parent; empty if neither has one."""
         return _traceparent_of(self._span) or self._parent
 
     def tell(self, attributes: Attributes) -> None:
@@ -108,7 +108,7 @@ def trace_publishing(interaction: RagInteraction) -> str:
     """Return the traceparent to publish an interaction with, after making the span it names; empty without tracing.
 
     Call it where the application publishes, not where a background thread sends: the current span is the parent.
-    Where the process has no tracer provider, a current span that somebody made without one is handed on.
+    If the process has no tracer provider, the context of the current span is handed on, if there is such a span.
     """
     if _tracer() is None:
         return _traceparent_of(_current_span())
@@ -126,7 +126,7 @@ def attributes_of(interaction: RagInteraction) -> dict[str, str]:
 
 
 def traceparent_of(fields: Mapping[bytes, bytes]) -> str:
-    """Return an entry's trace context; empty if it has none, or one that is none."""
+    """Return an entry's trace context; empty if the field is missing or malformed."""
     found = fields.get(TRACEPARENT_FIELD)
     return found.decode() if found is not None and _TRACEPARENT.fullmatch(found) else ""
 
@@ -135,8 +135,8 @@ def traceparent_of(fields: Mapping[bytes, bytes]) -> str:
 def exporting(role: str) -> Iterator[None]:
     """Export the spans of this process for the body of a `with`, if the standard variables say where to.
 
-    What is set: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, and any other `OTEL_*` variable
-    of the SDK. At the end what is left is sent.
+    `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` names the endpoint. The SDK reads every other
+    `OTEL_*` variable itself. The remaining spans are sent at the end of the body.
 
     Args:
         role: the service is named `ragtide-<role>`, unless `OTEL_SERVICE_NAME` names it.
@@ -169,13 +169,13 @@ def exporting(role: str) -> Iterator[None]:
 
 
 def _tracer() -> "Tracer | None":
-    # Whoever traces has imported it; importing it here would cost every application that does not.
+    # An application that traces has imported OpenTelemetry. An import here would slow down all other applications.
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - not in the core install
 
     provider = trace.get_tracer_provider()
-    # Nobody has set one: nothing would be recorded, at some cost.
+    # A ProxyTracerProvider means that no provider is set: spans would cost time and record nothing.
     return None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer("ragtide")
 
 

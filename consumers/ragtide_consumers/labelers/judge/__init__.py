@@ -1,1 +1,1 @@
-"""The LLM judge: prompts, a client for production, and labels out of what the model answered."""
+"""The LLM judge: prompts, a client for production, and labels out of the model's answers."""

@@ -1,4 +1,4 @@
-"""Reading what a judge answered: JSON out of the text around it, and as much as possible of one that was cut off."""
+"""Reading a judge's answer: JSON out of the text around it, and as much as possible of an answer that was cut off."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a judge answered, and what it cost."""
+    """A judge's answer, and its cost."""
 
     text: str
     finish: str = "stop"

@@ -42,7 +42,7 @@ class Breaker:
         return max(self._open_until - self._clock(), 1.0 if self._trying else 0.0)
 
     def admits(self) -> bool:
-        """Return whether a call may go now; while open only the one that tries, which must report how it went."""
+        """Return whether a call may go now; an open breaker admits one trying call, which must report its outcome."""
         if self._open_until is None:
             return True
         if self._trying or self._clock() < self._open_until:

@@ -56,7 +56,7 @@ def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstrumen
     cache: Cache = NoCache()
     spend: Spend = NoSpendLimit()
     if judge.cache_ttl_s > 0:
-        # An offline run asks nothing again that the deployment was already told.
+        # An offline run reuses the deployment's cached answers instead of asking again.
         cached = deployment_prefix(settings.prefix)
         cache = MemoryCache() if redis is None else RedisCache(redis, cached, judge.cache_ttl_s)
     if limited:

@@ -1,4 +1,4 @@
-"""Answers kept by what was asked, so that the same question is paid for once."""
+"""Answers kept by their question, so that the same question is paid for once."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class MemoryCache:
         return found
 
     async def put(self, key: str, answer: Answer) -> None:
-        """Keep an answer, and forget the one that was used longest ago."""
+        """Keep an answer, and forget the least recently used one."""
         self._answers[key] = answer
         if len(self._answers) > KEPT_IN_MEMORY:
             self._answers.popitem(last=False)
@@ -83,7 +83,7 @@ def _decoded(value: bytes) -> Answer | None:
 class RedisCache:
     """Keeps answers in Redis for some time. A Redis that fails makes calls cost again, and nothing else.
 
-    What many tasks look up or keep at the same moment goes in one round trip.
+    Lookups and writes that many tasks make at the same moment share one round trip.
     """
 
     def __init__(self, redis: Redis, prefix: str, ttl_s: float) -> None:

@@ -29,7 +29,7 @@ MOST_CLAIMS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What response and reference answer claim."""
+    """The claims of response and reference answer."""
 
     response: tuple[str, ...]
     reference: tuple[str, ...]
@@ -94,7 +94,7 @@ async def _verdicts(
 
 
 def _together(known: Verdicts, more: Verdicts) -> Verdicts:
-    """Return verdicts with more, the pieces of a document as the document: it entails what one of them entails."""
+    """Return verdicts merged with more: a document entails a claim if one of its pieces entails it."""
     merged = dict(known)
     for (claim, source), verdict in more.items():
         pair = claim, source.partition(".")[0]

@@ -1,4 +1,4 @@
-"""One question to the judge, in production: cached, paced, within budget, tried again, and accounted for."""
+"""The production client of the judge: it caches, paces, retries and accounts for calls, and keeps to the budget."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ class JudgeClient:
     Args:
         settings: of the judge; the model is required.
         cache: where usable answers are kept.
-        spend: who knows what was spent.
+        spend: the account of dollars that calls cost.
         instruments: count what is asked.
 
     Raises:
@@ -122,7 +122,7 @@ class JudgeClient:
         *,
         usable: Callable[[Answer], bool] = _any,
     ) -> Answer:
-        """Return the judge's answer, and add what it took to `usage`.
+        """Return the judge's answer, and add its tokens and cost to `usage`.
 
         Args:
             prompt: what is asked.

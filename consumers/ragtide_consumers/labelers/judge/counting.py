@@ -54,7 +54,7 @@ class CallCounter:
         return outcome
 
     def took(self, answer: Answer) -> None:
-        """Count what an answer took."""
+        """Count the tokens and cost of an answer."""
         self._instruments.tokens.labels(self._model, "prompt").inc(answer.prompt_tokens)
         self._instruments.tokens.labels(self._model, "completion").inc(answer.completion_tokens)
         self._instruments.cost_usd.labels(self._model).inc(answer.cost_usd)

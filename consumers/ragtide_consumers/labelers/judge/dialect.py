@@ -1,4 +1,4 @@
-"""What an endpoint takes: `OpenAI-compatible` means something else everywhere, so the client learns from refusals."""
+"""The parameters that an endpoint takes: each `OpenAI-compatible` one differs, so the client learns from refusals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -23,7 +23,7 @@ class Dialect:
         self._structured = STRUCTURED.index("json_schema" if settings.structured == "auto" else settings.structured)
         self._may_change_form = settings.structured == "auto"
         self._temperature = settings.temperature
-        # OpenAI's newer models take only the one, many compatible servers only the other.
+        # OpenAI's newer models take only `max_completion_tokens`, many compatible servers only `max_tokens`.
         self._limit = "max_completion_tokens" if host == OPENAI else "max_tokens"
         self._limits_tried = {self._limit}
 
@@ -46,7 +46,7 @@ class Dialect:
         return parameters
 
     def learn(self, complaint: str, sent: Mapping[str, Any]) -> bool:
-        """Give up what an endpoint complained about; return whether asking again makes sense.
+        """Give up the parameter that an endpoint complained about; return whether asking again makes sense.
 
         Args:
             complaint: the error's parameter and message.

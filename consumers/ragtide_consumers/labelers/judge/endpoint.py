@@ -20,7 +20,7 @@ from .replies import retry_after_s
 from .transport import ReplyTooLarge
 
 SHOWN_CHARS: Final = 200
-"""Characters of what an endpoint answered that are shown in messages."""
+"""Characters of an endpoint's answer that are shown in messages."""
 
 CLEANED_CHARS: Final = 10_000
 """Characters of a message of the endpoint that are looked at."""
@@ -86,7 +86,7 @@ class Endpoint:
             self._failed(f"the answer of {len(answer.text)} characters holds no labels")
 
     def failed(self, error: Exception, parameters: Mapping[str, Any], latency_s: float) -> Exception:
-        """Return what a failed call means, after taking note of it."""
+        """Take note of a failed call, and return the error that it means."""
         said = self._cleaned(error)
         if isinstance(error, openai.RateLimitError):
             if getattr(error, "code", None) == "insufficient_quota":
@@ -120,7 +120,7 @@ class Endpoint:
         return Again(said, wait_s, of_content=isinstance(error, NoCompletion))
 
     def _refused(self, error: openai.APIStatusError, parameters: Mapping[str, Any], said: str) -> Exception:
-        """Return what an error of the 3xx or 4xx kind means."""
+        """Return the error that a reply of the 3xx or 4xx kind means."""
         if error.status_code < 400:
             location = self.clean(error.response.headers.get("location", "nowhere"))
             return self._misconfigured(f"it redirects to {location[:200]} with status {error.status_code}")

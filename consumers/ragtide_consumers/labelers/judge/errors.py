@@ -15,7 +15,7 @@ from ..unavailable import USUAL_WAIT_S, LabelerUnavailable
 
 
 class JudgeError(RagtideError):
-    """Base of what goes wrong with a judge."""
+    """Base of the errors of a judge."""
 
 
 class JudgeUnavailable(LabelerUnavailable, JudgeError):  # noqa: N818  # reads as the state it names

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# Of lowered text. Every part is bounded or begins where a word does, so that a search takes linear time.
+# For lowered text. Every part is bounded or begins where a word does, so that a search takes linear time.
 _ATTEMPTS: Final = re.compile(
     r"""
       \b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|rule|above|previous|prior)

@@ -13,7 +13,7 @@ FIRST_LIMIT: Final = 16
 """Calls at once before anything is known."""
 
 CUT: Final = 0.7
-"""What is left of the limit after the endpoint said that it has too much to do."""
+"""The share of the limit that stays after the endpoint said that it has too much to do."""
 
 SLOW: Final = 2.0
 """Latency, as a multiple of the usual, from which the limit stops growing; from its square on the limit is cut."""

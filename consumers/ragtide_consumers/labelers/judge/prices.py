@@ -1,4 +1,4 @@
-"""What calls cost, and how long prompts are before anybody has counted."""
+"""The cost of calls, and estimates of token counts before a call is made."""
 
 from math import ceil
 

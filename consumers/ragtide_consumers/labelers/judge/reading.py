@@ -1,4 +1,4 @@
-"""Asking until an answer can be used: what is wrong with one is told to the judge, and the best one is taken."""
+"""Asking until an answer can be used: the judge is told the faults of its answer, and the best answer is taken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,16 +28,16 @@ _AGAIN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What was read from one answer."""
+    """The result of reading one answer."""
 
     labels: T | None
     """None if the answer holds nothing that can be used."""
     complaints: tuple[str, ...] = ()
-    """What is wrong with it, in words for the judge; empty if nothing is."""
+    """The faults of the answer, in words for the judge; empty if there are none."""
 
 
 Reader = Callable[[dict[str, object], Usage], Reading[T]]
-"""Makes labels of the fields of an answer, and counts what it mended."""
+"""Makes labels of the fields of an answer, and counts its repairs."""
 
 
 async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage) -> T:

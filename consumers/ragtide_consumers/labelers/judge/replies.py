@@ -1,4 +1,4 @@
-"""What an endpoint sends back: answers out of replies, waits out of headers. Nothing in them is taken for granted."""
+"""Reading an endpoint's replies: answers from bodies, waits from headers. The code takes no value for granted."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ LONGEST_RETRY_AFTER_S: Final = 300.0
 
 
 def read_reply(reply: object, price: Price | None) -> Answer:
-    """Return the answer in a reply; one without what it should hold is an empty answer."""
+    """Return the answer in a reply; a reply that lacks an expected value gives an empty answer."""
     counted = _part(reply, "usage")
     prompt_tokens, completion_tokens = _whole(counted, "prompt_tokens"), _whole(counted, "completion_tokens")
     cached_tokens = min(_whole(_part(counted, "prompt_tokens_details"), "cached_tokens"), prompt_tokens)
@@ -54,7 +54,7 @@ def _part(value: object, name: str) -> Mapping[str, object]:
 
 def _whole(value: object, name: str) -> int:
     number = value.get(name) if isinstance(value, Mapping) else None
-    # A count that no call can have would count as cost, and as spend, for ever.
+    # Ignore an impossible count: it would stay in cost and spend for ever.
     return number if isinstance(number, int) and 0 < number <= REPLY_TOKENS_MAX else 0
 
 

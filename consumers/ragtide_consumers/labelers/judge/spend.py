@@ -77,7 +77,7 @@ class Reached:
 
 
 class Spend(Protocol):
-    """Who knows what was spent."""
+    """The account of dollars that calls cost."""
 
     async def reserve(self, amount_usd: float) -> Reservation | Reached:
         """Set dollars aside for a call."""
@@ -124,7 +124,7 @@ def _spend_key(prefix: str, name: str) -> str:
 
 
 async def read_spent(redis: Redis, prefix: str, *, now: datetime | None = None) -> Spent:
-    """Return what a deployment spent in this clock hour and day."""
+    """Return the dollars that a deployment spent in this clock hour and day."""
     hour, day = (_spend_key(deployment_prefix(prefix), name) for name in period(now or utc_now()))
     found = cast("list[bytes | None]", await redis.mget(hour, day))
     return Spent(*(float(amount or 0) for amount in found))
@@ -174,7 +174,7 @@ class RedisSpend:
         return Reservation(amount_usd, hour, day)
 
     async def _end(self, firing: bytes, now: datetime) -> None:
-        """Resolve an alert, because calls are made again; what cannot be read is removed and not published."""
+        """Resolve an alert, because calls are made again; an unreadable alert is removed and not published."""
         try:
             alert = Alert.decode(firing).model_copy(update={"status": "resolved", "resolved_at": now})
             resolved = alert.encode()

@@ -62,7 +62,7 @@ class FileSpend:
                 if limit is not None and spent.get(key, 0.0) + amount_usd > limit:
                     return reached(name, now)
             current = {key: spent.get(key, 0.0) + amount_usd for key in (hour, day)}
-            # Those of the day before are kept for calls that are settled after its end.
+            # Keep the amounts of the day before for calls that are settled after its end.
             days = {day, period(now - timedelta(days=1))[1]}
             self._write({key: spent_usd for key, spent_usd in (spent | current).items() if key[:8] in days})
         return Reservation(amount_usd, hour, day)

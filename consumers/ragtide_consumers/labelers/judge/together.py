@@ -12,7 +12,7 @@ class Together(Generic[Asked, Given]):
     """Collects what tasks ask for until the event loop has gone round once, and asks for all of it in one call.
 
     Args:
-        ask: returns what was asked for, in order; what it raises is raised for everybody.
+        ask: returns what was asked for, in order; its exception is raised for every task that asked.
     """
 
     def __init__(self, ask: Callable[[Sequence[Asked]], Awaitable[Sequence[Given]]]) -> None:
@@ -34,7 +34,7 @@ class Together(Generic[Asked, Given]):
         waiting, self._waiting = self._waiting, []
         try:
             given = await self._ask([asked for asked, _ in waiting])
-        except Exception as error:  # noqa: BLE001 - it belongs to those who asked
+        except Exception as error:  # noqa: BLE001 - every task that asked gets the error
             for _, future in waiting:
                 if not future.done():
                     future.set_exception(error)

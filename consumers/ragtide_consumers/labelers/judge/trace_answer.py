@@ -94,7 +94,7 @@ def _verdicts(
 
 
 class _Keys:
-    """Normalizes keys against those that exist, and counts what it drops."""
+    """Normalizes keys against those that exist, and counts dropped keys."""
 
     def __init__(self, documents: Sequence[str], mended: Usage) -> None:
         self._known = frozenset(documents)

@@ -23,7 +23,7 @@ def bounded_client() -> Any:
 
 
 async def _read_bounded(response: httpx2.Response) -> None:
-    """Read a reply while counting, and leave in its place what was read, unpacked."""
+    """Read a reply while counting its bytes, and leave its unpacked body in the reply."""
     # Another response over the same stream does the decompression, piece by piece.
     unpacking = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
     body = bytearray()

@@ -59,8 +59,8 @@ class LocalLabeler:
         """Return the one thread for heavy interactions.
 
         A thread is enough: Python lets the event loop have its turn every few milliseconds, and the work is bounded, so
-        that nothing has to be killed. It is one, so that heavy interactions wait for each other and not the event loop
-        for all of them.
+        that nothing has to be killed. There is only one, so that heavy interactions wait for each other, and the event
+        loop does not wait for all of them.
         """
         return ThreadPoolExecutor(1, "ragtide-local-labeler")
 

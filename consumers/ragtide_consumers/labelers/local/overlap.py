@@ -1,4 +1,4 @@
-"""How much of one sentence stands in others, by word: what the features are made of. No model, no I/O.
+"""How much of one sentence stands in others, by word: the input of the features. No model, no I/O.
 
 Words weigh by their inverse document frequency among the interaction's own document sentences, so that what every
 sentence says counts little. All sums run over words in order, so equal input gives equal bits.
@@ -57,7 +57,7 @@ class Overlap:
     """
 
     def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
-        """Index the words of documents that somebody will ask for: those of question and response."""
+        """Index the document words that will be looked up: the words of question and response."""
         self.sentences = [words for sentences in documents for words in sentences]
         self.lengths = np.array([len(sentences) for sentences in documents], np.intp)
         """Number of sentences of each document."""

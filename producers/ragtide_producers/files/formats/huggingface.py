@@ -20,22 +20,22 @@ PREFIX: Final = "hf:"
 """How such a source begins."""
 
 _OPTIONS: Final = ("config", "split", "revision")
-"""What may stand behind the question mark."""
+"""Names that may stand behind the question mark."""
 
 _SAVED: Final = ("state.json", "dataset_dict.json")
-"""One of these files is in a folder made by `save_to_disk`."""
+"""A folder made by `save_to_disk` holds one of these files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Which rows of which data set."""
+    """A data set, and the rows to read from it."""
 
     name: str
     """`owner/name` on the Hub, or a folder."""
     config: str | None = None
-    """One of its configurations (subsets); None for the only one."""
+    """Configuration (subset) of the data set; None for the only one."""
     split: str | None = None
-    """One of its splits; None for the only one."""
+    """Split of the data set; None for the only one."""
     revision: str | None = None
     """Branch, tag or commit on the Hub; None for the newest."""
 
@@ -82,7 +82,7 @@ def records(source: str | Path) -> Iterator[Record]:
             yield Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
     except RecordError:
         raise
-    except Exception as error:  # noqa: BLE001 - whoever reads the data set's files may raise anything
+    except Exception as error:  # noqa: BLE001 - the reader of the data set's files may raise anything
         raise RecordError(
             f"row {number + 1} cannot be read ({_brief(error)}): see whether the data set is whole"
         ) from None
@@ -105,7 +105,7 @@ def count(source: str | Path) -> int | None:
 def _rows(which: Named) -> Any:
     """Return a `Dataset` or `IterableDataset`."""
     try:
-        import datasets  # noqa: PLC0415 - an extra; nobody else shall need it
+        import datasets  # noqa: PLC0415 - an extra; only this format needs it
     except ModuleNotFoundError:
         raise RecordError("reading Hugging Face data sets needs datasets: pip install 'ragtide[datasets]'") from None
     folder = Path(which.name).expanduser()
@@ -141,5 +141,5 @@ def _is_folder(name: str) -> bool:
 
 
 def _brief(error: Exception) -> str:
-    """Return the first line of what a foreign error says."""
+    """Return the first line of the message of a foreign error."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

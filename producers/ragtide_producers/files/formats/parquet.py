@@ -34,7 +34,7 @@ def count(path: Path) -> int:
 
 def _opened(path: Path) -> Any:
     try:
-        from pyarrow import ArrowInvalid, parquet  # noqa: PLC0415 - an extra; nobody else shall need it
+        from pyarrow import ArrowInvalid, parquet  # noqa: PLC0415 - an extra; only this format needs it
     except ModuleNotFoundError:
         raise RecordError("reading Parquet needs pyarrow: pip install 'ragtide[parquet]'") from None
     try:

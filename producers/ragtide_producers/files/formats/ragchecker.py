@@ -41,7 +41,7 @@ def is_ragchecker(fields: dict[str, Any]) -> bool:
 
 
 def interaction_fields(result: dict[str, Any], pipeline: str) -> dict[str, Any]:
-    """Return the fields of an interaction for one of RAGChecker's results; what it lacks is lacking here too."""
+    """Return the fields of an interaction for one of RAGChecker's results; fields that it lacks are missing here."""
     chunks = result.get("retrieved_context")
     fields: dict[str, Any] = {"pipeline": pipeline, "source": "ragchecker"}
     if result.get("query_id") is not None:

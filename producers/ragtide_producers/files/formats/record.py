@@ -1,4 +1,4 @@
-"""One record of a file, before anybody knows what is in it."""
+"""A record of a file, before its content is interpreted."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +15,7 @@ class Record:
     """Line, row or result, from 1."""
     fields: dict[str, Any] | None = None
     content: bytes = b""
-    """What an id is made of if the record has none."""
+    """Content from which an id is made if the record has none."""
     problem: str | None = None
 
 

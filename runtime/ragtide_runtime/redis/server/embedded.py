@@ -1,6 +1,6 @@
-"""A Redis server of one's own: started for a data directory, shared by all who ask for it, stopped after the last.
+"""The embedded Redis server: all processes that use a data directory share it, and it stops after the last user.
 
-The server belongs to a keeper process (`keeper.py`, which describes the four lock files), not to whoever came first.
+The server belongs to a keeper process (`keeper.py`, which describes the four lock files), not to its first user.
 
 Opening:
     1. Take `start.lock`, exclusive: one process starts the server, or leaves as its last user, at a time.
@@ -50,7 +50,7 @@ SOCKET_PATH_LIMIT_BYTES = 103
 """Longest socket path that Linux (107) and macOS (103) accept."""
 
 ERROR_FILE = "keeper-error.txt"
-"""Where a keeper that gives up leaves its reason, in the data directory."""
+"""File in the data directory to which a keeper that gives up writes its reason."""
 
 LOG_LINES = 5
 """Lines of the server's log that an error quotes."""
@@ -81,9 +81,9 @@ class EmbeddedRedis:
         """Return the server of a data directory, started if it does not run yet; it answers.
 
         Args:
-            data_dir: where it keeps its data; created if missing, reused with everything in it if not.
+            data_dir: directory of its data; it is created if missing, and an existing one is reused with its data.
             convert: whether a newer server may be started that writes the data in a format which the last one cannot
-                read (`data_directory.py`). Roles and producers may; what only reads may not.
+                read (`data_directory.py`). Roles and producers pass True; readers pass False.
             timeout_s: seconds to wait for its answer.
 
         Raises:
@@ -120,8 +120,8 @@ class EmbeddedRedis:
             raise RedisUnavailable(f"another process has been starting or stopping the Redis in {data_dir}: try again")
         if not _wait_until(lambda: users.acquire(shared=True), deadline):
             raise RedisUnavailable(f"the Redis in {data_dir} is still stopping: try again when it is done")
-        # 3. The keeper can also vanish while the server is awaited. One that gave up left a reason; without one it had
-        # been about to end, or somebody killed it, and another is started.
+        # 3. The keeper can also vanish while the server is awaited. A keeper that gave up left a reason.
+        # Without a reason the keeper was about to end or was killed, and another keeper is started.
         address = _socket_address(data_dir)
         launched: RedisBinary | None = None
         while not (running := is_held(data_dir / "keeper.lock")) or keeper.probe(address) != "ready":
@@ -152,7 +152,7 @@ class EmbeddedRedis:
         atexit.unregister(self.close)
         start = FileLock(self.data_dir / "start.lock")
         try:
-            # A forked child only lets go of its copy of the lock; what it shares is its parent's to close.
+            # A forked child only releases its copy of the lock; the parent closes the resources that both share.
             if os.getpid() == self._owner_pid:
                 self._leave(start, time.monotonic() + CLOSE_TIMEOUT_S)
         except (OSError, RedisUnavailable):
@@ -215,7 +215,7 @@ def _socket_address(data_dir: Path) -> Path:
 
 
 def _binary_to_start(data_dir: Path, address: Path, *, convert: bool) -> RedisBinary:
-    """Return the server to start, or the one that still runs without a keeper: another one must not take its place."""
+    """Return the server to start; a server that still runs without a keeper is kept, so none may replace it."""
     if is_held(data_dir / "server.lock") and keeper.probe(address) == "ready":
         return _running_binary(address)
     return choose_server(data_dir, convert=convert)

@@ -9,7 +9,7 @@ Ctrl-C in the terminal reaches its users, who may still have something to flush,
 
 Four lock files in the data directory say who is there; the contents of the files mean nothing:
 
-    start.lock     exclusive    whoever is starting the server or leaving as its last user: one at a time
+    start.lock     exclusive    the one process that starts the server, or leaves as its last user
     users.lock     shared       every process that uses the server; exclusive: the keeper, while it stops the server
     keeper.lock    exclusive    the keeper, as long as it lives
     server.lock    exclusive    redis-server itself (it inherits the descriptor), so that no two ever append to one file
@@ -121,7 +121,7 @@ def ask(address: Path, command: str, *, timeout_s: float = 1.0) -> str:
     """Return a Redis server's reply to a command without arguments: a line or a bulk string, '' if it hung up.
 
     Raises:
-        OSError: nobody listens at the socket, or no answer in time.
+        OSError: no server listens at the socket, or it does not answer in time.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
@@ -228,7 +228,7 @@ class Server:
 
 
 def keep(server: Server, users: FileLock) -> None:
-    """Keep the server running until nobody uses it or this process is told to end.
+    """Keep the server running until no process uses it or this process is told to end.
 
     In the first case `users` is held on return, so that a newcomer waits rather than meets a dying server.
 
@@ -263,7 +263,7 @@ def keep(server: Server, users: FileLock) -> None:
 def _nobody_left(users: FileLock) -> bool:
     try:
         return users.acquire()
-    except FileNotFoundError:  # somebody removed the data directory: nothing left to serve
+    except FileNotFoundError:  # the data directory was removed: nothing left to serve
         return True
 
 
@@ -273,7 +273,7 @@ def main(data_dir: Path, address: Path, program: str) -> None:
     Raises:
         SystemExit: the server cannot be started; the message says why.
     """
-    os.umask(0o077)  # questions and answers of production traffic are nobody else's to read
+    os.umask(0o077)  # no other user may read questions and answers of production traffic
     # The starter's thread may have had signals blocked or ignored, and both are inherited, by redis-server too.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for ignored in (signal.SIGINT, signal.SIGHUP):
@@ -282,7 +282,7 @@ def main(data_dir: Path, address: Path, program: str) -> None:
     if not keeper.acquire():
         return
     if os.fork() > 0:
-        os._exit(0)  # the keeper holds the lock and is nobody's child: who started it need not wait for its end
+        os._exit(0)  # the forked keeper holds the lock; its starter need not wait for its end
     server = Server(data_dir, address, program)
     try:
         keep(server, FileLock(data_dir / "users.lock"))
