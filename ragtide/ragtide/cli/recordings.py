@@ -73,7 +73,7 @@ _COUNTS = (*(kind.value for kind in Kind), "unreadable", "files", "bytes")
 
 
 def _rows(recording: Recording) -> list[dict[str, Any]]:
-    """Return counts of entries, unreadable entries and bytes by day and pipeline; a partly void file counts in full."""
+    """Return counts of entries, files and bytes by day and pipeline; a partly void file counts in full."""
     counts: dict[tuple[date, str | None], Counter[str]] = {}
     for one in recording.partitions.values():
         for file in one.files:
