@@ -17,7 +17,7 @@ demo: .venv/.service ## run the demo: everything on an embedded Redis, until an 
 test: .venv/.dev ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
-test-fast: .venv/.dev ## run the tests that need neither Redis nor another process, in seconds
+test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m pure $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
