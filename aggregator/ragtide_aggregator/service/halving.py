@@ -6,9 +6,12 @@ single entry. Only that entry becomes a dead letter. The state does not depend o
 others count to the bit as if the entry had never been there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from redis import RedisError
 
 from ragtide_runtime.errors import RagtideError
 
@@ -54,6 +57,24 @@ class StepFailedError(RagtideError):
         super().__init__(f"{type(error).__name__}: {error}")
         self.taken = taken
         self.error = error
+
+
+@contextmanager
+def countable(taken: Callable[[], Taken]) -> Iterator[None]:
+    """Let the step fail, for the body of a `with`, where the state cannot take an entry.
+
+    Args:
+        taken: returns the entries that the step had taken.
+
+    Raises:
+        StepFailedError: the body raised an error that an entry may be to blame for.
+    """
+    try:
+        yield
+    except (RedisError, RagtideError, MemoryError, ImportError):
+        raise  # no entry is to blame
+    except Exception as error:
+        raise StepFailedError(taken(), error) from error
 
 
 class Halving:

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Final, NamedTuple
@@ -13,7 +12,6 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.ownership.lease import Lease, Progress
 from ragtide_runtime.redis.log import Entry, end_at, order, read_after
 from ragtide_runtime.redis.payloads import payload_of, raw_of
@@ -29,7 +27,7 @@ from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit import Committer, Step
 from .estimates_stream import BEHIND_S, OWED, SHOW_S, Showing, rendered
 from .feedback_reader import Joiner
-from .halving import Halving, StepFailedError, Taken
+from .halving import Halving, StepFailedError, Taken, countable
 from .pace import Pace
 from .seen_ids import Recent
 from .stalls import StallLimits, Stalls
@@ -230,8 +228,11 @@ class Tenure:
         """
         try:
             # Any look at the state may fail because of an entry: queued events are worked on late.
-            with self._countable():
+            with countable(self._taken):
                 await self._serve(stop)
+        except StepFailedError:
+            self.events_applied -= self._next.applied
+            raise
         except LeaseLostError:
             self._pace.fenced(self._steps)
             raise
@@ -321,21 +322,8 @@ class Tenure:
         """Return whether the next commit would take too long with more changed keys."""
         return self._state.n_changed >= self._pace.keys
 
-    @contextmanager
-    def _countable(self) -> Iterator[None]:
-        """Let the step fail, for the body of a `with`, where the state cannot take an entry.
-
-        Raises:
-            StepFailedError: the body raised an error that an entry may be to blame for.
-        """
-        try:
-            yield
-        except (RedisError, RagtideError, MemoryError, ImportError):
-            raise  # no entry is to blame
-        except Exception as error:
-            self.events_applied -= self._next.applied
-            taken = Taken(self._next.metrics, self._next.feedback, self._next.last, tuple(self._joiner.waited))
-            raise StepFailedError(taken, error) from error
+    def _taken(self) -> Taken:
+        return Taken(self._next.metrics, self._next.feedback, self._next.last, tuple(self._joiner.waited))
 
     def _blame(self) -> str:
         return (

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
-from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.checkpoint import Checkpoint
 from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.halving import Halving, StepFailedError, Taken
+from ragtide_aggregator.service.halving import Halving, StepFailedError, Taken, countable
 from ragtide_aggregator.state.feedback import Held
-from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason, Streams
@@ -138,13 +136,14 @@ class PartitionReplay:
             StepFailedError: the body raised an error that an entry may be to blame for.
         """
         try:
-            yield
-        except (RedisError, RagtideError, MemoryError, ImportError):
-            raise  # no entry is to blame
-        except Exception as error:
-            taken = Taken(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
-            self._halving.failed(taken, error)
-            raise StepFailedError(taken, error) from error
+            with countable(self._taken_entries):
+                yield
+        except StepFailedError as failed:
+            self._halving.failed(failed.taken, failed.error)
+            raise
+
+    def _taken_entries(self) -> Taken:
+        return Taken(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
 
     def _takes(self, name: str, count: int = 1) -> None:
         self._taken, self._last = self._taken + count, name
