@@ -1,0 +1,57 @@
+"""Waiting: a sleep that a stop ends at once, and the growing pauses between tries of a failed command."""
+
+import asyncio
+import random
+from contextlib import suppress
+
+FIRST_PAUSE_S = 0.1
+"""Seconds after the first failure, unless told otherwise."""
+
+LONGEST_PAUSE_S = 1.0
+"""Most seconds between two tries, unless told otherwise."""
+
+
+async def sleep_or_stop(stop: asyncio.Event, seconds: float) -> bool:
+    """Sleep, but no longer than until `stop` is set; return whether it is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    return stop.is_set()
+
+
+class Backoff:
+    """Pauses between tries: each is twice as long as the one before it, up to a limit.
+
+    A part of each pause is left to chance, so that processes that lost the same Redis do not return all at once.
+
+    >>> backoff = Backoff(first_s=1.0, longest_s=3.0, random_share=0.0)
+    >>> [backoff.pause_s() for _ in range(3)]
+    [1.0, 2.0, 3.0]
+
+    Args:
+        first_s: the first pause.
+        longest_s: the longest pause.
+        random_share: share of each pause that is drawn at random; 0 for pauses that are known in advance.
+    """
+
+    def __init__(
+        self, first_s: float | None = None, longest_s: float | None = None, *, random_share: float = 0.5
+    ) -> None:
+        self._first_s = FIRST_PAUSE_S if first_s is None else first_s
+        self._longest_s = LONGEST_PAUSE_S if longest_s is None else longest_s
+        self._random_share = random_share
+        self._whole_s = 0.0
+
+    @property
+    def failing(self) -> bool:
+        """Whether a try has failed since the last success."""
+        return self._whole_s > 0
+
+    def pause_s(self) -> float:
+        """Return the seconds to wait after one more failure."""
+        self._whole_s = min(max(2 * self._whole_s, self._first_s), self._longest_s)
+        return self._whole_s * random.uniform(1 - self._random_share, 1)  # noqa: S311 - not for secrets
+
+    def succeeded(self) -> None:
+        """Begin with the first pause again."""
+        self._whole_s = 0.0
