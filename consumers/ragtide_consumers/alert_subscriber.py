@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -17,6 +16,7 @@ from ragtide_runtime.redis.log import START, Entry, last_id, order, read_after, 
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Alert
 
 AT_ONCE = 100
@@ -25,10 +25,8 @@ AT_ONCE = 100
 POLL_MS = 1000
 """Milliseconds one read waits for alerts."""
 
-FIRST_PAUSE_S: Final = 0.1
-"""Seconds before the first try to reach a Redis again that does not answer; doubled with each try."""
-
 LONGEST_PAUSE_S: Final = 5.0
+"""Most seconds between two tries to reach a Redis that does not answer."""
 
 REMEMBERED: Final = 100
 """Ids of alerts remembered for each partition, to find the place at which a stream has lost its end."""
@@ -108,20 +106,18 @@ class AlertSubscriber:
 
     async def _read(self, redis: Redis) -> list[tuple[str, list[Entry]]]:
         """Return the next alerts, maybe none; wait for a Redis that does not answer."""
-        pause_s = 0.0
+        backoff = Backoff(longest_s=LONGEST_PAUSE_S)
         while True:
             try:
-                if pause_s:
+                if backoff.failing:
                     await self._go_back(redis)
                     log.warning("%s can be used again; alerts go on after the last one", self._address)
-                    pause_s = 0.0
+                    backoff.succeeded()
                 return await read_after(redis, self._positions, count=AT_ONCE, block_ms=POLL_MS)
             except (RedisError, OSError) as error:
-                if not pause_s:
+                if not backoff.failing:
                     log.warning("%s cannot be used (%s); alerts wait until it can", self._address, error)
-                pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-            # At random, so that many subscribers do not all come at once.
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - not for secrets
+            await asyncio.sleep(backoff.pause_s())
 
     def _advance(self, stream: str, entry_id: str) -> None:
         self._positions[stream] = entry_id

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -14,6 +13,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.runs import find_run, settings_of_run
 from ragtide_runtime.settings.model import Settings, StallSettings
+from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, run_of
 from ragtide_schemas.experiments import Begun, Plan, decode_entry
 
@@ -53,8 +53,7 @@ async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event)
         if not waiting:
             log.info("waiting for the run to begin", run=run)
         waiting = True
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), LOOK_S)
+        await sleep_or_stop(stop, LOOK_S)
 
 
 async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Sequence[CustomMetric]]:

@@ -213,7 +213,7 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
 
     monkeypatch.setattr(Committer, "commit", failing)
     monkeypatch.setattr(Pace, "committed", counted)
-    monkeypatch.setattr("ragtide_aggregator.service.session.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
     monkeypatch.setattr("ragtide_aggregator.service.session.perf_counter", lambda: time.perf_counter() + sum(outage_s))
     await publish(async_redis, many_keys(3, 1))
     async with running(async_redis, replace(OPTIONS, lease_s=30.0)):

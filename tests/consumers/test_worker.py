@@ -249,7 +249,7 @@ async def test_a_lost_reply_is_repeated_without_a_second_event(
         return outcomes
 
     monkeypatch.setattr(Delivery, "deliver", losing)
-    monkeypatch.setattr("ragtide_consumers.worker.worker.RETRY_S", 0.01)
+    monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
     await publish(async_redis, *["fine"] * 20)
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis))

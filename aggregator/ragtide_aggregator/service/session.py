@@ -18,6 +18,7 @@ from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.telemetry.repeats import Repeats
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams, utc_now
 
 from ..errors import DamagedFieldError, LeaseLostError, StreamWentBackError
@@ -453,6 +454,7 @@ class Tenure:
 
     async def _write(self, step: Step, stop: asyncio.Event) -> float:
         """Write a step, and return the seconds that the writing took, without those in which Redis failed."""
+        backoff = Backoff()
         while True:
             started = perf_counter()
             try:
@@ -463,7 +465,7 @@ class Tenure:
                 # Sent again as it is: the script finds out whether it had been written.
                 self._observer.failed(error)
                 self._outage.failed(error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(backoff.pause_s())
             else:
                 took_s = perf_counter() - started
                 self._outage.succeeded()

@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, cast
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Condition, Health, Sign
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
+from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas import LABEL_GROUP
 
 from ..labelers.protocol import Labeler
@@ -35,9 +35,6 @@ from .worker import LabelWorker
 
 POLL_MS = 200
 """Milliseconds one read waits for entries."""
-
-RETRY_S = 1.0
-"""Seconds before a start that failed is tried again."""
 
 GRACE_S = 10.0
 """Seconds that stopping waits for entries in flight."""
@@ -278,6 +275,7 @@ async def run_workers(
     patience = Patience(labeler)
     outage = Outage("Redis")
     starting = outage.attempt("starting")
+    backoff = Backoff()
     while not stop.is_set():
         app = worker_app(settings, url, labeler, instruments, patience=patience, outage=outage)
         try:
@@ -285,9 +283,9 @@ async def run_workers(
         except (RedisError, OSError, TimeoutError) as error:
             starting.failed(error)
             await app.stop()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RETRY_S)
+            await sleep_or_stop(stop, backoff.pause_s())
             continue
+        backoff.succeeded()
         starting.succeeded()
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]

@@ -18,6 +18,7 @@ from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
 from ragtide_runtime.telemetry.repeats import Repeats
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, Streams, utc_now
 
 from ..labelers.event import identity, metric_event
@@ -31,9 +32,6 @@ from .reclaim import Reclaimer
 
 DELIVER_AT_ONCE = 200
 """Results handed over in one round trip."""
-
-RETRY_S = 0.5
-"""Seconds before a failed hand-over is tried again."""
 
 FAILED = "failed"
 """Outcome of a try that the labeler failed, among the outcomes of entries."""
@@ -298,6 +296,7 @@ class LabelWorker:
                     self._results.task_done()
 
     async def _deliver(self, batch: list[tuple[StreamEntry, Scored | Refused]]) -> None:
+        backoff = Backoff()
         while batch:
             try:
                 outcomes = await self._delivery.deliver([result for _, result in batch])
@@ -305,7 +304,7 @@ class LabelWorker:
                 # Safe to repeat: an entry that was acknowledged the first time is not emitted again.
                 self.pulses[0].trouble(f"handing over fails: {error}")
                 self._handing_over.failed(error, results=len(batch))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(backoff.pause_s())
                 continue
             self._handing_over.succeeded()
             again: list[tuple[StreamEntry, Scored | Refused]] = []

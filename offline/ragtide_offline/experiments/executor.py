@@ -20,6 +20,7 @@ from ragtide_producers.files.items import Item
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.log import START, read_after
 from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import DATA_FIELD, InvalidEntryError, MetricEvent, RagInteraction, Streams
 from ragtide_schemas.experiments import Config, Execution, Halted, Plan, Progress, decode_entry
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
@@ -33,9 +34,6 @@ from .measuring import Measure, measured
 from .schedule import Bounds, Schedule
 from .spent import Spent
 from .targets import Target
-
-RETRY_S = 0.5
-"""Seconds before a failed command is tried again."""
 
 FIRST_PAUSE_S = 0.2
 """Most seconds before the second try of a call; doubled each time."""
@@ -165,14 +163,16 @@ class Executor:
 
     async def _follow(self, progress: Progress, positions: dict[str, str]) -> None:
         reading = redis_outage(self._redis).attempt("reading the log of the experiment")
+        backoff = Backoff()
         while True:
             try:
                 found = dict(await read_after(self._redis, positions, count=AT_ONCE, block_ms=POLL_MS))
             except RedisError as error:
                 reading.failed(error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(backoff.pause_s())
                 continue
             reading.succeeded()
+            backoff.succeeded()
             if found:
                 halted = progress.halted
                 self._take(found, positions, progress)
@@ -190,7 +190,7 @@ class Executor:
             task.add_done_callback(self._calls.discard)
 
     async def _call(self, pair: Pair, progress: Progress, schedule: Schedule) -> None:
-        done, writing = False, redis_outage(self._redis).attempt("writing answers")
+        done, writing, backoff = False, redis_outage(self._redis).attempt("writing answers"), Backoff()
         try:
             execution, interaction = await self._executed(pair, progress)
             while not done:
@@ -198,7 +198,7 @@ class Executor:
                     await self._ledger.write(execution, interaction)
                 except RedisError as error:
                     writing.failed(error)
-                    await asyncio.sleep(RETRY_S)
+                    await asyncio.sleep(backoff.pause_s())
                 else:
                     done = True
                     writing.succeeded()

@@ -1,7 +1,6 @@
 """The racer: reads what is scored, looks every few items, and writes its decisions to the log as orders."""
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -9,6 +8,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas import Streams
 from ragtide_schemas.experiments import Completed, Entry, Order
 
@@ -29,9 +29,6 @@ return 1
 
 POLL_MS = 500
 """Milliseconds one read waits."""
-
-RETRY_S = 0.5
-"""Seconds before a failed command is tried again."""
 
 log = structlog.get_logger("ragtide.experiment")
 
@@ -55,6 +52,7 @@ class Racer:
             ConfigurationError: there is no experiment.
         """
         outage = redis_outage(self._redis).attempt("judging the experiment")
+        backoff = Backoff()
         while not stop.is_set():
             try:
                 await self.reader.read(wait_ms=POLL_MS)
@@ -62,10 +60,10 @@ class Racer:
                     return
                 await self._judge()
                 outage.succeeded()
+                backoff.succeeded()
             except RedisError as error:
                 outage.failed(error)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), RETRY_S)
+                await sleep_or_stop(stop, backoff.pause_s())
 
     async def _judge(self) -> None:
         while True:

@@ -6,6 +6,8 @@ No I/O and no clock, so that synchronous and asynchronous code share it.
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from ragtide_runtime.waiting import Backoff
+
 from ..errors import StreamFullError
 from .publication import Call, Publication, Reply, publication
 
@@ -36,13 +38,13 @@ class Course:
         self._found: list[Publication | None] = [None] * len(self._waiting)
         self._block_s = block_s
         self._waited_s = 0.0
-        self._pause_s = 0.0
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=0.0)
 
     def batch(self) -> list[Call]:
         """Return the batch to send next; one call if the stream was full, to see whether there is room again."""
         if not self._waiting:
             return []
-        most = 1 if self._pause_s else BATCH
+        most = 1 if self._backoff.failing else BATCH
         partition = self._waiting[0][1].partition
         batch: list[Call] = []
         for _, call in self._waiting:
@@ -67,7 +69,8 @@ class Course:
                 self._found[number] = became
         self._waiting.extendleft(reversed(full))
         if len(full) < len(settled):
-            self._waited_s = self._pause_s = 0.0
+            self._waited_s = 0.0
+            self._backoff.succeeded()
         if not full:
             return 0.0
         if self._waited_s >= self._block_s:
@@ -76,9 +79,9 @@ class Course:
                 f"{len(self._found)} interactions are not published: start workers, raise interactions_cap, or choose "
                 "another producer.policy, then publish all of them again"
             )
-        self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S, self._block_s - self._waited_s)
-        self._waited_s += self._pause_s
-        return self._pause_s
+        pause_s = min(self._backoff.pause_s(), self._block_s - self._waited_s)
+        self._waited_s += pause_s
+        return pause_s
 
     def publications(self) -> list[Publication]:
         """Return the outcome of each call, in the order of the calls."""

@@ -10,7 +10,6 @@ Each turn:
 
 import logging
 import os
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from ragtide_runtime.redis.known_ids import FIND_SCRIPT
 from ragtide_runtime.redis.scripts import BlockingRun, run_together_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Dropped, Streams
 
 from .course import BATCH
@@ -38,9 +38,6 @@ from .publication import Call, Reply
 from .routes import Route
 
 log: Final = logging.getLogger("ragtide.producer")
-
-FIRST_PAUSE_S = 0.05
-"""Seconds until the second try; doubled each time, with up to half of it taken off by chance."""
 
 LONGEST_PAUSE_S = 10.0
 """Most seconds between two tries."""
@@ -95,8 +92,9 @@ class Delivery:
         self._lanes: dict[int, Lane] = {}
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
-        self._failures = 0
-        self._refusals = 0
+        self._failed = False
+        self._unreachable = Backoff(longest_s=LONGEST_PAUSE_S)
+        self._full = Backoff(longest_s=LONGEST_WAIT_FOR_ROOM_S)
         self._warned: set[str] = set()
 
     def nudge(self) -> None:
@@ -121,7 +119,7 @@ class Delivery:
                 self._turn()
             except Exception:  # noqa: BLE001  # a mistake of ours must neither reach the application nor stop the rest
                 self._warn("failed", "sending %s failed; it is tried again", self._route.kind, exc_info=True)
-                self._pause(LONGEST_PAUSE_S, times=1)
+                self._pause(self._unreachable)
         try:
             self._last_report()
         finally:
@@ -190,10 +188,9 @@ class Delivery:
             self._warn(
                 "full", "the stream %s is full; interactions wait, and are dropped when the queue is full", stream
             )
-            self._refusals += 1
-            self._pause(LONGEST_WAIT_FOR_ROOM_S, times=self._refusals)
+            self._pause(self._full)
         elif replies:
-            self._refusals = 0
+            self._full.succeeded()
             self._warned.discard("full")
 
     def _send(self, batch: list[Call], mark: Call | None) -> tuple[bool, list[Reply]]:
@@ -251,8 +248,8 @@ class Delivery:
         self._client = self._handle = None
 
     def _trouble(self, error: Exception) -> None:
-        self._failures += 1
-        if self._failures == 1:
+        if not self._failed:
+            self._failed = True
             return  # an idle connection may have been closed: the next try opens another
         url = redact(self._handle.url) if self._handle else "Redis"
         self._warn(
@@ -262,22 +259,21 @@ class Delivery:
             error,
             self._route.kind,
         )
-        self._pause(LONGEST_PAUSE_S, times=self._failures)
+        self._pause(self._unreachable)
 
     def _recovered(self) -> None:
-        self._failures = 0
+        self._failed = False
+        self._unreachable.succeeded()
         if "unreachable" in self._warned:
             self._warned.discard("unreachable")
             log.info("Redis can be used again")
 
-    def _pause(self, longest_s: float, *, times: int) -> None:
+    def _pause(self, backoff: Backoff) -> None:
         """Wait, longer after each failure in a row; a nudge ends the wait."""
-        if self._ended.is_set():
-            return
-        pause_s = min(FIRST_PAUSE_S * 2 ** min(times, 20), longest_s)
-        if self._nudged.wait(pause_s * random.uniform(0.5, 1.0)):  # noqa: S311  # to spread producers, not a secret
+        if not self._ended.is_set() and self._nudged.wait(backoff.pause_s()):
             self._nudged.clear()
-            self._failures, self._refusals = min(self._failures, 1), min(self._refusals, 1)
+            self._unreachable.succeeded()
+            self._full.succeeded()
 
     def _warn(self, what: str, message: str, *details: object, exc_info: bool = False) -> None:
         """Log once until it is over: an outage must not fill the application's log."""

@@ -23,6 +23,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from ..waiting import Backoff
 from .client import PATIENCE
 
 log = logging.getLogger("ragtide.redis")
@@ -86,7 +87,7 @@ def run_together_blocking(redis: Redis, runs: Sequence[BlockingRun]) -> list[Any
     if not isinstance(redis, RedisCluster):
         return _on_server(redis, runs)
     # Node by node: redis-py would ask the cluster's first node for the keys of every script, even after it died.
-    tries = 0
+    tries, backoff = 0, Backoff(0.2, 1.0, random_share=0.0)
     while True:
         try:
             return _on_nodes(redis, runs)
@@ -94,7 +95,7 @@ def run_together_blocking(redis: Redis, runs: Sequence[BlockingRun]) -> list[Any
             tries += 1
             if tries > PATIENCE:
                 raise
-            time.sleep(min(0.1 * 2**tries, 1.0))
+            time.sleep(backoff.pause_s())
             with suppress(RedisError):
                 redis.nodes_manager.initialize()
             log.debug("asking the cluster again after %r", error)
