@@ -4,8 +4,8 @@ from collections import defaultdict
 
 from redis.asyncio import Redis
 
-from ragtide_consumers.labelers.judge.spend import read_spent
-from ragtide_consumers.labelers.judge.state import JudgeState, read_judge_states
+from ragtide_consumers.labelers.remote.spend import read_spent
+from ragtide_consumers.labelers.remote.state import JudgeState, read_judge_states
 from ragtide_runtime.settings.model import Settings
 
 from .finding import Finding

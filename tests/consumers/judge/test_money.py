@@ -13,9 +13,9 @@ from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide_consumers.labelers.judge.errors import OverBudget
-from ragtide_consumers.labelers.judge.spend import Reached, RedisSpend, Reservation, read_spent
-from ragtide_consumers.labelers.judge.spend_file import FileSpend
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reservation, read_spent
+from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_schemas import Streams, run_prefix
@@ -255,8 +255,8 @@ async def test_processes_without_redis_share_one_limit(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from ragtide_consumers.labelers.judge.spend import Reservation\n"
-        "from ragtide_consumers.labelers.judge.spend_file import FileSpend\n"
+        "from ragtide_consumers.labelers.remote.spend import Reservation\n"
+        "from ragtide_consumers.labelers.remote.spend_file import FileSpend\n"
         "from ragtide_runtime.settings.judge import JudgeSettings\n"
         "spend = FileSpend(Path(sys.argv[1]), JudgeSettings(spend_per_day_usd=1.0))\n"
         "async def reserve():\n"

@@ -10,8 +10,8 @@ from tests.consumers.judge.asking import TOWER, judge
 from tests.support.judge_server import JudgeServer
 
 from ragtide import Labeler
-from ragtide_consumers.labelers.judge.breaker import LONGEST_PAUSE_S, Breaker
-from ragtide_consumers.labelers.judge.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
+from ragtide_consumers.labelers.remote.breaker import LONGEST_PAUSE_S, Breaker
+from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
 
 pytestmark = pytest.mark.processes
 

@@ -11,7 +11,7 @@ from tests.support.judge_server import JudgeServer, Raw, Says, rules_model, sche
 
 from ragtide import SentenceLabels, trace_metrics
 from ragtide_consumers.labelers.judge.trace_answer import read_trace
-from ragtide_consumers.labelers.judge.usage import Usage
+from ragtide_consumers.labelers.remote.usage import Usage
 
 pytestmark = pytest.mark.processes
 

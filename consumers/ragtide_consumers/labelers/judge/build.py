@@ -14,12 +14,12 @@ from ...metrics.trace import PROFILES as TRACE_PROFILES
 from ..cascade import CascadeLabeler
 from ..local.labeler import LocalLabeler
 from ..protocol import Labeler
-from .cache import Cache, MemoryCache, NoCache, RedisCache
+from ..remote.cache import Cache, MemoryCache, NoCache, RedisCache
+from ..remote.spend import NoSpendLimit, RedisSpend, Spend
+from ..remote.spend_file import FileSpend
+from ..remote.state import StateReporter
 from .client import JudgeClient
 from .labeler import JudgeLabeler, metrics_of
-from .spend import NoSpendLimit, RedisSpend, Spend
-from .spend_file import FileSpend
-from .state import StateReporter
 
 
 def judge_of(
@@ -57,7 +57,7 @@ def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstrumen
     spend: Spend = NoSpendLimit()
     if judge.cache_ttl_s > 0:
         # An offline run reuses the deployment's cached answers instead of asking again.
-        cached = deployment_prefix(settings.prefix)
+        cached = f"{deployment_prefix(settings.prefix)}:judge-cache"
         cache = MemoryCache() if redis is None else RedisCache(redis, cached, judge.cache_ttl_s)
     if limited:
         spend = FileSpend(settings.data_dir, judge) if redis is None else RedisSpend(redis, settings.prefix, judge)

@@ -13,6 +13,7 @@ from typing import Final
 from ragtide_schemas import ClaimLabels, Entailment, RagInteraction
 
 from ...text.keys import normalize_key
+from ..remote.usage import Usage
 from .answers import texts
 from .client import JudgeClient
 from .errors import ContextTooLong
@@ -21,7 +22,6 @@ from .reading import Reading, ask_until_usable
 from .splitting import parts, pieces
 from .trace import SMALLEST_BUDGET
 from .trace_answer import KEY_CHARS
-from .usage import Usage
 
 MOST_CLAIMS: Final = 200
 """Claims of one text that are looked at."""

@@ -19,20 +19,20 @@ from ragtide_runtime.telemetry.instruments import JudgeInstruments
 from ragtide_runtime.telemetry.tracing import traced
 
 from ...metrics.scores import AbsentReason
+from ..remote.cache import Cache, content_key
+from ..remote.pacing import MinuteLimits
+from ..remote.spend import Reached, Reservation, Spend
+from ..remote.state import JudgeState, StateReporter
+from ..remote.usage import Usage
 from .answers import Answer
-from .cache import Cache, content_key
 from .counting import CallCounter
 from .dialect import Message
 from .endpoint import SHOWN_CHARS, Again, Endpoint, NoCompletion
 from .errors import JudgeUnavailable, NoLabels, OverBudget
-from .pacing import MinuteLimits
 from .prices import MESSAGE_TOKENS, cost, estimated_tokens
 from .prompts import Prompt
 from .replies import is_completion, read_reply
-from .spend import Reached, Reservation, Spend
-from .state import JudgeState, StateReporter
 from .transport import bounded_client
-from .usage import Usage
 
 FIRST_WAIT_S: Final = 0.5
 """Seconds before the second attempt, on average; doubled each time."""
@@ -137,11 +137,11 @@ class JudgeClient:
             ContextTooLong: the prompt is longer than the model takes.
             NoLabels: the endpoint refuses this content, or answers it alone with something else than a completion.
         """
-        found = await self._cache.get(self._key(prompt)) if not corrections else None
-        if found is not None:
-            usage.counters["cache_hits"] += 1
-            self._counted.found()
-            return Answer(found.text, found.finish, from_cache=True)
+        match await self._cache.get(self._key(prompt)) if not corrections else None:
+            case [str(text), str(finish)]:
+                usage.counters["cache_hits"] += 1
+                self._counted.found()
+                return Answer(text, finish, from_cache=True)
         if self.reporter is not None:
             self.reporter.start()
         reservation = await self._reserve(prompt, corrections)
@@ -154,7 +154,7 @@ class JudgeClient:
     async def keep(self, prompt: Prompt, answer: Answer) -> None:
         """Keep a usable answer, so that the same prompt costs nothing the next time."""
         if not answer.from_cache:
-            await self._cache.put(self._key(prompt), answer)
+            await self._cache.put(self._key(prompt), [answer.text, answer.finish])
 
     async def aclose(self) -> None:
         """Close the connections."""

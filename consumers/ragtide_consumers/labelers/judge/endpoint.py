@@ -11,11 +11,11 @@ from ragtide_runtime.settings.judge import JudgeSettings
 
 from ...metrics.scores import AbsentReason
 from ..outage import Seldom
+from ..remote.breaker import Breaker
+from ..remote.pacing import AdaptiveLimit
 from .answers import Answer
-from .breaker import Breaker
 from .dialect import Dialect
 from .errors import ContextTooLong, JudgeMisconfigured, NoLabels
-from .pacing import AdaptiveLimit
 from .replies import retry_after_s
 from .transport import ReplyTooLarge
 

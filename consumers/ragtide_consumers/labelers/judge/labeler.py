@@ -18,13 +18,13 @@ from ...text.sentences import SPLITTER_ID, cut
 from ..event import identity
 from ..outage import Seldom
 from ..protocol import Labeler, Labeling, Labels
+from ..remote.usage import Usage
 from .claims import judge_claims
 from .client import JudgeClient
 from .errors import ContextTooLong, JudgeUnavailable, NoLabels, OverBudget
 from .injection import suspected
 from .prompts import VERSIONS, Language
 from .trace import judge_trace
-from .usage import Usage
 
 MOST_UNFINISHED: Final = 4096
 """Interactions that wait for the judge whose cost so far is remembered."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from ...metrics.scores import AbsentReason
+from ..remote.usage import Usage
 from .answers import Answer, parse
 from .client import JudgeClient
 from .dialect import Message
 from .errors import NoLabels
 from .prompts import Language, Prompt
-from .usage import Usage
 
 T = TypeVar("T")
 

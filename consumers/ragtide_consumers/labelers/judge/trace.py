@@ -7,13 +7,13 @@ from ragtide_schemas import SentenceLabels
 
 from ...metrics.trace import SPECIAL_KEYS
 from ...text.sentences import CutInteraction
+from ..remote.usage import Usage
 from .client import JudgeClient
 from .errors import ContextTooLong
 from .prompts import Language, trace_prompt
 from .reading import ask_until_usable
 from .splitting import parts
 from .trace_answer import read_trace
-from .usage import Usage
 
 SMALLEST_BUDGET: Final = 200
 """Tokens of documents in one call below which a context is not split further."""

@@ -7,9 +7,9 @@ from ragtide_schemas import SentenceLabels
 
 from ...metrics.trace import SPECIAL_KEYS
 from ...text.keys import normalize_key
+from ..remote.usage import Usage
 from .answers import texts
 from .reading import Reading
-from .usage import Usage
 
 INVENTED_SHARE: Final = 0.2
 """Share of keys naming no sentence from which an answer is not trusted and asked for again."""

@@ -1,4 +1,4 @@
-"""Calls that are made at the same moment, done as one."""
+"""Many tasks ask for one item each at the same moment; one call asks for all of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,11 +8,11 @@ Asked = TypeVar("Asked")
 Given = TypeVar("Given")
 
 
-class Together(Generic[Asked, Given]):
-    """Collects what tasks ask for until the event loop has gone round once, and asks for all of it in one call.
+class Coalesced(Generic[Asked, Given]):
+    """Collects the items that tasks ask for in one round of the event loop, and asks for all of them in one call.
 
     Args:
-        ask: returns what was asked for, in order; its exception is raised for every task that asked.
+        ask: returns one result for each item, in order; its exception is raised for every task that asked.
     """
 
     def __init__(self, ask: Callable[[Sequence[Asked]], Awaitable[Sequence[Given]]]) -> None:
@@ -21,7 +21,7 @@ class Together(Generic[Asked, Given]):
         self._asking: set[asyncio.Task[None]] = set()
 
     async def __call__(self, asked: Asked) -> Given:
-        """Return what is given for one item."""
+        """Return the result for one item."""
         future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
         if len(self._waiting) == 1:

@@ -3,21 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic_core import from_json, to_json
 from redis import RedisError
 from redis.asyncio import Redis
 
-from .answers import Answer
-from .together import Together
+from .coalescing import Coalesced
 
-KEPT_IN_MEMORY: Final = 10_000
-"""Answers a cache without Redis keeps."""
+MEMORY_ANSWERS: Final = 10_000
+"""Answers that a cache without Redis holds."""
 
 
 def content_key(*parts: str) -> str:
-    """Return a key of everything that decides an answer: endpoint, model, temperature, rules, form, data."""
+    """Return a key of everything that decides an answer, such as endpoint, model, settings and question."""
     digest = blake2b(digest_size=20)
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")
@@ -27,83 +26,78 @@ def content_key(*parts: str) -> str:
 
 
 class Cache(Protocol):
-    """Where answers are kept."""
+    """Holds answers, which are values that JSON can hold."""
 
-    async def get(self, key: str) -> Answer | None:
-        """Return the answer kept under a key."""
+    async def get(self, key: str) -> Any:
+        """Return the answer under a key; None if there is none."""
 
-    async def put(self, key: str, answer: Answer) -> None:
-        """Keep an answer."""
+    async def put(self, key: str, answer: Any) -> None:
+        """Store an answer."""
 
 
 class NoCache:
-    """Keeps nothing."""
+    """Holds nothing."""
 
-    async def get(self, key: str) -> Answer | None:
+    async def get(self, key: str) -> Any:
         """Return None."""
         del key
-        return None
 
-    async def put(self, key: str, answer: Answer) -> None:
+    async def put(self, key: str, answer: Any) -> None:
         """Do nothing."""
 
 
 class MemoryCache:
-    """Keeps the answers used last, for work without Redis."""
+    """Holds the most recently used answers, for work without Redis."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._answers: OrderedDict[str, Any] = OrderedDict()
 
-    async def get(self, key: str) -> Answer | None:
-        """Return the answer kept under a key."""
+    async def get(self, key: str) -> Any:
+        """Return the answer under a key; None if there is none."""
         found = self._answers.get(key)
         if found is not None:
             self._answers.move_to_end(key)
         return found
 
-    async def put(self, key: str, answer: Answer) -> None:
-        """Keep an answer, and forget the least recently used one."""
+    async def put(self, key: str, answer: Any) -> None:
+        """Store an answer, and drop the least recently used one if there are too many."""
         self._answers[key] = answer
-        if len(self._answers) > KEPT_IN_MEMORY:
+        if len(self._answers) > MEMORY_ANSWERS:
             self._answers.popitem(last=False)
 
 
-def _decoded(value: bytes) -> Answer | None:
-    """Return the answer in an entry; None for an entry of another form, which is then paid for and written again."""
-    try:
-        found = from_json(value)
-    except ValueError:
-        return None
-    match found:
-        case [str(text), str(finish)]:
-            return Answer(text, finish)
-    return None
-
-
 class RedisCache:
-    """Keeps answers in Redis for some time. A Redis that fails makes calls cost again, and nothing else.
+    """Holds answers in Redis for some time. A failure of Redis makes calls cost again, and nothing else.
 
     Lookups and writes that many tasks make at the same moment share one round trip.
+
+    Args:
+        redis: where answers are.
+        prefix: first part of every key, such as `ragtide:judge-cache`.
+        ttl_s: seconds for which an answer is kept.
     """
 
     def __init__(self, redis: Redis, prefix: str, ttl_s: float) -> None:
         self._redis = redis
         self._prefix = prefix
         self._ttl_ms = max(int(ttl_s * 1000), 1)
-        self._get: Together[str, bytes | None] = Together(self._get_all)
-        self._put: Together[tuple[str, bytes], None] = Together(self._put_all)
+        self._get: Coalesced[str, bytes | None] = Coalesced(self._get_all)
+        self._put: Coalesced[tuple[str, bytes], None] = Coalesced(self._put_all)
 
     def _key(self, key: str) -> str:
-        return f"{self._prefix}:judge-cache:{key}"
+        return f"{self._prefix}:{key}"
 
-    async def get(self, key: str) -> Answer | None:
-        """Return the answer kept under a key."""
+    async def get(self, key: str) -> Any:
+        """Return the answer under a key; None if there is none, or if it is no JSON."""
         found = await self._get(key)
-        return None if found is None else _decoded(found)
+        try:
+            return None if found is None else from_json(found)
+        except ValueError:
+            return None
 
-    async def put(self, key: str, answer: Answer) -> None:
-        """Keep an answer."""
-        await self._put((key, to_json([answer.text, answer.finish])))
+    async def put(self, key: str, answer: Any) -> None:
+        """Store an answer."""
+        await self._put((key, to_json(answer)))
 
     async def _get_all(self, keys: Sequence[str]) -> Sequence[bytes | None]:
         try:
