@@ -117,7 +117,7 @@ async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Ob
 async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
     """Aggregate every partition until told to stop."""
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
-    from ragtide_aggregator.service.session import ServiceOptions  # noqa: PLC0415
+    from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
     from ragtide_aggregator.service.stalls import StallLimits  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import Observer  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above

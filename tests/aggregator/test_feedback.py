@@ -16,7 +16,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.feedback_reader import Joiner
-from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.feedback import Held, PendingFeedback, judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import DATA_FIELD, DeadLetter, Estimate, JudgedScores, Layout, Streams

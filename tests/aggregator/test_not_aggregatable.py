@@ -18,7 +18,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import Gathered
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.halving import Halving, Taken
-from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.state.table import Kept
 from ragtide_aggregator.statistics.moments import MomentTable

@@ -19,8 +19,8 @@ from tests.support.metric_events import event
 from ragtide import Estimate, MetricEvent
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.service.pace import Pace
-from ragtide_aggregator.service.session import ServiceOptions
 from ragtide_aggregator.service.telemetry import Observer
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
@@ -214,7 +214,8 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
     monkeypatch.setattr(Committer, "commit", failing)
     monkeypatch.setattr(Pace, "committed", counted)
     monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
-    monkeypatch.setattr("ragtide_aggregator.service.session.perf_counter", lambda: time.perf_counter() + sum(outage_s))
+    clock = "ragtide_aggregator.service.step_writer.perf_counter"
+    monkeypatch.setattr(clock, lambda: time.perf_counter() + sum(outage_s))
     await publish(async_redis, many_keys(3, 1))
     async with running(async_redis, replace(OPTIONS, lease_s=30.0)):
         await until_caught_up(async_redis)

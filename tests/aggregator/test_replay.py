@@ -15,7 +15,7 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.checkpoint import load_checkpoint
-from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window

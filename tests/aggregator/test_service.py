@@ -13,7 +13,7 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.errors import CheckpointError, LeaseLostError
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.session import ServiceOptions
+from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_schemas import DATA_FIELD, Estimate, Layout, Streams

@@ -16,8 +16,9 @@ from redis import ConnectionError  # noqa: A004 - Redis's own
 from tests.aggregator.test_service import OPTIONS
 
 from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.service.applying import EventApplier
 from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.session import Tenure
+from ragtide_aggregator.service.step_writer import StepWriter
 from ragtide_runtime.redis.client import connect_async
 from ragtide_schemas import Layout
 
@@ -33,7 +34,8 @@ POINTS = (
 
 def pause_at(file: Path) -> None:
     """Let every point look whether it is its turn."""
-    take, apply_some, commit_step, commit = Tenure._take, Tenure._apply_some, Tenure._commit, Committer.commit
+    take, apply_events = EventApplier.take, EventApplier.apply_events
+    commit_step, commit = StepWriter.commit, Committer.commit
 
     def reached(point: str) -> bool:
         if not file.exists() or file.read_text(encoding="utf-8") != point:
@@ -42,17 +44,17 @@ def pause_at(file: Path) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         return True
 
-    async def taking(self: Tenure, *arguments: Any) -> Any:
+    async def taking(self: EventApplier, *arguments: Any) -> Any:
         reached("before reading")
         return await take(self, *arguments)
 
-    async def applying(self: Tenure, *arguments: Any) -> Any:
+    async def applying(self: EventApplier, *arguments: Any) -> Any:
         reached("after reading")
-        return await apply_some(self, *arguments)
+        return await apply_events(self, *arguments)
 
-    async def building(self: Tenure, *arguments: Any) -> Any:
+    async def building(self: StepWriter, *arguments: Any, **options: Any) -> Any:
         reached("after applying")
-        return await commit_step(self, *arguments)
+        return await commit_step(self, *arguments, **options)
 
     async def committing(self: Committer, step: Step, token: str) -> None:
         reached("before the script")
@@ -61,9 +63,9 @@ def pause_at(file: Path) -> None:
         if reached("after the script, and the reply is lost"):
             raise ConnectionError("the reply is lost")
 
-    setattr(Tenure, "_take", taking)  # noqa: B010 - for the type checker
-    setattr(Tenure, "_apply_some", applying)  # noqa: B010
-    setattr(Tenure, "_commit", building)  # noqa: B010
+    setattr(EventApplier, "take", taking)  # noqa: B010 - for the type checker
+    setattr(EventApplier, "apply_events", applying)  # noqa: B010
+    setattr(StepWriter, "commit", building)  # noqa: B010
     setattr(Committer, "commit", committing)  # noqa: B010
 
 

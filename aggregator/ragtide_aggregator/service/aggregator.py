@@ -13,15 +13,20 @@ from redis.asyncio import Redis
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.ownership.membership import Membership, share
 from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import Layout
 from ragtide_schemas.streams import interaction_digest
 
 from ..errors import LeaseLostError, StreamWentBackError
 from ..statistics.recent import preload
 from .halving import Halving, StepFailedError
+from .options import ServiceOptions
 from .pace import Pace
-from .session import RETRY_S, ServiceOptions, Tenure
+from .session import PartitionSession
 from .telemetry import Observer, TenureObserver
+
+RETRY_S = 0.5
+"""Seconds before a partition is asked for again after Redis failed."""
 
 SOON_S = 0.2
 """Seconds before a partition that somebody is about to give up is asked for again."""
@@ -65,7 +70,7 @@ class Aggregator:
         self._beat_s = min(options.lease_s / 6, 1.0)
         self._serving: dict[int, Serving] = {}
         self._applied = 0
-        self._tenures: dict[int, Tenure] = {}
+        self._sessions: dict[int, PartitionSession] = {}
         self._paces = [Pace(options.batch, options.lease_s) for _ in self._streams]
         self._waiting = False
         self._outage = redis_outage(redis).attempt("looking for partitions")
@@ -73,7 +78,7 @@ class Aggregator:
     @property
     def events_applied(self) -> int:
         """Metric events applied since the start."""
-        return self._applied + sum(tenure.events_applied for tenure in self._tenures.values())
+        return self._applied + sum(session.events_applied for session in self._sessions.values())
 
     @property
     def owned(self) -> list[int]:
@@ -163,18 +168,18 @@ class Aggregator:
     async def _run(
         self,
         partition: int,
-        begin: Callable[[], Awaitable[Tenure]],
+        begin: Callable[[], Awaitable[PartitionSession]],
         stop: asyncio.Event,
         halving: Halving,
         observer: TenureObserver,
     ) -> bool:
         """Serve a partition from its checkpoint on; return False if a step failed and is to be tried in halves."""
-        tenure = self._tenures[partition] = await begin()
+        session = self._sessions[partition] = await begin()
         try:
-            await tenure.run(stop)
+            await session.run(stop)
         except StepFailedError as failed:
             halving.failed(failed.taken, failed.error)
-            self._applied += self._tenures.pop(partition).events_applied
+            self._applied += self._sessions.pop(partition).events_applied
             observer.dropped()
             log.warning(
                 "a step failed: looking for the entry that cannot be counted, from the checkpoint",
@@ -193,7 +198,7 @@ class Aggregator:
             halving = Halving()
             async with lease.kept(token) as progress:
                 begin = partial(
-                    Tenure.begin,
+                    PartitionSession.begin,
                     self._redis,
                     self._streams[partition],
                     self._options,
@@ -216,10 +221,9 @@ class Aggregator:
             # Entries that were not committed are read again from the checkpoint.
             observer.failed(error)
             self._outage.failed(error, partition=partition)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RETRY_S)
+            await sleep_or_stop(stop, RETRY_S)
         finally:
-            if partition in self._tenures:
-                self._applied += self._tenures.pop(partition).events_applied
+            if partition in self._sessions:
+                self._applied += self._sessions.pop(partition).events_applied
             with suppress(RedisError):
                 await lease.release(token)

@@ -13,7 +13,7 @@ from redis.asyncio.cluster import RedisCluster
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_aggregator.service.session import WENT_BACK
+from ragtide_aggregator.service.rollback import ROLLBACK
 from ragtide_roles.rule_findings import rule_findings
 from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
 from ragtide_runtime.redis.eviction import SAFE, danger_of
@@ -272,7 +272,7 @@ async def _losses(redis: Redis, streams: Streams, name: str, dropped: dict[str, 
         findings.append(
             Finding("warning", f"{name}: dropped", whys, "add workers, or raise interactions_cap: estimates miss them")
         )
-    went_back = cast("bytes | None", await redis.hget(streams.checkpoint, WENT_BACK))
+    went_back = cast("bytes | None", await redis.hget(streams.checkpoint, ROLLBACK))
     if went_back is not None:
         told = json.loads(went_back)
         findings.append(

@@ -1,0 +1,211 @@
+"""Reads the metrics and feedback streams of one partition, and applies their entries to its state."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import NamedTuple
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.log import Entry, order, read_after
+from ragtide_runtime.redis.payloads import payload_of, raw_of
+from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.telemetry.repeats import Repeats
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams
+
+from .checkpoint import Checkpoint
+from .feedback_reader import Joiner
+from .halving import Halving, Taken
+from .pace import Pace
+from .rollback import ROLLBACK
+from .seen_ids import Recent
+from .telemetry import TenureObserver
+
+SLICE_S = 0.05
+"""Seconds of applying after which other tasks of the event loop have their turn."""
+
+log = structlog.get_logger("ragtide.aggregator")
+
+
+class Positions(NamedTuple):
+    """The last entries that were taken from the two streams of a partition."""
+
+    metrics: str
+    feedback: str
+
+
+@dataclass(slots=True)
+class Uncommitted:
+    """The parts of the next step that the state does not hold."""
+
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    """Last metric event of every read."""
+    feedback_read: list[str] = field(default_factory=list)
+    """Last feedback of every read."""
+    rows: dict[str, bytes] = field(default_factory=dict)
+    metrics: int = 0
+    """Metric events that were taken."""
+    feedback: int = 0
+    """Entries of feedback that were taken."""
+    applied: int = 0
+    """Metric events that were taken and count in the state."""
+    last: str = ""
+    """Id of the last metric event that was taken or, without one, of the last feedback."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self.metrics or self.feedback or self.rows)
+
+
+class EventApplier:
+    """Applies metric events and feedback to the state of a partition, and collects the next step.
+
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        checkpoint: where it continues.
+        feedback_window_s: seconds for which feedback waits for its metric event.
+        pace: most events and changed keys of a step.
+        halving: which entries a step may take, while an entry that the state cannot take is looked for.
+        observer: counts events and traces them.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        checkpoint: Checkpoint,
+        *,
+        feedback_window_s: float,
+        pace: Pace,
+        halving: Halving,
+        observer: TenureObserver,
+    ) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._pace = pace
+        self._halving = halving
+        self._observer = observer
+        self._read_size = ReadSize(redis)
+        self._repeats = Repeats()
+        self.state = checkpoint.state
+        self.joiner = Joiner(redis, streams, self.state, checkpoint.pending, window_s=feedback_window_s)
+        self.recent = Recent.from_fields(checkpoint.fields)
+        self.positions = Positions(checkpoint.position, checkpoint.feedback_position)
+        self.uncommitted = Uncommitted()
+        self.guarded = ROLLBACK in checkpoint.fields
+        """Whether a stream once lost its tail, so that an event may come a second time."""
+        self.events_applied = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the next commit would take too long with more changed keys."""
+        return self.state.n_changed >= self._pace.keys
+
+    @property
+    def taken(self) -> Taken:
+        """The entries of the next step."""
+        step = self.uncommitted
+        return Taken(step.metrics, step.feedback, step.last, tuple(self.joiner.waited))
+
+    async def take(self, wait_s: float) -> bool:
+        """Read and apply metric events and feedback after the positions, and return whether there may be more."""
+        part = self._halving.part
+        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
+        block_ms = None if part is not None else int(wait_s * 1000) or None
+        positions = {self._streams.metrics: self.positions.metrics, self._streams.feedback: self.positions.feedback}
+        if part is None:
+            count = await self._read_size.next(positions, self._pace.batch)
+        else:
+            read = self._streams.metrics if part.source == "metrics" else self._streams.feedback
+            positions, count = {read: positions[read]}, part.count
+            self.joiner.culprits = dict.fromkeys(part.refused, self._blame())
+        found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
+        events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
+        if events:
+            last = await self.apply_events(events)
+            self.positions = self.positions._replace(metrics=last)
+            self.uncommitted.read.append(last)
+        if feedback:
+            await self._apply_feedback(feedback)
+        return part is not None or max(len(events), len(feedback)) == count
+
+    async def apply_events(self, events: Sequence[Entry]) -> str:
+        """Apply events until the step is full, at least the first, and return the id of the last that was applied.
+
+        The others are read again after the commit. Other tasks of the event loop have their turn in between.
+        """
+        begun = turned = monotonic()
+        for entry in events:
+            self.uncommitted.metrics, self.uncommitted.last = self.uncommitted.metrics + 1, entry.entry_id
+            self._apply(entry)
+            now = monotonic()
+            if self.full or now - begun > self._pace.step_s:
+                return entry.entry_id
+            if now - turned > SLICE_S:
+                await asyncio.sleep(0)
+                turned = monotonic()
+        return events[-1].entry_id
+
+    async def _apply_feedback(self, feedback: Sequence[Entry]) -> None:
+        last = feedback[-1].entry_id
+        self.uncommitted.feedback += len(feedback)
+        if not self.uncommitted.metrics:
+            self.uncommitted.last = last
+        await self.joiner.take(feedback, self.positions.metrics)
+        self.positions = self.positions._replace(feedback=last)
+        self.uncommitted.feedback_read.append(last)
+
+    def _apply(self, entry: Entry) -> None:
+        part = self._halving.part
+        try:
+            event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
+            if part is not None and entry.entry_id in part.refused:
+                raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - refused like others
+            if self.guarded and (event.pipeline, event.interaction_id) in self.recent:
+                log.warning(
+                    "counted before the stream went back: not counted again",
+                    interaction_id=event.interaction_id,
+                    entry_id=entry.entry_id,
+                )
+                return
+            # The metrics stream's entry says when it was scored.
+            self.state.apply(event, order(entry.entry_id)[0])
+        except InvalidEntryError as error:
+            self._refuse(entry, error)
+            return
+        self.events_applied += 1
+        self.uncommitted.applied += 1
+        self.recent.add(event.pipeline, event.interaction_id)
+        self.joiner.applied(event)
+        self._observer.applied(entry.fields, event)
+
+    def _blame(self) -> str:
+        return (
+            f"the aggregator cannot count it ({self._halving.reason}): the numbers are without it; correct it and "
+            "publish it again"
+        )
+
+    def _refuse(self, entry: Entry, error: InvalidEntryError) -> None:
+        self.uncommitted.dead_letters.append(
+            DeadLetter.of(
+                raw_of(entry.fields),
+                stream=self._streams.metrics,
+                entry_id=entry.entry_id,
+                reason=error.reason,
+                detail=error.detail,
+                component="aggregator",
+            )
+        )
+        self._repeats.warning(
+            log,
+            error.reason,
+            "metric event refused: it is a dead letter now, see ragtide dead-letters",
+            entry_id=entry.entry_id,
+            reason=error.reason,
+            detail=error.detail,
+        )

@@ -1,0 +1,181 @@
+"""Builds the next step of a partition from everything that changed, and writes it until Redis has answered."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import NamedTuple
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.log import order
+from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_runtime.waiting import Backoff
+from ragtide_schemas import Streams
+
+from ..state.state import Changes
+from .absent_share import Absences
+from .applying import EventApplier, Uncommitted
+from .checkpoint import Checkpoint
+from .commit import Committer, Step
+from .estimates_stream import BEHIND_S, OWED, SHOW_S, Showing, rendered
+from .options import ServiceOptions
+from .stalls import Stalls
+from .telemetry import TenureObserver
+
+log = structlog.get_logger("ragtide.aggregator")
+
+
+class Written(NamedTuple):
+    """The size and the duration of a step that was written."""
+
+    keys: int
+    """Keys that changed."""
+    seconds: float
+    """Seconds for building and writing it, without rendering estimates and without outages of Redis."""
+    write_s: float
+    """Seconds of these that the script took."""
+
+
+class StepWriter:
+    """Writes the steps of one partition.
+
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        options: of the service.
+        token: with which the lease is held.
+        checkpoint: where the partition continues.
+        applier: collects what a step holds.
+        stalls: pipeline health, which the checkpoint keeps too.
+        absences: likewise.
+        observer: told of every commit.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        streams: Streams,
+        options: ServiceOptions,
+        *,
+        token: str,
+        checkpoint: Checkpoint,
+        applier: EventApplier,
+        stalls: Stalls,
+        absences: Absences,
+        observer: TenureObserver,
+    ) -> None:
+        self._token = token
+        self._confidence = options.confidence
+        self._applier = applier
+        self._stalls = stalls
+        self._absences = absences
+        self._observer = observer
+        self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
+        self._committer = Committer(
+            redis,
+            streams,
+            lease_s=options.lease_s,
+            estimates_cap=options.estimates_cap,
+            feedback_window_s=options.feedback_window_s,
+        )
+        # A thread of its own: labeling in the same process may occupy those of the event loop.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
+        self.showing = Showing(checkpoint.state.keys if OWED in checkpoint.fields else ())
+        self.steps = checkpoint.steps
+        """Number of steps in the checkpoint."""
+
+    def close(self) -> None:
+        """End the thread that renders estimates."""
+        self._thread.shutdown(wait=False)
+
+    async def commit(self, stop: asyncio.Event, *, behind: bool) -> Written:
+        """Write the next step.
+
+        Args:
+            stop: while it is set a failure of Redis is raised, and otherwise the step is written again.
+            behind: whether there are more entries to read, so that estimates get less time.
+
+        Raises:
+            LeaseLostError: another aggregator owns the partition.
+            StreamWentBackError: entries that were read are no longer in the stream.
+            redis.RedisError: Redis failed while `stop` was set.
+        """
+        started = perf_counter()
+        step, changes, show_s = await self._step(behind=behind)
+        build_s = perf_counter() - started - show_s
+        write_s = await self._write(step, stop)
+        self._applier.uncommitted = Uncommitted()
+        self.steps += 1
+        for alert in changes.alerts:
+            log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
+        return Written(len(changes.keys), build_s + write_s, write_s)
+
+    async def _step(self, *, behind: bool) -> tuple[Step, Changes, float]:
+        """Return the next step, the changes of the state in it, and the seconds that rendering estimates took."""
+        joiner, positions, uncommitted = self._applier.joiner, self._applier.positions, self._applier.uncommitted
+        joiner.expire(max(order(position)[0] for position in positions))
+        # With many keys this takes seconds, in which the event loop renews the lease and answers others.
+        changes, shown, show_s = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes, behind)
+        graded, refused = joiner.take_changes()
+        waiting, no_longer_waiting = joiner.pending.take_changes()
+        stalled, moving = self._stalls.take_changes()
+        owed, paid = self.showing.take_changes()
+        followed, forgotten = self._absences.take_changes()
+        step = Step(
+            before=self.steps,
+            position=positions.metrics,
+            feedback_position=positions.feedback,
+            read=uncommitted.read,
+            feedback_read=uncommitted.feedback_read,
+            rows={
+                **changes.rows,
+                **waiting,
+                **stalled,
+                **followed,
+                **owed,
+                **self._applier.recent.take_changes(),
+                **uncommitted.rows,
+            },
+            gone=[*changes.gone, *no_longer_waiting, *moving, *forgotten, *paid],
+            graded=graded,
+            estimates=shown,
+            alerts=changes.alerts,
+            capped=changes.capped,
+            dead_letters=[*uncommitted.dead_letters, *refused],
+        )
+        return step, changes, show_s
+
+    def _changes(self, behind: bool) -> tuple[Changes, list[bytes], float]:
+        """Return what changed, the estimates that go on the stream now, and the seconds that these took."""
+        state = self._applier.state
+        changes = state.take_changes()
+        started = perf_counter()
+        chosen = self.showing.take(changes.keys, seconds=BEHIND_S if behind else SHOW_S)
+        shown, failed = rendered(state, chosen, changes.keys, confidence=self._confidence)
+        for key, error in failed.items():
+            log.error("the estimates of a key cannot be shown", key=key.encode(), error=str(error))
+        took_s = perf_counter() - started
+        self.showing.took(len(chosen), took_s)
+        return changes, shown, took_s
+
+    async def _write(self, step: Step, stop: asyncio.Event) -> float:
+        """Write a step, and return the seconds that the writing took, without those in which Redis failed."""
+        backoff = Backoff()
+        while True:
+            started = perf_counter()
+            try:
+                await self._committer.commit(step, self._token)
+            except RedisError as error:
+                if stop.is_set():  # the next owner reads the uncommitted entries again
+                    raise
+                # Sent again as it is: the script finds out whether it had been written.
+                self._observer.failed(error)
+                self._outage.failed(error)
+                await asyncio.sleep(backoff.pause_s())
+            else:
+                took_s = perf_counter() - started
+                self._outage.succeeded()
+                self._observer.committed(step, took_s)
+                return took_s
