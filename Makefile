@@ -48,9 +48,9 @@ layers: .venv/.dev ## who may import whom
 wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
-schemas: .venv/.dev ## write docs/schemas and docs/metric-registry.md anew from the models and the definitions
+schemas: .venv/.dev ## write docs/schemas and three pages of docs anew from the models and the definitions
 	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
-	$(BIN)/python -m ragtide_schemas.metrics_page docs/metric-registry.md
+	$(BIN)/python -m ragtide_schemas.generated_pages docs
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling
 	$(BIN)/python benchmarks/throughput.py $(ARGS)

@@ -1,4 +1,4 @@
-"""The pictures of docs/statistics.md, drawn from seeded simulations.
+"""The pictures of docs/statistics.md and docs/drift.md, drawn from seeded simulations.
 
 python benchmarks/figures.py docs/measured
 """

@@ -31,7 +31,7 @@ class AlertRule(WireModel):
 
     A baseline is given, learned from the first `learn_n` values, or that of the `baseline_window` before the present
     one. They fire on evidence from an e-detector whose mean run between false alarms is at least `run_length` values,
-    or as the budget of the deployment allows (docs/statistics.md, "Drift").
+    or as the budget of the deployment allows (docs/drift.md).
     """
 
     name: Name

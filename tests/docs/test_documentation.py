@@ -21,7 +21,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.table import settings_table
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_schemas import DATA_FIELD, Dropped, Reason, Streams
-from ragtide_schemas.metrics_page import metrics_page
+from ragtide_schemas.generated_pages import GENERATED_PAGES
 
 pytestmark = pytest.mark.processes
 
@@ -74,7 +74,7 @@ def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(text: str
 
 
 def test_the_table_of_settings_is_the_settings() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings.table prints"
 
 
@@ -88,13 +88,14 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
 
 
 def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
     assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
 
 
-def test_the_page_of_metrics_is_the_registry() -> None:
-    page = (ROOT / "docs" / "metric-registry.md").read_text(encoding="utf-8")
-    assert page == metrics_page(), "the registry changed: run make schemas, and look at the difference"
+@pytest.mark.parametrize("name", GENERATED_PAGES)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert page == GENERATED_PAGES[name](), "the definitions changed: run make schemas, and look at the difference"
 
 
 def test_every_reason_why_a_metric_is_absent_is_documented() -> None:
@@ -103,12 +104,12 @@ def test_every_reason_why_a_metric_is_absent_is_documented() -> None:
 
 
 def test_every_reason_of_a_dead_letter_is_documented() -> None:
-    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "dead-letters.md").read_text(encoding="utf-8")
     assert [reason for reason in Reason if f"| `{reason}` |" not in page] == []
 
 
 def test_every_reason_of_a_drop_is_documented() -> None:
-    page = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "producers.md").read_text(encoding="utf-8")
     assert [why for why in Dropped if f"| `{why}` |" not in page] == []
 
 
@@ -120,10 +121,36 @@ def test_every_command_that_is_named_exists() -> None:
     assert {"demo", "up", "worker", "aggregator", "publish", "watch", "estimates", "alerts", "doctor"} <= known
 
 
-def test_every_link_to_a_file_leads_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def anchors_of(page: Path) -> set[str]:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for target, _, anchor in re.findall(r"\]\((?!http)([^)#]*)(#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors_of(file), f"{target}#{anchor}"
+
+
+def test_every_page_that_the_code_names_exists_and_has_the_section() -> None:
+    for module in ROOT.glob("[a-z]*/**/*.py"):
+        for page, _, section in re.findall(r'(docs/[\w-]+\.md)(, "([^"]+)")?', module.read_text(encoding="utf-8")):
+            assert (ROOT / page).exists(), f"{module}: {page}"
+            assert not section or f"# {section}\n" in (ROOT / page).read_text(encoding="utf-8"), f"{module}: {section}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_one_subject_and_at_most_2000_words(page: Path) -> None:
+    limit = 3_000 if page.name == "settings.md" else 2_000  # one generated table
+    assert len(page.read_text(encoding="utf-8").split()) <= limit
+
+
+def test_the_readme_lists_every_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name})" not in readme] == []
 
 
 def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> None:

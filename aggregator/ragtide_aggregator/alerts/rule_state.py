@@ -49,7 +49,7 @@ class Watch:
 
     - learning: a rule without a reference collects the first values, or those of a window; its baseline is then the end
       of the running interval on the lenient side, so that an unlucky beginning does not become a false alarm later.
-    - watching: e-detectors look for a mean beyond the alarm line (docs/statistics.md, "Drift"), one for each direction
+    - watching: e-detectors look for a mean beyond the alarm line (docs/drift.md), one for each direction
       and quantity; together they cost what the rule's run length allows.
     - firing: the mirror of the one that alarmed looks for a mean back inside, `hysteresis` beyond the line.
 

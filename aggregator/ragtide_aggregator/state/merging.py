@@ -12,7 +12,7 @@ def merged(states: Iterable[AggregatorState], options: StateOptions) -> Aggregat
     order of the values is put together: intrinsic time is added up, which keeps anytime-valid intervals valid, and the
     recent mean is the mean of the recent means. Watches are left out: each partition's alerts are its own.
 
-    Source: docs/statistics.md, "State and speed".
+    Source: docs/statistics.md, "Many keys at once".
     """
     whole = AggregatorState(options)
     for state in states:

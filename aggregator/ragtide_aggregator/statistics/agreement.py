@@ -1,6 +1,6 @@
 """How well predictions agree with a reference of the same responses. Arrays in, numbers out.
 
-The formulas and their pitfalls are in docs/statistics.md, "Agreement". What is undefined is None, never 0: a rank
+The formulas and their pitfalls are in docs/agreement.md. What is undefined is None, never 0: a rank
 correlation of constants, an AUROC or a kappa of one class.
 """
 

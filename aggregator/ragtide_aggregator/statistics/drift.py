@@ -7,7 +7,7 @@ number of values until M >= A is at least A. A rise is the mirror image. Both di
 2 A each: either alarms only if the mean of the two has reached A.
 
 Source: Shin, Ramdas, Rinaldo (2024), "E-detectors: a nonparametric framework for sequential change detection",
-The New England Journal of Statistics in Data Science 2(2), section 4; docs/statistics.md, "Drift".
+The New England Journal of Statistics in Data Science 2(2), section 4; docs/drift.md.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """Intervals for one look at an n that was fixed beforehand. For looking again and again use `running`.
 
 Every function here works on means of values in [0, 1], one or many at once; `interval` scales other ranges and projects
-totals. Formulas: docs/statistics.md, "Fixed n".
+totals. Formulas: docs/statistics.md, "Which interval".
 """
 
 from collections.abc import Callable

@@ -43,7 +43,7 @@ def paired_difference(
         counts: whether the scores are counts, whose interval may be `asymptotic`.
         closed: whether these are all items of the finite set that is asked about.
 
-    Assumes: of scores nothing but their range; of counts that enough pairs differ (docs/statistics.md, "Comparing").
+    Assumes: of scores nothing but their range; of counts that enough pairs differ (docs/comparing.md).
     Raises: ValueError without a pair, or for a score outside the range.
     Source: `running_interval` on the differences, scaled from [-width, width] to [0, 1].
     """

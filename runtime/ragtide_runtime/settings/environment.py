@@ -65,7 +65,7 @@ def _sentence(name: str, known: list[str]) -> str:
     why = f"{name} is no setting"
     if "__" in name and near:
         return f"{why}: one underscore stands between table and name, write {PREFIX}{near[0]}"
-    meant = f"did you mean {PREFIX}{near[0]}?" if near else "see the settings in docs/operations.md, or unset it"
+    meant = f"did you mean {PREFIX}{near[0]}?" if near else "see the settings in docs/settings.md, or unset it"
     return f"{why}: {meant}"
 
 

@@ -115,7 +115,7 @@ class Settings(BaseSettings):
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
     """First part of every Redis key."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of partitions; changed only as docs/operations.md says."""
+    """Number of partitions; changed only as docs/partitions.md says."""
     splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
     """Pipelines that are too much for one partition, and over how many each is split, such as `{"shop" = 4}`."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0

@@ -1,9 +1,10 @@
-"""The page of all metrics in the documentation: `python -m ragtide_schemas.metrics_page FILE` writes it."""
+"""The pages of the documentation that are made from values: `python -m ragtide_schemas.generated_pages FOLDER`."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
 from .diagnosis import PATTERNS
 from .metric_definitions import RAGTIDE_METRICS
@@ -18,27 +19,57 @@ _FAMILIES = {
     "response": "Of every interaction, whichever labeler scored it.",
 }
 
-_INTRODUCTION = """\
-Made from the definitions by `make schemas`; how they come about: [metrics.md](metrics.md). A metric whose needs are
-not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
-
 _BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITHER: "neither"}
 
 
+_METRICS = """\
+This page is made from the definitions by `make schemas`. [metrics.md](metrics.md) explains the formulas. A metric whose
+needs are not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
+
+_RESULTS = """\
+This page is made by `make schemas`. The results are of other data and other judges: landmarks, not goals.
+`ragtide score FILE --reference NAME` shows a row beside your own scores."""
+
+_DIAGNOSIS = """\
+This page is made from the patterns by `make schemas`. A pattern is a combination of scores by their bands
+([metric-registry.md](metric-registry.md)). Reports and alerts name the patterns that the
+scores show, with their usual cause."""
+
+
 def metrics_page() -> str:
-    """Return the page, made from the definitions, the published results and the patterns of diagnosis."""
-    parts = ["# Every metric", _INTRODUCTION]
+    """Return the page of all metrics, made from their definitions."""
+    parts = ["# Every metric", _METRICS]
     for family, metrics in groupby(RAGTIDE_METRICS, key=lambda metric: metric.family):
         parts += [f"## {family}", _FAMILIES[family], _metric_table(metrics)]
-    parts += ["## Published results", "Other data and other judges: landmarks, not goals."]
+    return _page(parts)
+
+
+def results_page() -> str:
+    """Return the page of published results, by data set."""
+    parts = ["# Published results", _RESULTS]
     for dataset, results in groupby(REFERENCE_RESULTS, key=lambda result: result.dataset):
         parts += _results(dataset, list(results))
     parts += [
-        "### Labelers on RAGBench",
+        "## Labelers on RAGBench",
         "Mean over 7 subsets of the test splits, against GPT-4's labels.",
         _labelers(),
     ]
-    parts += ["## Diagnosis", "Patterns of scores, by their bands, with what is usually the matter.", _patterns()]
+    return _page(parts)
+
+
+def diagnosis_page() -> str:
+    """Return the page of patterns of scores and their usual causes."""
+    return _page(["# Diagnosis", _DIAGNOSIS, _patterns()])
+
+
+GENERATED_PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "metric-registry.md": metrics_page,
+    "published-results.md": results_page,
+    "diagnosis.md": diagnosis_page,
+}
+
+
+def _page(parts: Iterable[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
@@ -75,7 +106,7 @@ def _results(dataset: str, results: Sequence[ReferenceResult]) -> list[str]:
         for result in results
     ]
     names = [metric.rpartition(".")[2].replace("_", " ") for metric in metrics]
-    return [f"### {dataset}", f"Means in percent; {results[0].source}.", _table(("system", *names), rows)]
+    return [f"## {dataset}", f"Means in percent; {results[0].source}.", _table(("system", *names), rows)]
 
 
 def _labelers() -> str:
@@ -104,4 +135,5 @@ def _patterns() -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(metrics_page(), encoding="utf-8")
+    for name, page in GENERATED_PAGES.items():
+        (Path(sys.argv[1]) / name).write_text(page(), encoding="utf-8")
