@@ -1,0 +1,141 @@
+"""Estimates of the error against gold scores: the RMSE of a metric, and RMSE and consistency of a family. No I/O.
+
+An RMSE is the root of a mean squared error, so its interval is the root of that mean's interval. The RMSE of a family
+is the root of the mean of its metrics' mean squared errors. The interval of each metric is then at
+(1 - confidence) / number of metrics (Bonferroni), so together they hold at the confidence.
+"""
+
+from collections import defaultdict
+from math import sqrt
+from typing import Any, Final
+
+from ragtide_schemas import Direction, Estimate, Kind
+
+from ..events.keys import GOLD, SQUARED_ERROR, EstimateKey
+from ..state.state import AggregatorState
+from ..statistics.rmse import aggregated_rmse, consistency_score
+from .record import record
+from .trends import MeasuredView, Trend, trend
+from .view import IntervalMethod, ScaledMean, View
+
+RMSE: Final = "rmse."
+"""Family of the errors against gold: `rmse.trace.adherence` of one metric, `rmse.trace` aggregated over its family."""
+
+CONSISTENCY: Final = "consistency_score."
+"""Family of 1 minus the aggregated RMSE."""
+
+
+def gold_row(state: AggregatorState, row: int) -> int | None:
+    """Return the row of the gold scores that a row of squared errors is against."""
+    key = state.keys[row]
+    return state.index(key._replace(metric=GOLD + key.metric.removeprefix(SQUARED_ERROR)))
+
+
+def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
+    """Return the RMSE of a row of squared errors; its baseline is the error of always predicting the mean of gold."""
+    key = found.view.state.keys[row]
+    width = key.value_range[1] - key.value_range[0]
+
+    def root(mean_square: float) -> float:
+        return width * sqrt(mean_square)
+
+    scaled = found.mean_of(row)
+    numbers = found.numbers.of(row)
+    truth = None if gold is None else found.numbers.of(gold)
+    return record(
+        found,
+        row,
+        RMSE + key.metric.removeprefix(SQUARED_ERROR),
+        ScaledMean(
+            None if scaled.estimate is None else root(scaled.estimate),
+            root(scaled.lower),
+            root(scaled.upper),
+            scaled.strategy,
+        ),
+        **_range_of_error(width),
+        recent=root(numbers.recent) if numbers.n else None,
+        baseline=None if truth is None or not truth.n else root(truth.m2 / truth.n),
+        **found.trend_of(row, root),
+    )
+
+
+def _range_of_error(width: float) -> dict[str, Any]:
+    """Return the range of an RMSE whose metric's range has a width."""
+    return {"lowest": 0.0, "highest": width, "direction": Direction.LOWER, "kind": Kind.ALGEBRAIC}
+
+
+def families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
+    """Return for each scope and family that has one of these errors the rows of all its errors.
+
+    A metric may have been measured in several ways, such as by two versions. The way that was used last counts.
+    """
+    touched = {(_scope(state.keys[row]), _family(state.keys[row].metric)): None for row in errors}
+    if not touched:
+        return []
+    members: dict[tuple[EstimateKey, str], dict[str, int]] = defaultdict(dict)
+    for index, key in enumerate(state.keys):
+        if key.metric.startswith(SQUARED_ERROR):
+            family = members[_scope(key), _family(key.metric)]
+            other = family.setdefault(key.metric, index)
+            if other != index and _age(state, index) > _age(state, other):
+                family[key.metric] = index
+    # Always in one order, because a sum of floats depends on it.
+    return [[row for _, row in sorted(members[scope].items())] for scope in touched]
+
+
+def _scope(key: EstimateKey) -> EstimateKey:
+    return key._replace(metric="", measure=None)
+
+
+def _age(state: AggregatorState, row: int) -> tuple[int, str]:
+    return int(state.rows.updated_ms[row]), state.keys[row].encode()
+
+
+def _family(squared_error_metric: str) -> str:
+    return squared_error_metric.removeprefix(SQUARED_ERROR).partition(".")[0]
+
+
+def of_family(found: MeasuredView, rows: list[int]) -> list[Estimate]:
+    """Return RMSE and consistency score of a family; nothing while one of its metrics has no values."""
+    view, method = found.view, found.method
+    fewest = min(rows, key=lambda row: found.numbers.of(row).n)
+    now = _pooled(view, rows, method)
+    if now.estimate is None:
+        return []
+    before = view.before()
+    change = Trend()
+    if before is not None:
+        half = method.shared_by(2)
+        change = trend(_pooled(view, rows, half), _pooled(before, rows, half))
+    ends = consistency_score(now.upper), consistency_score(now.lower)
+    consistency = ScaledMean(consistency_score(now.estimate), *ends, now.strategy)
+    error: dict[str, Any] = {}
+    mirrored: dict[str, Any] = {}
+    if change.previous is not None:
+        other_way = {"rising": "falling", "falling": "rising"}
+        error = {"previous": change.previous, "trend": change.name}
+        mirrored = {
+            "previous": consistency_score(change.previous),
+            "trend": other_way.get(change.name or "", change.name),
+        }
+    family = _family(view.state.keys[fewest].metric)
+    # A number over a family has no version.
+    return [
+        record(found, fewest, RMSE + family, now, metric_version=None, **_range_of_error(1.0), **error),
+        record(
+            found, fewest, CONSISTENCY + family, consistency, metric_version=None,
+            lowest=0.0, highest=1.0, direction=Direction.HIGHER, kind=Kind.ALGEBRAIC, **mirrored,
+        ),
+    ]  # fmt: skip
+
+
+def _pooled(view: View, rows: list[int], method: IntervalMethod) -> ScaledMean:
+    parts = view.read(rows).means(method.shared_by(len(rows)))
+    known = [part.estimate for part in parts if part.estimate is not None]
+    return ScaledMean(
+        aggregated_rmse(known) if len(known) == len(parts) else None,
+        aggregated_rmse([part.lower for part in parts]),
+        aggregated_rmse([part.upper for part in parts]),
+        # Of several strategies the weakest promise.
+        min(part.strategy for part in parts),
+    )

@@ -1,0 +1,56 @@
+"""One estimate as a record for readers and for the stream. No clock, no I/O."""
+
+from typing import Any
+
+from ragtide_schemas import Estimate, from_milliseconds
+from ragtide_schemas.limits import NAME_MAX_CHARS
+from ragtide_schemas.printable import printable
+
+from ..statistics.strategies import ANYTIME_VALID
+from .trends import MeasuredView
+from .view import ScaledMean
+
+
+def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, **fields: Any) -> Estimate:
+    """Return the estimate of a metric of a row.
+
+    Args:
+        found: view with the row.
+        row: index of the key.
+        metric: name of the metric.
+        mean: value and interval, in the metric's range; None for a quantity without an interval.
+        fields: more fields of the estimate; they replace those that follow from the row.
+    """
+    view, numbers = found.view, found.numbers.of(row)
+    key, span = view.state.keys[row], view.span
+    seen = numbers.n + numbers.n_absent
+    strategy = (mean.strategy if mean is not None else "") or found.method.strategy
+    known: dict[str, Any] = {
+        # A checkpoint of an older release may hold names that are refused today; they must not end its reader.
+        "pipeline": printable(key.pipeline)[:NAME_MAX_CHARS],
+        "segment": None if key.segment is None else printable(key.segment),
+        "run": key.run,
+        "metric": metric,
+        "metric_version": None if key.measure is None else key.measure.version,
+        "profile": key.profile,
+        "labeler": key.labeler,
+        "labeler_version": key.labeler_version,
+        "window": view.name,
+        "n": numbers.n,
+        "n_absent": numbers.n_absent,
+        "n_late": numbers.n_late,
+        "n_out_of_order": numbers.n_out_of_order,
+        "n_processed": numbers.n_processed,
+        "coverage": numbers.n / seen if seen else None,
+        "population_size": numbers.population_size,
+        "strategy": strategy,
+        "anytime_valid": strategy in ANYTIME_VALID,
+        "confidence": found.method.confidence,
+        "updated_at": from_milliseconds(numbers.updated_ms),
+    }
+    if span is not None:
+        known["window_start"] = from_milliseconds(span.start_ms)
+        known["window_end"] = from_milliseconds(span.end_ms)
+    if mean is not None:
+        known |= {"estimate": mean.estimate, "lower": mean.lower, "upper": mean.upper}
+    return Estimate(**(known | fields))
