@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery safety soak speed stats replayspeed simulations clean
+.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery steady safety soak speed stats replayspeed simulations clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -63,6 +63,9 @@ scaling: .venv/.dev ## measure labeling with more worker processes and partition
 
 recovery: .venv/.dev ## measure how long estimates are stale when an aggregator is killed
 	$(BIN)/python benchmarks/recovery.py $(ARGS)
+
+steady: .venv/.dev ## measure an aggregator at a steady rate: processor, Redis input, memory
+	$(BIN)/python benchmarks/steady.py $(ARGS)
 
 safety: .venv/.dev ## measure what the scripts and the checkpoints cost
 	$(BIN)/python benchmarks/safety.py $(ARGS)

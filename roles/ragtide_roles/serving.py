@@ -133,6 +133,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
         commit_interval_s=settings.commit_interval_s,
         lease_s=settings.lease_s,
         estimates_cap=settings.estimates_cap,
+        estimates_interval_s=settings.estimates_interval_s,
         confidence=settings.confidence,
         state=state_options(settings),
         feedback_window_s=settings.feedback_window_s,

@@ -14,7 +14,6 @@ from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 
 from ragtide import AlertRule, Feedback, MetricEvent
-from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import Gathered
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.halving import Halving, Taken
@@ -93,25 +92,6 @@ def fails_in_a_batch(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     monkeypatch.setattr(Kept, "take", failing)
 
 
-def fails_in_estimates(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
-    """Let estimates fail once one of these interactions is in the state."""
-    take, made = Kept.take, estimates
-    holding: list[AggregatorState] = []
-
-    def taking(self: Kept, batch: Gathered) -> None:
-        take(self, batch)
-        if bad & {batch.origins.interaction_id(int(place)) for place in batch.places}:
-            holding.append(self)  # type: ignore[arg-type]
-
-    def failing(state: AggregatorState, **arguments: Any) -> Any:
-        if state._kept in holding:  # type: ignore[comparison-overlap]
-            raise ValueError("year 0 is out of range")
-        return made(state, **arguments)
-
-    monkeypatch.setattr(Kept, "take", taking)
-    monkeypatch.setattr("ragtide_aggregator.service.estimates_stream.estimates", failing)
-
-
 def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     """Let the first look at one of these interactions fail."""
     scores = {one.interaction_id: one.scores for one in EVENTS}
@@ -144,7 +124,7 @@ def poisons(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     monkeypatch.setattr(Kept, "take", poisoned)
 
 
-WAYS = {one.__name__: one for one in (fails_in_a_batch, fails_in_estimates, fails_when_taken_apart, poisons)}
+WAYS = {one.__name__: one for one in (fails_in_a_batch, fails_when_taken_apart, poisons)}
 
 
 @pytest.mark.parametrize("way", WAYS)

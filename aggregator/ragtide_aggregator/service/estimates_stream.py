@@ -1,103 +1,90 @@
-"""Which keys' estimates go on the stream with the next commit. No clock, no I/O.
+"""Which estimates go on the `estimates` stream, and when: at most one entry for each key and interval. No clock.
 
-An estimate costs more time than the state behind it, and a commit that rendered thousands of them would keep all
-pipelines waiting. So a commit shows as many keys as fit into a fixed time: those of whole pipelines first, then those
-of segment values, the longest owed first. The other keys are owed and come with the next commits. The checkpoint is
-complete with every commit, whatever the stream still lacks.
+The stream is for clients that want to be told of changes. Every command reads the checkpoint, which is complete with
+each commit. So the stream has the keys of whole pipelines, over all time. A key that changed is owed an entry; at the
+end of the interval all owed keys become due, and the next commits publish them. The checkpoint remembers that estimates
+are owed: an owner that finds this mark cannot know which keys they are, so it owes all of them.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
+import structlog
+
 from ..estimates.estimates import estimates
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
-from .pace import FEW, learned
-
-SHOW_S: Final = 0.25
-"""Seconds that a commit may take for rendering estimates."""
-
-BEHIND_S: Final = 0.05
-"""The same while there are more events to read: they come first."""
-
-FIRST_GUESS_S: Final = 0.00025
-"""Seconds that the estimates of a key cost, before any were measured."""
 
 OWED: Final = "owed"
-"""Field of the checkpoint that is there while estimates are owed: the next owner then owes those of all keys."""
+"""Field of the checkpoint that exists while estimates are owed."""
+
+KEYS_AT_ONCE: Final = 500
+"""Most keys that one commit publishes, so that a crowd of pipelines does not delay it."""
+
+log = structlog.get_logger("ragtide.aggregator")
 
 
-def rendered(
-    state: AggregatorState, chosen: Sequence[EstimateKey], changed: Iterable[EstimateKey], *, confidence: float
-) -> tuple[list[bytes], dict[EstimateKey, Exception]]:
-    """Return the estimates of keys as they go on the stream, and keys whose estimates failed.
+class EstimatesStream:
+    """The keys whose estimates are owed to the stream of one partition.
 
     Args:
-        state: of the partition.
-        chosen: keys to show.
-        changed: those that changed since the last commit; a failure of these is raised, because an entry of this step
-            is to blame. A failure of a key that changed earlier is no reason to refuse this step.
-        confidence: level of the intervals.
+        interval_s: seconds between two entries of a key.
+        now_s: the time, as in all calls, by any clock that only goes forward.
+        owed: keys that the owner before owed.
     """
-    new = set(changed)
-    found = [one.encode() for one in estimates(state, keys=[k for k in chosen if k in new], confidence=confidence)]
-    old = [key for key in chosen if key not in new]
-    try:
-        return found + [one.encode() for one in estimates(state, keys=old, confidence=confidence)], {}
-    except Exception:  # noqa: BLE001 - which key it is, and how it fails, is found below
-        return _each(state, old, found, confidence)
 
+    def __init__(self, interval_s: float, now_s: float, owed: Iterable[EstimateKey] = ()) -> None:
+        self._interval_s = interval_s
+        self._ends_s = now_s + interval_s
+        self._owed: dict[EstimateKey, None] = {}
+        self._due: dict[EstimateKey, None] = {}
+        self.changed(owed)
+        self._marked = bool(self._owed)
 
-def _each(
-    state: AggregatorState, keys: Iterable[EstimateKey], found: list[bytes], confidence: float
-) -> tuple[list[bytes], dict[EstimateKey, Exception]]:
-    failed: dict[EstimateKey, Exception] = {}
-    for key in keys:
-        try:
-            found += [one.encode() for one in estimates(state, keys=[key], confidence=confidence)]
-        except Exception as error:  # noqa: BLE001 - reported by the caller
-            failed[key] = error
-    return found, failed
+    def changed(self, keys: Iterable[EstimateKey]) -> None:
+        """Owe the stream the keys of whole pipelines among these."""
+        # A key that is due already will be published with its newest value.
+        self._owed |= dict.fromkeys(key for key in keys if key.segment is None and key not in self._due)
 
+    def is_due(self, now_s: float, *, last: bool = False) -> bool:
+        """Return whether the next commit publishes estimates.
 
-class Showing:
-    """Keys whose estimates are owed."""
+        Args:
+            now_s: the time.
+            last: whether the owner is about to end, so that all that is owed is due.
+        """
+        if now_s >= self._ends_s or last:
+            self._due |= self._owed
+            self._owed = {}
+            self._ends_s = now_s + self._interval_s
+        return bool(self._due)
 
-    def __init__(self, everything: Iterable[EstimateKey] = ()) -> None:
-        self._whole: dict[EstimateKey, None] = {}
-        self._values: dict[EstimateKey, None] = {}
-        self._key_s = FIRST_GUESS_S
-        self._owe(everything)
-        self._told = bool(self)
-
-    def __bool__(self) -> bool:
-        return bool(self._whole or self._values)
-
-    def _owe(self, keys: Iterable[EstimateKey]) -> None:
+    def take(self, state: AggregatorState, *, confidence: float) -> list[bytes]:
+        """Return the entries of the next commit; a key whose estimates fail is logged and left out."""
+        keys = list(islice(self._due, KEYS_AT_ONCE))
         for key in keys:
-            (self._whole if key.segment is None else self._values).setdefault(key)
-
-    def take(self, changed: Iterable[EstimateKey], *, seconds: float = SHOW_S) -> list[EstimateKey]:
-        """Return the keys to show now, in so many seconds, after these have changed."""
-        self._owe(changed)
-        left = max(int(seconds / self._key_s), 1)
-        chosen: list[EstimateKey] = []
-        for owed in (self._whole, self._values):
-            some = list(islice(owed, left - len(chosen)))
-            for key in some:
-                del owed[key]
-            chosen += some
-        return chosen
-
-    def took(self, shown: int, seconds: float) -> None:
-        """Take note of how long it took to show so many keys."""
-        if shown:
-            self._key_s = learned(self._key_s, seconds / shown, few=shown < FEW)
+            del self._due[key]
+        try:
+            return _encoded(state, keys, confidence)
+        except Exception:  # noqa: BLE001 - the failing key is found and logged below
+            return [entry for key in keys for entry in _of_one(state, key, confidence)]
 
     def take_changes(self) -> tuple[dict[str, bytes], Sequence[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
-        before, self._told = self._told, bool(self)
-        if before == self._told:
+        before, self._marked = self._marked, bool(self._owed or self._due)
+        if before == self._marked:
             return {}, ()
-        return ({OWED: b"1"}, ()) if self._told else ({}, (OWED,))
+        return ({OWED: b"1"}, ()) if self._marked else ({}, (OWED,))
+
+
+def _encoded(state: AggregatorState, keys: Sequence[EstimateKey], confidence: float) -> list[bytes]:
+    return [one.encode() for one in estimates(state, keys=keys, confidence=confidence, windows=False)]
+
+
+def _of_one(state: AggregatorState, key: EstimateKey, confidence: float) -> list[bytes]:
+    try:
+        return _encoded(state, [key], confidence)
+    except Exception as error:  # noqa: BLE001 - one key must not keep the others from the stream, nor end the role
+        log.exception("the estimates of a key cannot be computed", key=key.encode(), error=str(error))
+        return []

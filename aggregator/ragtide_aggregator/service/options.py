@@ -17,6 +17,8 @@ class ServiceOptions:
     estimates_cap: int
     confidence: float
     state: StateOptions
+    estimates_interval_s: float = 10.0
+    """Seconds between two entries of a key on the stream of estimates."""
     feedback_window_s: float = 604_800.0
     split: bool = False
     """Whether pipelines are split over partitions."""

@@ -1,7 +1,7 @@
 """How much an aggregator takes into one step, so that a step ends long before its lease would. No clock, no I/O.
 
-A commit costs time for each key that changed: its row, its panes and its estimates are rendered and sent. Many new keys
-in one batch would make a step that outlasts any lease. The pace measures both costs and bounds the keys of the next
+A commit costs time for each key that changed: its row and its panes are encoded and sent. Many new keys in one batch
+would make a step that outlasts any lease. The pace measures both costs and bounds the keys of the next
 step by them. A step that was fenced although no other aggregator took over was too long all the same: the pace halves.
 """
 
@@ -63,8 +63,8 @@ class Pace:
             write_s: how long its script took of that.
         """
         if keys:
-            self._key_s = learned(self._key_s, seconds / keys, few=keys < FEW)
-            self._key_write_s = learned(self._key_write_s, write_s / keys, few=keys < FEW)
+            self._key_s = _learned(self._key_s, seconds / keys, few=keys < FEW)
+            self._key_write_s = _learned(self._key_write_s, write_s / keys, few=keys < FEW)
         self._scale = min(self._scale * GROWTH, 1.0)
 
     def fenced(self, steps: int) -> None:
@@ -83,7 +83,7 @@ class Pace:
         return by_time
 
 
-def learned(known_s: float, found_s: float, *, few: bool) -> float:
+def _learned(known_s: float, found_s: float, *, few: bool) -> float:
     """Return the seconds that a key costs, by what was known and what a step took for each of its keys.
 
     A slow step counts at once; a fast one counts half, because it may have been lucky. A step of few keys took most of

@@ -193,7 +193,7 @@ class PartitionSession:
             self._progress.made()
             behind = False
             if not stop.is_set():
-                wait_s = timing.wait_s(monotonic()) if self._dirty else options.lease_s / 4
+                wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else options.lease_s / 4
                 behind = await self._take(min(wait_s, LONGEST_WAIT_S))
                 self._observer.turned(len(applier.state))
             now = monotonic()
@@ -201,20 +201,24 @@ class PartitionSession:
             if now >= next_look and not stop.is_set():
                 await self._look()
                 next_look = now + HOUSE_S
-            if self._dirty and (due or applier.full or self._halving.part or stop.is_set()):
-                await self._commit(stop, behind=behind)
+            if self._uncommitted(stop) and (due or applier.full or self._halving.part or stop.is_set()):
+                await self._commit(stop)
                 timing.committed(monotonic(), took_s=monotonic() - now, behind=behind)
                 next_renewal = monotonic() + options.lease_s / 3
             elif now >= next_renewal:
                 await self._renew()
                 next_renewal = now + options.lease_s / 3
-            if stop.is_set():
+            if stop.is_set() and not self._uncommitted(stop):
                 return
 
     @property
     def _dirty(self) -> bool:
-        """Whether there is anything to commit; estimates that are owed come with the next commit, in any case."""
-        return self._applier.uncommitted.any or self._alerts_raised or bool(self._writer.showing)
+        """Whether entries or alerts wait for a commit."""
+        return self._applier.uncommitted.any or self._alerts_raised
+
+    def _uncommitted(self, stop: asyncio.Event) -> bool:
+        """Return whether a commit has anything to write; the last commits write all estimates that are owed."""
+        return self._writer.estimates.is_due(monotonic(), last=stop.is_set()) or self._dirty
 
     async def _take(self, wait_s: float) -> bool:
         """Read and apply entries, and return whether there may be more."""
@@ -242,9 +246,9 @@ class PartitionSession:
                 "Redis came back without its last writes; they are read again from the checkpoint"
             )
 
-    async def _commit(self, stop: asyncio.Event, *, behind: bool) -> None:
+    async def _commit(self, stop: asyncio.Event) -> None:
         taken, positions = self._applier.taken, self._applier.positions
-        written = await self._writer.commit(stop, behind=behind)
+        written = await self._writer.commit(stop)
         self._halving.passed(taken.metrics + taken.feedback)
         self._pace.committed(written.keys, seconds=written.seconds, write_s=written.write_s)
         self._committed, self._alerts_raised = positions, False

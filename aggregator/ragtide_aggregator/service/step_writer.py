@@ -2,7 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import NamedTuple
 
 import structlog
@@ -19,7 +19,7 @@ from .absent_share import Absences
 from .applying import EventApplier, Uncommitted
 from .checkpoint import Checkpoint
 from .commit import Committer, Step
-from .estimates_stream import BEHIND_S, OWED, SHOW_S, Showing, rendered
+from .estimates_stream import OWED, EstimatesStream
 from .options import ServiceOptions
 from .stalls import Stalls
 from .telemetry import TenureObserver
@@ -33,7 +33,7 @@ class Written(NamedTuple):
     keys: int
     """Keys that changed."""
     seconds: float
-    """Seconds for building and writing it, without rendering estimates and without outages of Redis."""
+    """Seconds for building and writing it, without its estimates and without outages of Redis."""
     write_s: float
     """Seconds of these that the script took."""
 
@@ -82,20 +82,20 @@ class StepWriter:
         )
         # A thread of its own: labeling in the same process may occupy those of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
-        self.showing = Showing(checkpoint.state.keys if OWED in checkpoint.fields else ())
+        owed = checkpoint.state.keys if OWED in checkpoint.fields else ()
+        self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""
 
     def close(self) -> None:
-        """End the thread that renders estimates."""
+        """End the thread that builds steps."""
         self._thread.shutdown(wait=False)
 
-    async def commit(self, stop: asyncio.Event, *, behind: bool) -> Written:
+    async def commit(self, stop: asyncio.Event) -> Written:
         """Write the next step.
 
         Args:
             stop: while it is set a failure of Redis is raised, and otherwise the step is written again.
-            behind: whether there are more entries to read, so that estimates get less time.
 
         Raises:
             LeaseLostError: another aggregator owns the partition.
@@ -103,8 +103,8 @@ class StepWriter:
             redis.RedisError: Redis failed while `stop` was set.
         """
         started = perf_counter()
-        step, changes, show_s = await self._step(behind=behind)
-        build_s = perf_counter() - started - show_s
+        step, changes, estimates_s = await self._step()
+        build_s = perf_counter() - started - estimates_s
         write_s = await self._write(step, stop)
         self._applier.uncommitted = Uncommitted()
         self.steps += 1
@@ -112,16 +112,17 @@ class StepWriter:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
         return Written(len(changes.keys), build_s + write_s, write_s)
 
-    async def _step(self, *, behind: bool) -> tuple[Step, Changes, float]:
-        """Return the next step, the changes of the state in it, and the seconds that rendering estimates took."""
+    async def _step(self) -> tuple[Step, Changes, float]:
+        """Return the next step, the changes of the state in it, and the seconds that its estimates took."""
         joiner, positions, uncommitted = self._applier.joiner, self._applier.positions, self._applier.uncommitted
         joiner.expire(max(order(position)[0] for position in positions))
         # With many keys this takes seconds, in which the event loop renews the lease and answers others.
-        changes, shown, show_s = await asyncio.get_running_loop().run_in_executor(self._thread, self._changes, behind)
+        loop = asyncio.get_running_loop()
+        changes, published, estimates_s = await loop.run_in_executor(self._thread, self._changes)
         graded, refused = joiner.take_changes()
         waiting, no_longer_waiting = joiner.pending.take_changes()
         stalled, moving = self._stalls.take_changes()
-        owed, paid = self.showing.take_changes()
+        owed, paid = self.estimates.take_changes()
         followed, forgotten = self._absences.take_changes()
         step = Step(
             before=self.steps,
@@ -140,25 +141,21 @@ class StepWriter:
             },
             gone=[*changes.gone, *no_longer_waiting, *moving, *forgotten, *paid],
             graded=graded,
-            estimates=shown,
+            estimates=published,
             alerts=changes.alerts,
             capped=changes.capped,
             dead_letters=[*uncommitted.dead_letters, *refused],
         )
-        return step, changes, show_s
+        return step, changes, estimates_s
 
-    def _changes(self, behind: bool) -> tuple[Changes, list[bytes], float]:
-        """Return what changed, the estimates that go on the stream now, and the seconds that these took."""
+    def _changes(self) -> tuple[Changes, list[bytes], float]:
+        """Return the changes of the state, the estimates that are due, and the seconds that these estimates took."""
         state = self._applier.state
         changes = state.take_changes()
+        self.estimates.changed(changes.keys)
         started = perf_counter()
-        chosen = self.showing.take(changes.keys, seconds=BEHIND_S if behind else SHOW_S)
-        shown, failed = rendered(state, chosen, changes.keys, confidence=self._confidence)
-        for key, error in failed.items():
-            log.error("the estimates of a key cannot be shown", key=key.encode(), error=str(error))
-        took_s = perf_counter() - started
-        self.showing.took(len(chosen), took_s)
-        return changes, shown, took_s
+        published = self.estimates.take(state, confidence=self._confidence)
+        return changes, published, perf_counter() - started
 
     async def _write(self, step: Step, stop: asyncio.Event) -> float:
         """Write a step, and return the seconds that the writing took, without those in which Redis failed."""

@@ -163,6 +163,8 @@ class Settings(BaseSettings):
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
     """About how many entries the stream of estimates keeps."""
+    estimates_interval_s: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds between two entries of the stream of estimates for one pipeline, metric and labeler."""
     events_cap: Annotated[int, Field(ge=1)] = 1_000_000
     """Metric events of a partition that may wait for an aggregator before its workers pause."""
     events_keep: Annotated[int, Field(ge=0)] = 100_000
