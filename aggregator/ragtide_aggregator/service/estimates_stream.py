@@ -85,6 +85,6 @@ def _encoded(state: AggregatorState, keys: Sequence[EstimateKey], confidence: fl
 def _of_one(state: AggregatorState, key: EstimateKey, confidence: float) -> list[bytes]:
     try:
         return _encoded(state, [key], confidence)
-    except Exception as error:  # noqa: BLE001 - one key must not keep the others from the stream, nor end the role
+    except Exception as error:  # one key must not keep the others from the stream, nor end the role
         log.exception("the estimates of a key cannot be computed", key=key.encode(), error=str(error))
         return []
