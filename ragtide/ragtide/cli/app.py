@@ -10,6 +10,7 @@ from redis import RedisError
 from typer.core import TyperGroup
 
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.version import __version__
 
 from .common import Given, err
@@ -79,6 +80,7 @@ cli = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
+    configure_logging("warning")  # to standard error; a command with settings of its own for logs configures it again
     try:
         cli()
     except (RagtideError, RedisError) as error:

@@ -156,7 +156,11 @@ def _values(codec: Codec, column: Any) -> list[Any]:
 
 
 def merged(kind: Kind, tables: Sequence[Any]) -> Any:
-    """Return tables of one step as one, in the order of the stream; the scores' columns in the order all agree on."""
+    """Return tables of one step as one, in the order of the stream; the scores' columns in the order all agree on.
+
+    A column that a file does not have, because an earlier release wrote it, is empty.
+    """
+    tables = [_with_every_column(kind, table) for table in tables]
     if len(tables) == 1:
         return tables[0]
     table = pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
@@ -165,6 +169,13 @@ def merged(kind: Kind, tables: Sequence[Any]) -> Any:
         fixed += in_order([tuple(name for name in one.column_names if name.startswith(f"{field}.")) for one in tables])
     table = table.select([*fixed, EXACT])
     return table.take(pc.sort_indices(table, [("entry_ms", "ascending"), ("entry_number", "ascending")]))
+
+
+def _with_every_column(kind: Kind, table: Any) -> Any:
+    for name, codec in COLUMNS[kind].items():
+        if name not in table.column_names:
+            table = table.append_column(name, array_of(codec, [None] * table.num_rows))
+    return table
 
 
 def between(table: Any, since_ms: int | None, until_ms: int | None, void_after: tuple[int, int] | None) -> Any:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtime.recordings.models import EVENT, MODELS
+from tests.support.metric_events import event as metric_event
 
 from ragtide_runtime.recordings import Kind, RecordedEntry, json_lines, parquet
 from ragtide_runtime.recordings.columns import COLUMNS, SCORES, field_of
@@ -74,3 +75,15 @@ def test_a_score_is_a_column_of_its_bits() -> None:
     ]
     assert str(table["occurred_at"].type) == "timestamp[us, tz=UTC]"
     assert str(table["pipeline"].type).startswith("dictionary<values=string")
+
+
+@pytest.mark.parametrize("n_files", [1, 2])
+def test_a_column_that_an_earlier_release_did_not_write_is_empty(n_files: int) -> None:
+    table = parquet.table_of(Kind.METRICS, numbered([metric_event(0, {"trace.adherence": 0.5})])).drop_columns(
+        "declared"
+    )
+    merged = parquet.merged(Kind.METRICS, [table] * n_files)
+    assert merged["declared"].to_pylist() == [None] * n_files
+    for entry in parquet.entries_of(Kind.METRICS, merged):
+        assert isinstance(entry.model, MetricEvent)
+        assert entry.model.declared is None
