@@ -48,9 +48,10 @@ layers: .venv/.dev ## who may import whom
 wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
-schemas: .venv/.dev ## write docs/schemas and three pages of docs anew from the models and the definitions
+schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml and the pages that are made from values
 	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
 	$(BIN)/python -m ragtide_schemas.generated_pages docs
+	$(BIN)/python -m ragtide_schemas.asyncapi docs/asyncapi.yaml
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling
 	$(BIN)/python benchmarks/throughput.py $(ARGS)

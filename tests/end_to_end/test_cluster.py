@@ -1,20 +1,16 @@
 """A real Redis Cluster of three masters and three replicas, with eight partitions: what dies, moves, and is lost."""
 
-import inspect
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from redis import RedisError
 from tests.support.conditions import until, wait_until
 from tests.support.redis_processes import Cluster, cluster
 from tests.support.roles import command, interactions, publish_until_confirmed, running
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide_consumers.worker.app import broker_of
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Layout, MetricEvent, partition_of
 
@@ -115,13 +111,11 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
         assert {partition_of(one.pipeline, PARTITIONS) for one in published} == set(range(PARTITIONS))
 
 
-@pytest.mark.parametrize("client_of", [connect_async, lambda url: broker_of(url).connect()], ids=["ours", "broker"])
 async def test_a_client_that_only_reads_follows_although_the_node_dies_that_it_asks_for_keys(
-    tmp_path: Path, client_of: Callable[[str], Any]
+    tmp_path: Path,
 ) -> None:
     with cluster(tmp_path / "cluster") as nodes:
-        made = client_of(nodes.url)
-        client = await made if inspect.isawaitable(made) else made
+        client: Any = connect_async(nodes.url)
         streams = [f"stream-{number}" for number in range(20)]
         for stream in streams:
             await client.xadd(stream, {"a": "b"})

@@ -1,0 +1,143 @@
+"""Reading streams by FastStream: one batch subscriber a stream, in one application. All that adapts FastStream is here.
+
+FastStream reads in a consumer group, and starts and stops the application. Three of its parts are replaced:
+
+- The client is ragtide's own, which follows failovers; FastStream's client of a cluster stays with a node that died.
+- A read takes fewer entries where they are large; FastStream knows only a fixed number.
+- Entries are passed on undecoded and unacknowledged. FastStream would decode a batch as a whole, and fail on bytes that
+  are not JSON; the worker decodes entry by entry, and acknowledges by script (`delivery.py`).
+
+Its subscriber of single messages costs more than the labeling.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from faststream import AckPolicy, FastStream
+from faststream.redis import RedisBroker, StreamSub
+from faststream.redis.configs import ConnectionState
+from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.read_size import ReadSize
+
+from .entries import StreamEntry
+
+POLL_MS: Final = 200
+"""Milliseconds that a read waits for entries."""
+
+LIBRARY_LOG: Final = logging.getLogger("ragtide.faststream")
+"""Logger of FastStream: its default logger writes to standard error in a format of its own."""
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Remove the stack trace from a log record about a failure of Redis: it is an event, not a bug."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, RedisError | OSError):
+        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {type(error).__name__}: {error}", (), None
+    return True
+
+
+LIBRARY_LOG.addFilter(_in_one_line)
+
+
+class _Reader:
+    """A client whose reads in a group are bounded in bytes."""
+
+    def __init__(self, redis: Redis, group: str) -> None:
+        self._redis = redis
+        self._size = ReadSize(redis, group)
+
+    def __getattr__(self, command: str) -> Any:
+        return getattr(self._redis, command)
+
+    async def xreadgroup(self, *, streams: Any, count: int, **options: Any) -> Any:
+        return await self._redis.xreadgroup(streams=streams, count=await self._size.next(streams, count), **options)
+
+
+class _Connection(ConnectionState[Any]):
+    """The connection of a broker; `connect` may be called again after `disconnect`."""
+
+    def __init__(self, url: str, group: str, streams: int) -> None:
+        super().__init__()
+        self._url, self._group, self._connections = url, group, CONNECTIONS + streams
+
+    async def connect(self) -> Any:
+        if self._client is None:
+            self._client = _Reader(connect_async(self._url, connections=self._connections), self._group)
+        self._connected = True
+        return self._client
+
+
+class _Broker(RedisBroker):
+    def __init__(self, connection: _Connection, **options: Any) -> None:
+        self._ragtide_connection = connection
+        super().__init__(**options)
+
+    def _make_connection_state(self, connection_options: dict[str, Any], kwargs: dict[str, Any]) -> _Connection:
+        return self._ragtide_connection
+
+
+async def _undecoded(raw: Any) -> RedisBatchStreamMessage:
+    return RedisBatchStreamMessage(raw_message=raw, body=b"", consumer=FAKE_CONSUMER, group=None)
+
+
+async def _entries(message: Any) -> list[StreamEntry]:
+    raw = message.raw_message
+    return [
+        StreamEntry(entry_id.decode(), fields) for entry_id, fields in zip(raw["message_ids"], raw["data"], strict=True)
+    ]
+
+
+class StreamApplication(FastStream):
+    """Reads streams in a consumer group from `start` to `stop`.
+
+    Args:
+        url: of Redis.
+        handlers: by stream, the function that takes the entries of each read; the next read follows when it returns.
+        group: consumer group, which must exist.
+        consumer: name in the group.
+        most: entries of one read at most.
+        grace_s: seconds that `stop` waits for a handler.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        handlers: dict[str, Callable[[Sequence[StreamEntry]], Awaitable[None]]],
+        *,
+        group: str,
+        consumer: str,
+        most: int,
+        grace_s: float,
+    ) -> None:
+        self._broker = _Broker(
+            _Connection(url, group, len(handlers)),
+            apply_types=False,
+            logger=LIBRARY_LOG,
+            log_level=logging.DEBUG,  # at INFO the library would log every read twice; its errors keep their level
+            graceful_timeout=grace_s,
+        )
+        super().__init__(self._broker, logger=LIBRARY_LOG)
+        self.given_up = asyncio.Event()
+        """Set when FastStream stops by itself, as it does when the consumer group has vanished."""
+        for stream, handler in handlers.items():
+            source = StreamSub(
+                stream, group=group, consumer=consumer, batch=True, max_records=most, polling_interval=POLL_MS
+            )
+            options: dict[str, Any] = {"parser": _undecoded, "decoder": _entries, "ack_policy": AckPolicy.MANUAL}
+            self._broker.subscriber(stream=source, **options)(handler)
+
+    @property
+    def reading(self) -> bool:
+        """Whether every stream is being read. FastStream does not tell the outcome of a read."""
+        return all(subscriber.running for subscriber in self._broker.subscribers)
+
+    def exit(self) -> None:
+        """Ask for the application to be stopped."""
+        self.given_up.set()
+        super().exit()

@@ -1,0 +1,176 @@
+"""The AsyncAPI document of all streams and messages: `python -m ragtide_schemas.asyncapi FILE` writes it."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from .alert import Alert
+from .base import SCHEMA_VERSION
+from .dead_letter import DeadLetter
+from .dropped import Dropped
+from .estimate import Estimate
+from .experiments import Begun, Completed, Execution, Halted, Looked, Order
+from .feedback import Feedback
+from .interaction import RagInteraction
+from .metric_event import MetricEvent
+from .streams import DATA_FIELD, LABEL_GROUP, RECORD_GROUP, TRACEPARENT_FIELD
+
+_DESCRIPTION: Final = (
+    f"The Redis streams of a ragtide deployment. The field `{DATA_FIELD.decode()}` of an entry is a message as JSON. "
+    "Other fields of the entry are described as headers. `XADD` from any language publishes a message. "
+    "The number of the partition stands in braces in each key, so that a cluster keeps all keys of a partition in one "
+    "slot. A replay and an experiment have keys of their own, with the prefix `{prefix}.run.{run}`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A stream, its messages, and the components that add and read them."""
+
+    summary: str
+    messages: Sequence[type[BaseModel]]
+    added_by: Sequence[str]
+    read_by: Sequence[str]
+    traced: bool = False
+    """Whether entries may carry a trace context."""
+
+
+_STREAMS: Final[Mapping[str, _Stream]] = {
+    "interactions": _Stream(
+        f"Interactions to be labeled. Workers read them in the consumer group `{LABEL_GROUP}`.",
+        [RagInteraction],
+        ["producer", "replay", "experiment driver"],
+        ["worker", "recorder"],
+        traced=True,
+    ),
+    "metrics": _Stream(
+        "Scores of labeled interactions.", [MetricEvent], ["worker"], ["aggregator", "recorder"], traced=True
+    ),
+    "feedback": _Stream(
+        "Gold scores that come after their interaction.", [Feedback], ["producer"], ["aggregator", "recorder"]
+    ),
+    "estimates": _Stream(
+        "Estimates of whole pipelines over all time, at most one entry for each in `estimates_interval_s`.",
+        [Estimate],
+        ["aggregator"],
+        ["client"],
+    ),
+    "alerts": _Stream(
+        "Alerts: an entry when one fires and an entry when it resolves.",
+        [Alert],
+        ["aggregator"],
+        ["alert subscriber", "recorder"],
+    ),
+    "dead-letters": _Stream(
+        "Entries that could not be used, with the reason.", [DeadLetter], ["worker", "aggregator"], ["client"]
+    ),
+    "experiment": _Stream(
+        "The log of an experiment: its plan, every command, every comparison point and its end.",
+        [Begun, Order, Looked, Halted, Completed],
+        ["experiment driver", "experiment control"],
+        ["experiment driver", "experiment control"],
+    ),
+    "executions": _Stream(
+        "The outcome of each call of an experiment: the id of the answer, or the failure.",
+        [Execution],
+        ["experiment driver"],
+        ["experiment driver"],
+    ),
+}
+"""The streams of a partition by the last part of their key; a run has the last two, besides the others."""
+
+
+def asyncapi_document() -> dict[str, Any]:
+    """Return the AsyncAPI 3.0 document of every stream, its messages, and the components that add and read them."""
+    models = list(dict.fromkeys(model for stream in _STREAMS.values() for model in stream.messages))
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
+    )
+    return {
+        "asyncapi": "3.0.0",
+        "info": {"title": "ragtide", "version": f"schema version {SCHEMA_VERSION}", "description": _DESCRIPTION},
+        "defaultContentType": "application/json",
+        "channels": {name: _channel(name, stream) for name, stream in _STREAMS.items()} | {"dropped": _dropped()},
+        "operations": dict(_operations()),
+        "components": {
+            "messages": {model.__name__: _message(model) for model in models},
+            "schemas": schemas["$defs"],
+            "parameters": {
+                "prefix": {"description": "First part of every key: the setting `prefix`.", "default": "ragtide"},
+                "partition": {"description": "Number of the partition, from 0.", "default": "0"},
+            },
+        },
+    }
+
+
+def _channel(name: str, stream: _Stream) -> dict[str, Any]:
+    return {
+        **_keyed(name),
+        "summary": stream.summary,
+        "messages": {model.__name__: {"$ref": f"#/components/messages/{model.__name__}"} for model in stream.messages},
+        "x-redis": {"type": "stream", "field": DATA_FIELD.decode()},
+    }
+
+
+def _dropped() -> dict[str, Any]:
+    """Return the one channel that is no stream: a hash of counts."""
+    counts = {reason.value: {"type": "integer", "minimum": 0} for reason in Dropped}
+    payload = {"type": "object", "properties": counts}
+    return {
+        **_keyed("dropped"),
+        "summary": "Counts of interactions that were dropped before they were labeled, by reason.",
+        "messages": {"Dropped": {"name": "Dropped", "payload": payload}},
+        "x-redis": {"type": "hash"},
+    }
+
+
+def _keyed(name: str) -> dict[str, Any]:
+    parameters = {one: {"$ref": f"#/components/parameters/{one}"} for one in ("prefix", "partition")}
+    return {"address": f"{{prefix}}:{{{{partition}}}}:{name}", "parameters": parameters}
+
+
+def _message(model: type[BaseModel]) -> dict[str, Any]:
+    traced = any(stream.traced for stream in _STREAMS.values() if model in stream.messages)
+    context = {"type": "string", "description": "W3C trace context."}
+    headers = {"headers": {"type": "object", "properties": {TRACEPARENT_FIELD.decode(): context}}} if traced else {}
+    summary = (model.__doc__ or "").partition("\n")[0]
+    return {
+        "name": model.__name__,
+        "summary": summary,
+        **headers,
+        "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
+    }
+
+
+def _operations() -> Iterable[tuple[str, dict[str, Any]]]:
+    for name, stream in _STREAMS.items():
+        for action, components in (("send", stream.added_by), ("receive", stream.read_by)):
+            for component in components:
+                verb = "adds" if action == "send" else "reads"
+                summary = f"The {component} {verb} {name}."
+                if (component, action) == ("recorder", "receive"):
+                    summary = f"{summary} The group `{RECORD_GROUP}` keeps entries until they are recorded."
+                operation = {
+                    "action": action,
+                    "channel": {"$ref": f"#/channels/{name}"},
+                    "summary": summary,
+                    "tags": [{"name": component}],
+                }
+                yield f"{component} {verb} {name}".replace(" ", "_").replace("-", "_"), operation
+
+
+def asyncapi_text() -> str:
+    """Return the document as YAML. Needs PyYAML, which is a tool of development only."""
+    import yaml  # noqa: PLC0415 - see above
+
+    text: str = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=120)
+    return f"# Made from the models by `make schemas`.\n{text}"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(asyncapi_text(), encoding="utf-8")
