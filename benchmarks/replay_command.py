@@ -126,7 +126,7 @@ def main() -> None:
         size = recorded(place, args.events)
         environment = {**os.environ, "RAGTIDE_DATA_DIR": str(Path(folder) / "data")}
         environment.pop("RAGTIDE_REDIS_URL", None)
-        command = [sys.executable, "-m", "ragtide", "replay", str(place), "--run", "bench", "--json"]
+        command = [sys.executable, "-m", "ragtide", "replay", str(place), "--workspace", "bench", "--json"]
         started = time.perf_counter()
         with (Path(folder) / "said").open("w+") as said, (Path(folder) / "problems").open("w+") as problems:
             running = subprocess.Popen(command, env=environment, cwd=folder, stdout=said, stderr=problems)

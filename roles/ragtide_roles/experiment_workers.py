@@ -11,25 +11,25 @@ from ragtide_consumers.labelers.custom_metrics import CustomMetric
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.log import read_range
-from ragtide_runtime.runs import find_run, settings_of_run
 from ragtide_runtime.settings.model import Settings, StallSettings
 from ragtide_runtime.waiting import sleep_or_stop
-from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, run_of
+from ragtide_runtime.workspaces import find_workspace, settings_of_workspace
+from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, workspace_of
 from ragtide_schemas.experiments import Begun, Plan, decode_entry
 
 UNBOUNDED: Final = 2**40
-"""Entries that a run's streams may hold: an experiment is finite, and nothing of it may be dropped."""
+"""Entries that the streams of a workspace may hold: an experiment is finite, and none of its entries may be dropped."""
 
 
 LOOK_S = 0.2
-"""Seconds between two checks whether a run has begun."""
+"""Seconds between two checks whether a workspace exists."""
 
 log = structlog.get_logger("ragtide.experiment")
 
 
 def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
     """Return the settings of a deployment as they are for an experiment: its own keys, no alerts, nothing dropped."""
-    own = settings_of_run(settings, plan.run)
+    own = settings_of_workspace(settings, plan.run)
     return own.model_copy(
         update={
             "labeler": plan.labeler,
@@ -43,22 +43,22 @@ def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
 
 
 async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
-    """Wait until the run whose keys the settings name has begun, or until told to stop; live traffic has no beginning.
+    """Wait until the workspace of the settings exists, or until told to stop; live traffic needs no waiting.
 
-    A worker that starts before the run would label an experiment's first answers without its metrics.
+    A worker that starts before the experiment would label an experiment's first answers without its metrics.
     """
-    run = run_of(settings.prefix)
+    workspace = workspace_of(settings.prefix)
     waiting = False
-    while run is not None and not stop.is_set() and await find_run(redis, settings, run) is None:
+    while workspace is not None and not stop.is_set() and await find_workspace(redis, settings, workspace) is None:
         if not waiting:
-            log.info("waiting for the run to begin", run=run)
+            log.info("waiting for the workspace", workspace=workspace)
         waiting = True
         await sleep_or_stop(stop, LOOK_S)
 
 
 async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Sequence[CustomMetric]]:
     """Return the settings and metrics of a role: those of the experiment whose keys the settings name, if any."""
-    if run_of(settings.prefix) is None:
+    if workspace_of(settings.prefix) is None:
         return settings, ()
     plan = await read_plan(redis, Streams(settings.prefix, 0))
     if plan is None:
@@ -68,7 +68,7 @@ async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Seque
 
 
 async def read_plan(redis: Redis, streams: Streams) -> Plan | None:
-    """Return the plan of a run's experiment; None if the run has no experiment.
+    """Return the plan of a workspace's experiment; None if the workspace has no experiment.
 
     Raises:
         ConfigurationError: the beginning of the experiment cannot be read.
@@ -78,7 +78,7 @@ async def read_plan(redis: Redis, streams: Streams) -> Plan | None:
         begun = decode_entry(entries[0].fields.get(DATA_FIELD, b"")) if entries else None
     except InvalidEntryError as error:
         raise ConfigurationError(
-            f"the beginning of experiment {run_of(streams.prefix)} cannot be read ({error}): use the release of "
+            f"the beginning of experiment {workspace_of(streams.prefix)} cannot be read ({error}): use the release of "
             "ragtide that began it"
         ) from None
     return begun.plan if isinstance(begun, Begun) else None

@@ -17,7 +17,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.observed import Observed
-from ragtide_schemas import run_of
+from ragtide_schemas import workspace_of
 
 from .experiment_workers import taking_part, until_it_begins
 from .gc_tuning import collect_rarely
@@ -49,8 +49,8 @@ async def serve(
     """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
 
     Raises:
-        ConfigurationError: the deployment has another number of partitions, or the run's labeler is named by Redis
-            alone.
+        ConfigurationError: the deployment has another number of partitions, or only Redis names the labeler of the
+            workspace.
     """
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
@@ -58,7 +58,7 @@ async def serve(
         await until_it_begins(redis, settings, stop)
         own, also = await taking_part(redis, settings)
         if worker:
-            check_labeler(own.labeler, settings, run_of(settings.prefix) or "")
+            check_labeler(own.labeler, settings, workspace_of(settings.prefix) or "")
         settings = own
         prepared = await _prepare_recorder(settings, redis) if recorder else None
     _warn_of_rules(settings)

@@ -1,7 +1,7 @@
-"""Redis decides neither which code a process imports nor on which model its key is spent.
+"""Redis decides neither which code a process imports nor on which model it spends its key.
 
-Any process that may write to Redis may write the options of a run. They are data. A labeler that they name is loaded
-only if it comes with ragtide, is installed as an entry point, or is named by the local settings too.
+Any process that may write to Redis may write the options of a workspace. These are data. A process loads a labeler
+named there only if it comes with ragtide, is installed as an entry point, or is named by the local settings too.
 """
 
 from ragtide_consumers.labelers.plugins import installed_labelers
@@ -10,27 +10,27 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
 
-def check_labeler(named: str, local: Settings, run: str) -> None:
-    """Check that a labeler which a run names in Redis may be loaded here.
+def check_labeler(named: str, local: Settings, workspace: str) -> None:
+    """Check that this process may load the labeler of a workspace.
 
     Args:
-        named: the labeler.
+        named: the labeler in the options of the workspace.
         local: settings of this process.
-        run: name of the run, for the message.
+        workspace: its name, for the message.
 
     Raises:
-        ConfigurationError: it would import code that only Redis names.
+        ConfigurationError: loading the labeler would import code that only Redis names.
     """
     if named == local.labeler or named in BUILT_IN or named in installed_labelers():
         return
     raise ConfigurationError(
-        f"run {run!r} names the labeler {named!r}, and code is never imported because Redis names it: if you trust "
-        f"this labeler, set RAGTIDE_LABELER={named!r} for this process"
+        f"workspace {workspace!r} names the labeler {named!r}, and this process imports no code that only Redis names: "
+        f"if you trust this labeler, set RAGTIDE_LABELER={named!r} for this process"
     )
 
 
-def check_judge(named: str | None, local: Settings, run: str) -> None:
-    """Check that a judge's model which a run names in Redis is the one that this process pays for.
+def check_judge(named: str | None, local: Settings, workspace: str) -> None:
+    """Check that the judge's model of a workspace is the model of the local settings, for which this process pays.
 
     Raises:
         ConfigurationError: the local settings name another model, or none.
@@ -38,6 +38,6 @@ def check_judge(named: str | None, local: Settings, run: str) -> None:
     if named is None or named == local.judge.model:
         return
     raise ConfigurationError(
-        f"run {run!r} names the judge model {named!r}, and the local settings name {local.judge.model!r}: this process "
-        f"spends its key only on a model of its own settings; if it shall take part, set RAGTIDE_JUDGE_MODEL={named!r}"
+        f"workspace {workspace!r} names the judge model {named!r}, and the local settings name {local.judge.model!r}: "
+        f"this process pays only for a model of its own settings; to take part, set RAGTIDE_JUDGE_MODEL={named!r}"
     )

@@ -13,7 +13,6 @@ from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabiliti
 from .metric_definitions import METRICS, RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import Bands, Direction, Kind, MetricDefinition
-from .run import RunInfo, deployment_prefix, run_of, run_prefix
 from .streams import (
     DATA_FIELD,
     LABEL_GROUP,
@@ -26,6 +25,7 @@ from .streams import (
     partition_of,
 )
 from .times import from_milliseconds, to_milliseconds, utc_now
+from .workspace import Workspace, deployment_prefix, workspace_of, workspace_prefix
 
 __all__ = [
     "DATA_FIELD",
@@ -58,12 +58,12 @@ __all__ = [
     "RagInteraction",
     "Reason",
     "RetrievedDocument",
-    "RunInfo",
     "SentenceLabels",
     "SentenceProbabilities",
     "Streams",
     "VersionedModel",
     "WireModel",
+    "Workspace",
     "alarm_line",
     "declaration_of",
     "definition_of",
@@ -73,8 +73,8 @@ __all__ = [
     "known_digest",
     "partition_of",
     "range_of",
-    "run_of",
-    "run_prefix",
     "to_milliseconds",
     "utc_now",
+    "workspace_of",
+    "workspace_prefix",
 ]

@@ -27,7 +27,7 @@ from ragtide_offline.replay.selection import Selection, selection
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
-from ragtide_schemas import DATA_FIELD, Feedback, Layout, MetricEvent, run_prefix
+from ragtide_schemas import DATA_FIELD, Feedback, Layout, MetricEvent, workspace_prefix
 
 ADHERENCE = "trace.adherence"
 RULES = (
@@ -42,7 +42,7 @@ STATE = StateOptions(
     budget=AlertBudget(3.0, 3_600_000),
 )
 LIVE = Layout("ragtide", 3, {"big": 2})
-RUN = Layout(run_prefix("ragtide", "again"), 3, {"big": 2})
+RUN = Layout(workspace_prefix("ragtide", "again"), 3, {"big": 2})
 EVERYTHING = Selection()
 OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=2.0, feedback_window_s=3600.0)
 

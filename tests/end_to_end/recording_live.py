@@ -128,9 +128,9 @@ def _replayed(url: str, place: Path, extra: dict[str, str]) -> tuple[int, list[s
         return done.stdout
 
     live, live_alerts = json.loads(said("estimates", "--json")), said("alerts", "--json").splitlines()
-    said("replay", str(place), "--run", "again", "--json")
-    again = json.loads(said("estimates", "--run", "again", "--ongoing", "--json"))
-    alerts = said("alerts", "--run", "again", "--json").splitlines()
+    said("replay", str(place), "--workspace", "again", "--json")
+    again = json.loads(said("estimates", "--workspace", "again", "--ongoing", "--json"))
+    alerts = said("alerts", "--workspace", "again", "--json").splitlines()
     problems = [
         f"{one['metric']} is not that of the live aggregator"
         for one, its in zip(again, live, strict=False)

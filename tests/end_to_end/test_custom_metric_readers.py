@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.roles import STREAMS, command, interactions, running, wait_for_aggregation, wait_for_events
 
 from ragtide import InteractionProducer
-from ragtide_schemas import RunInfo, Streams, run_prefix
+from ragtide_schemas import Streams, Workspace, workspace_prefix
 
 MODULE = """
 from ragtide import CustomMetric, Direction, Kind, MetricDefinition
@@ -29,8 +29,8 @@ def told(redis_url: str, *arguments: str) -> str:
 
 def replayed(redis: Any, run: str) -> None:
     """Leave what a replay leaves: a run in the list, and its checkpoint."""
-    redis.hset(Streams("ragtide", 0).runs, run, RunInfo(run=run, kind="replay", source="s", options={}).encode())
-    redis.copy(STREAMS.checkpoint, Streams(run_prefix("ragtide", run), 0).checkpoint)
+    redis.hset(Streams("ragtide", 0).runs, run, Workspace(run=run, kind="replay", source="s", options={}).encode())
+    redis.copy(STREAMS.checkpoint, Streams(workspace_prefix("ragtide", run), 0).checkpoint)
 
 
 def test_every_reader_shows_a_custom_metric_in_its_own_unit(redis: Any, redis_url: str, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def recorded(folder: Path) -> Path:
 
 
 def replayed(url: str, settings: dict[str, str], folder: Path, run: str, *more: str) -> tuple[int, dict[str, Any]]:
-    done = command(url, "replay", str(folder), "--relabel", "--run", run, "--json", *more, extra=settings)
+    done = command(url, "replay", str(folder), "--relabel", "--workspace", run, "--json", *more, extra=settings)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
     return done.returncode, json.loads(done.stdout)

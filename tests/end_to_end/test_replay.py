@@ -61,14 +61,14 @@ def place(redis: Any, redis_url: str, tmp_path: Path) -> Path:
 
 
 def replay(url: str, place: Path, *arguments: str) -> dict[str, Any]:
-    done = command(url, "replay", str(place), "--run", "again", "--json", *arguments)
+    done = command(url, "replay", str(place), "--workspace", "again", "--json", *arguments)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def of_run(url: str, *arguments: str) -> list[dict[str, Any]]:
-    done = command(url, "estimates", "--run", "again", "--json", *arguments)
+    done = command(url, "estimates", "--workspace", "again", "--json", *arguments)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
@@ -89,32 +89,32 @@ def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: st
     assert found["rules"]["adherence-drift"]["replay"] == found["rules"]["adherence-drift"]["production"] > 0
     for mine, its in zip(of_run(redis_url, "--ongoing"), live[0], strict=True):
         assert mine == its
-    assert alerts(redis_url, "--run", "again") == live[1]
+    assert alerts(redis_url, "--workspace", "again") == live[1]
     for one in of_run(redis_url):
         if one["metric"].startswith("trace.") and one["n"]:
             assert one["lower"] == one["estimate"] == one["upper"]
             assert one["population_size"] == one["n"] + one["n_absent"]
     rules = tmp_path / "rules.toml"
     rules.write_text(STRICTER)
-    back_test = command(redis_url, "replay", str(place), "--run", "floor", "--rules", str(rules), "--json")
+    back_test = command(redis_url, "replay", str(place), "--workspace", "floor", "--rules", str(rules), "--json")
     tested = json.loads(back_test.stdout)["rules"]
     assert tested["floor"]["production"] == 0
     assert tested["floor"]["replay"] == len(tested["floor"]["fired_at"])
     assert tested["adherence-drift"]["replay"] == 0 < tested["adherence-drift"]["production"]
     assert (estimates(redis_url), alerts(redis_url)) == live
-    compared = command(redis_url, "compare", "demo", "--run", "again", "--run", "floor", "--json")
+    compared = command(redis_url, "compare", "demo", "--workspace", "again", "--workspace", "floor", "--json")
     assert compared.returncode == 0, compared.stderr
     assert {one["difference"]["estimate"] for one in json.loads(compared.stdout)} == {0.0}
     assert {one["method"] for one in json.loads(compared.stdout)} == {"unpaired"}
-    assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again", "floor"]
-    assert command(redis_url, "runs", "remove", "floor").returncode == 0
-    assert [one["run"] for one in json.loads(command(redis_url, "runs", "--json").stdout)] == ["again"]
+    assert [one["run"] for one in json.loads(command(redis_url, "workspaces", "--json").stdout)] == ["again", "floor"]
+    assert command(redis_url, "workspaces", "remove", "floor").returncode == 0
+    assert [one["run"] for one in json.loads(command(redis_url, "workspaces", "--json").stdout)] == ["again"]
     assert (estimates(redis_url), alerts(redis_url)) == live
 
 
 def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, redis_url: str, place: Path) -> None:
     live = without_run(estimates(redis_url))
-    arguments = ["replay", str(place), "--run", "again", "--relabel", "--order", "random"]
+    arguments = ["replay", str(place), "--workspace", "again", "--relabel", "--order", "random"]
     process = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
     wait_until(lambda: redis.hlen(RUN.checkpoint) > 3 or process.poll() is not None)
     kill(process)
@@ -129,9 +129,9 @@ def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, r
         if one["n"] and one["pipeline"] == "good" and one["segment"] is None and key[2].startswith("trace."):
             assert again[key]["lower"] == again[key]["upper"] == again[key]["estimate"]
     # The same labels of the same interactions, once as recorded and once anew.
-    back = command(redis_url, "replay", str(place), "--run", "back", "--json")
+    back = command(redis_url, "replay", str(place), "--workspace", "back", "--json")
     assert back.returncode == 0, back.stderr
-    runs = ("--run", "back", "--run", "again", "--recording", str(place))
+    runs = ("--workspace", "back", "--workspace", "again", "--recording", str(place))
     compared = command(redis_url, "compare", "good", *runs, "--json")
     assert compared.returncode == 0, compared.stderr
     for one in json.loads(compared.stdout):
@@ -141,7 +141,7 @@ def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, r
 
 
 def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str, place: Path) -> None:
-    arguments = ["replay", str(place), "--run", "again", "--speed", "0.001x"]
+    arguments = ["replay", str(place), "--workspace", "again", "--speed", "0.001x"]
     process = subprocess.Popen(
         [sys.executable, "-m", "ragtide", *arguments],
         env=environment(redis_url),
@@ -154,8 +154,8 @@ def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str,
     _, said = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "Traceback" not in said
-    assert "--run again to go on" in said.replace("\n", " ")
-    other = command(redis_url, "replay", str(place), "--run", "again", "--pipeline", "good")
+    assert "--workspace again to continue" in said.replace("\n", " ")
+    other = command(redis_url, "replay", str(place), "--workspace", "again", "--pipeline", "good")
     assert other.returncode == 1
     assert "was begun with pipelines not given, this is good" in other.stderr
     killed = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
@@ -164,7 +164,7 @@ def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str,
     kill(killed)
     assert replay(redis_url, place)["n"] == 540
     assert of_run(redis_url, "--ongoing") == estimates(redis_url)
-    assert alerts(redis_url, "--run", "again") == alerts(redis_url)
+    assert alerts(redis_url, "--workspace", "again") == alerts(redis_url)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,10 @@ def test_a_mistake_is_one_sentence(arguments: list[str], said: str, redis_url: s
 
 @pytest.mark.parametrize(
     "arguments",
-    [["alerts"], ["watch", "--once"], ["dead-letters"], ["compare", "a", "b"], ["worker"], ["runs", "remove"]],
+    [["alerts"], ["watch", "--once"], ["dead-letters"], ["compare", "a", "b"], ["worker"], ["workspaces", "remove"]],
 )
 def test_an_unknown_run_is_named(arguments: list[str], redis_url: str) -> None:
-    name = ["nowhere"] if arguments[-1] == "remove" else ["--run", "nowhere"]
+    name = ["nowhere"] if arguments[-1] == "remove" else ["--workspace", "nowhere"]
     done = command(redis_url, *arguments, *name)
     assert done.returncode == 1
-    assert "there is no run 'nowhere'" in done.stderr
+    assert "there is no workspace 'nowhere'" in done.stderr

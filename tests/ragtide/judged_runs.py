@@ -10,9 +10,9 @@ import numpy as np
 from ragtide_offline.experiments.ledger import Ledger
 from ragtide_offline.experiments.racer import Racer
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.runs import register_run, settings_of_run
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_schemas import DATA_FIELD, MetricEvent, RagInteraction, RunInfo, Streams
+from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
+from ragtide_schemas import DATA_FIELD, MetricEvent, RagInteraction, Streams, Workspace
 from ragtide_schemas.experiments import (
     Begun,
     Completed,
@@ -95,10 +95,10 @@ def write_experiment(redis_url: str, run: Run) -> None:
 
 async def _write(redis_url: str, run: Run) -> None:
     settings, plan = settings_for(redis_url), run.plan
-    streams = settings_of_run(settings, plan.run).layout.all()[0]
+    streams = settings_of_workspace(settings, plan.run).layout.all()[0]
     async with connect_async(redis_url) as redis:
-        info = RunInfo(run=plan.run, kind="experiment", source=plan.data, population_size=plan.population_size)
-        await register_run(redis, settings, info)
+        info = Workspace(run=plan.run, kind="experiment", source=plan.data, population_size=plan.population_size)
+        await register_workspace(redis, settings, info)
         await redis.xadd(streams.experiment, {DATA_FIELD: Begun(plan=plan).encode()})
         for order in run.orders:
             await redis.xadd(streams.experiment, {DATA_FIELD: order.encode()})

@@ -19,9 +19,9 @@ from ragtide import Experiment, ExperimentControl
 from ragtide_offline.experiments.board import Board
 from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.runs import list_runs, register_run, remove_run
 from ragtide_runtime.settings.model import load_settings
-from ragtide_schemas import RunInfo
+from ragtide_runtime.workspaces import list_workspaces, register_workspace, remove_workspace
+from ragtide_schemas import Workspace
 
 pytestmark = pytest.mark.processes
 
@@ -127,7 +127,7 @@ def test_another_plan_under_the_same_name_is_refused(redis_url: str) -> None:
 
 async def test_a_run_that_is_something_else_is_refused(redis_url: str, async_redis: Any) -> None:
     settings = load_settings(redis_url=redis_url)
-    await register_run(async_redis, settings, RunInfo(run="try", kind="replay", source="x"))
+    await register_workspace(async_redis, settings, Workspace(run="try", kind="replay", source="x"))
     with pytest.raises(ExperimentError, match="run 'try' is a replay"):
         await experiment(redis_url, Target()).run_async()
 
@@ -316,10 +316,10 @@ async def test_it_runs_inside_of_a_running_loop_and_is_listed_and_removed(redis_
     board = made.run()
     assert board.looked == 10
     settings = load_settings(redis_url=redis_url)
-    (info,) = await list_runs(async_redis, settings)
+    (info,) = await list_workspaces(async_redis, settings)
     assert (info.run, info.kind, info.population_size) == ("try", "experiment", 10)
-    await remove_run(async_redis, settings, "try")
+    await remove_workspace(async_redis, settings, "try")
     left = [key.decode() for key in await async_redis.keys("*")]
     assert not [key for key in left if key.startswith("ragtide.run.")]
-    with pytest.raises(ConfigurationError, match="there is no run 'try'"):
+    with pytest.raises(ConfigurationError, match="there is no workspace 'try'"):
         await asyncio.to_thread(made.control.board)

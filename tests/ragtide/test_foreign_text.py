@@ -21,7 +21,7 @@ from tests.support.in_process import run_command
 
 from ragtide_offline.report.pages import markdown_text
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import DATA_FIELD, DeadLetter, Reason, RunInfo, Streams, utc_now
+from ragtide_schemas import DATA_FIELD, DeadLetter, Reason, Streams, Workspace, utc_now
 from ragtide_schemas.experiments import Begun, Config, Execution, Order
 
 pytestmark = pytest.mark.processes
@@ -40,12 +40,12 @@ COMMANDS = (
     ("dead-letters", "retry", "--all"),
     ("alerts",),
     ("alerts", "--json"),
-    ("alerts", "--run", "bad"),
+    ("alerts", "--workspace", "bad"),
     ("estimates",),
     ("estimates", "--json"),
     ("watch", "--once"),
-    ("runs",),
-    ("runs", "--json"),
+    ("workspaces",),
+    ("workspaces", "--json"),
     ("doctor",),
     ("compare", "a", "b"),
     ("experiment", "show", "xss"),
@@ -77,7 +77,7 @@ def foreign(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     redis.xadd(STREAMS.dead_letters, {"data": letter.encode()})
     redis.xadd(STREAMS.dead_letters, {"data": json.dumps({FOREIGN: 1})})
     redis.xadd(STREAMS.dead_letters, {FOREIGN: "x"})
-    info = RunInfo(run="xss", kind="experiment", source=FOREIGN, options={"file": FOREIGN})
+    info = Workspace(run="xss", kind="experiment", source=FOREIGN, options={"file": FOREIGN})
     redis.hset(STREAMS.runs, "xss", info.encode())
     redis.hset(STREAMS.runs, "bad", json.dumps({FOREIGN: 1}))
     redis.hset(STREAMS.runs, FOREIGN, json.dumps({"run": FOREIGN}))

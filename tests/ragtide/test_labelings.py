@@ -20,10 +20,10 @@ from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.report.labelings import named_recording
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.runs import register_run, settings_of_run
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.recorder import RecorderSettings
-from ragtide_schemas import DATA_FIELD, JudgedScores, MetricDeclaration, MetricEvent, RunInfo, Streams
+from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
+from ragtide_schemas import DATA_FIELD, JudgedScores, MetricDeclaration, MetricEvent, Streams, Workspace
 
 METRIC = "trace.adherence"
 SETTINGS = Settings()
@@ -33,9 +33,9 @@ async def labeled(
     redis: Redis, run: str, events: Sequence[MetricEvent], *, kind: Any = "replay", replays: str = "interactions"
 ) -> Side:
     """Leave what a replay of interactions leaves: a run in the list, its metric events and its checkpoint."""
-    info = RunInfo(run=run, kind=kind, source="somewhere", options={"replays": replays, "order": "time"})
-    await register_run(redis, SETTINGS, info)
-    own = settings_of_run(SETTINGS, info)
+    info = Workspace(run=run, kind=kind, source="somewhere", options={"replays": replays, "order": "time"})
+    await register_workspace(redis, SETTINGS, info)
+    own = settings_of_workspace(SETTINGS, info)
     streams = Streams(own.prefix, 0)
     state = AggregatorState(StateOptions())
     for one in events:
@@ -152,7 +152,7 @@ def test_the_commands_compare_two_replays_by_interaction(redis: Any, redis_url: 
     values = np.random.default_rng(5).uniform(0, 1, 100)
     for run, labeler in (("one", "a"), ("other", "b")):
         asyncio.run(leave(redis_url, run, scored(values, labeler=labeler, population_size=100)))
-    runs = [] if command[0] == "report" else ["--run", "one", "--run", "other"]
+    runs = [] if command[0] == "report" else ["--workspace", "one", "--workspace", "other"]
     done = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *runs, "--json"])
     assert done.exit_code == 0, (done.output, done.exception)
     found = json.loads(done.stdout)
@@ -165,7 +165,7 @@ def test_the_commands_compare_two_replays_by_interaction(redis: Any, redis_url: 
         page = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, "--format", "md", "-o", "-"])
         assert "Paired by interaction id" in page.stdout
     else:
-        labelers = ["--run", "one", "--labeler", "a", "--labeler", "c", "--json"]
+        labelers = ["--workspace", "one", "--labeler", "a", "--labeler", "c", "--json"]
         none = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *labelers])
         assert (none.exit_code, json.loads(none.stdout)) == (0, [])
         shown = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *runs], env={"COLUMNS": "140"})
@@ -196,9 +196,9 @@ async def test_two_labelers_of_a_cascade_are_compared_on_what_both_scored(async_
 
 def test_redis_does_not_decide_which_recording_is_opened(tmp_path: Path) -> None:
     options = {"replays": "metric events"}
-    info = RunInfo(run="back", kind="replay", source=str(tmp_path / "elsewhere"), created_at=START, options=options)
+    info = Workspace(run="back", kind="replay", source=str(tmp_path / "elsewhere"), created_at=START, options=options)
     recorder = RecorderSettings(url=str(tmp_path / "mine"))
     assert named_recording(Settings(), info, None) is None
     assert named_recording(Settings(recorder=recorder), info, None) is None
-    with pytest.raises(ConfigurationError, match="run back replays another recording"):
+    with pytest.raises(ConfigurationError, match="workspace back replays another recording"):
         named_recording(Settings(), info, str(tmp_path / "mine"))

@@ -20,9 +20,9 @@ from ragtide.cli.common import SafeConsole
 from ragtide.cli.watch import Screen, watch
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.runs import list_runs
 from ragtide_runtime.settings.model import load_settings
-from ragtide_schemas import DeadLetter, Reason, RunInfo, Streams, utc_now
+from ragtide_runtime.workspaces import list_workspaces
+from ragtide_schemas import DeadLetter, Reason, Streams, Workspace, utc_now
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 pytestmark = pytest.mark.processes
@@ -113,22 +113,22 @@ def test_runs_shows_the_readable_ones_and_removes_any(
     redis: Any, async_redis: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del async_redis
-    redis.hset(STREAMS.runs, "good", RunInfo(run="good", kind="replay", source="s").encode())
+    redis.hset(STREAMS.runs, "good", Workspace(run="good", kind="replay", source="s").encode())
     redis.hset(STREAMS.runs, "bad", '{"x":1}')
-    redis.hset(STREAMS.runs, "other", RunInfo(run="good", kind="replay", source="s").encode())
+    redis.hset(STREAMS.runs, "other", Workspace(run="good", kind="replay", source="s").encode())
     redis.hset(STREAMS.runs, "*", "junk")
     redis.set("ragtide.run.bad:{0}:checkpoint", "x")
     redis.set("ragtide.run.good:{0}:checkpoint", "x")
-    done = run_command(capsys, "runs", "--json")
+    done = run_command(capsys, "workspaces", "--json")
     assert [info["run"] for info in json.loads(done.stdout)] == ["good"]
-    assert "3 runs cannot be read and are skipped" in done.stderr
-    done = run_command(capsys, "alerts", "--run", "bad")
+    assert "3 workspaces cannot be read and are skipped" in done.stderr
+    done = run_command(capsys, "alerts", "--workspace", "bad")
     assert done.code == 1
     assert "run 'bad' cannot be read" in done.stderr
-    assert "ragtide runs remove bad" in done.stderr
-    done = run_command(capsys, "alerts", "--run", "nowhere")
+    assert "ragtide workspaces remove bad" in done.stderr
+    done = run_command(capsys, "alerts", "--workspace", "nowhere")
     assert "use one of good" in done.stderr
-    assert run_command(capsys, "runs", "remove", "bad", "*").code == 0
+    assert run_command(capsys, "workspaces", "remove", "bad", "*").code == 0
     assert not redis.exists("ragtide.run.bad:{0}:checkpoint")
     # The name `*` is no pattern.
     assert redis.exists("ragtide.run.good:{0}:checkpoint")
@@ -136,8 +136,8 @@ def test_runs_shows_the_readable_ones_and_removes_any(
 
 
 async def test_a_run_under_another_name_is_not_listed(async_redis: Any) -> None:
-    await async_redis.hset(STREAMS.runs, "a", RunInfo(run="b", kind="replay", source="s").encode())
-    assert await list_runs(async_redis, load_settings()) == []
+    await async_redis.hset(STREAMS.runs, "a", Workspace(run="b", kind="replay", source="s").encode())
+    assert await list_workspaces(async_redis, load_settings()) == []
 
 
 def test_alerts_follow_survives_a_restart_of_redis(tmp_path: Path) -> None:

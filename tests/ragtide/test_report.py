@@ -17,7 +17,7 @@ from ragtide.cli.app import cli
 from ragtide_offline.report.comparing import names_given
 from ragtide_offline.report.orders import happened
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.runs import settings_of_run
+from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import DATA_FIELD, Direction, Kind
 from ragtide_schemas.experiments import (
     Config,
@@ -271,7 +271,7 @@ def test_an_experiment_without_any_score_has_a_report(redis_url: str) -> None:
 def test_cautions_name_halts_looks_local_scores_and_missing_answers(redis: Any, redis_url: str) -> None:
     plan = plan_of("may", ("a", "b"), intervals=IntervalOptions(strategy="normal"))
     write_experiment(redis_url, Run(plan, {"a": 0.8, "b": 0.7}, items=20, labeler="local"))
-    stream = settings_of_run(settings_for(redis_url), "may").layout.all()[0].experiment
+    stream = settings_of_workspace(settings_for(redis_url), "may").layout.all()[0].experiment
     redis.xadd(stream, {DATA_FIELD: Halted(reason="cost 1 USD of at most 1").encode()})
     said = "\n".join(fields(redis_url, "may")["cautions"])
     assert "halted: cost 1 USD of at most 1" in said
@@ -283,7 +283,7 @@ def test_cautions_name_halts_looks_local_scores_and_missing_answers(redis: Any, 
 
 
 def test_texts_that_were_trimmed_are_said_to_be_gone(redis: Any, redis_url: str, may: Run) -> None:
-    redis.delete(settings_of_run(settings_for(redis_url), "may").layout.all()[0].interactions)
+    redis.delete(settings_of_workspace(settings_for(redis_url), "may").layout.all()[0].interactions)
     worst = fields(redis_url, "may")["worst"][0]
     assert worst["question"] is None
     assert {answer["note"] for answer in worst["answers"]} == {"its text is no longer on the stream"}
@@ -339,8 +339,8 @@ def test_scores_of_different_labelers_are_not_compared(redis_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nothing",), "there is no run 'nothing': use one of may"),
-        (("may", "--compare", "june"), "there is no run 'june'"),
+        (("nothing",), "there is no workspace 'nothing': use one of may"),
+        (("may", "--compare", "june"), "there is no workspace 'june'"),
         (("may", "--config", "a=b"), "give --compare OTHER too"),
         (("may", "--tracking-uri", "x"), "give --mlflow too"),
         (("may", "--compare", "may", "--config", "a=b"), "'a=b' names no pair: give A=B with A one of top_k=2"),

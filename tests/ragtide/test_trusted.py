@@ -14,7 +14,7 @@ from ragtide import ConfigurationError
 from ragtide_consumers.labelers import plugins
 from ragtide_roles.trusted import check_labeler
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD, RunInfo, Streams
+from ragtide_schemas import DATA_FIELD, Streams, Workspace
 from ragtide_schemas.experiments import Begun
 
 STREAMS = Streams("ragtide", 0)
@@ -41,14 +41,14 @@ def _this_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def begun(redis: Any, run: str, labeler: str) -> None:
     """Write an experiment into Redis, as any process that may write there can."""
-    info = RunInfo(run=run, kind="experiment", source="x")
+    info = Workspace(run=run, kind="experiment", source="x")
     redis.hset(STREAMS.runs, run, info.encode())
     entry = Begun(plan=plan(2).model_copy(update={"run": run, "labeler": labeler}))
     redis.xadd(Streams(f"ragtide.run.{run}", 0).experiment, {DATA_FIELD: entry.encode()}, id="1-1")
 
 
 def replayed(redis: Any, run: str, **options: Any) -> None:
-    info = RunInfo(run=run, kind="replay", source="x", options={"replays": "interactions", **options})
+    info = Workspace(run=run, kind="replay", source="x", options={"replays": "interactions", **options})
     redis.hset(STREAMS.runs, run, info.encode())
 
 
@@ -58,14 +58,14 @@ def test_the_labeler_of_a_plan_in_redis_is_not_imported(
 ) -> None:
     begun(redis, "evil", "payload:made")
     if role == "worker":
-        done = run_command(capsys, role, "--run", "evil")
+        done = run_command(capsys, role, "--workspace", "evil")
         assert done.code == 1
-        assert "run 'evil' names the labeler 'payload:made'" in done.stderr
+        assert "workspace 'evil' names the labeler 'payload:made'" in done.stderr
         assert "RAGTIDE_LABELER='payload:made'" in done.stderr
     else:
         # An aggregator has no use for a labeler; that one must not be imported all the same.
         monkeypatch.setattr("ragtide_roles.serving.aggregate", _nothing)
-        assert run_command(capsys, role, "--run", "evil").code == 0
+        assert run_command(capsys, role, "--workspace", "evil").code == 0
     assert not (tmp_path / "IMPORTED").exists()
 
 
@@ -77,18 +77,18 @@ def test_the_labeler_of_a_replay_in_redis_is_not_imported(
     redis: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replayed(redis, "evil", labeler="payload:made")
-    done = run_command(capsys, "worker", "--run", "evil")
+    done = run_command(capsys, "worker", "--workspace", "evil")
     assert done.code == 1
     assert "names the labeler 'payload:made'" in done.stderr
     # A replay whose keys hold a plan as well is no way around.
     replayed(redis, "evil2", labeler="local")
     begun(redis, "evil2", "payload:made")
     replayed(redis, "evil2", labeler="local")
-    assert run_command(capsys, "worker", "--run", "evil2").code == 1
+    assert run_command(capsys, "worker", "--workspace", "evil2").code == 1
     assert not (tmp_path / "IMPORTED").exists()
     # Local settings that name it too are the way.
     monkeypatch.setenv("RAGTIDE_LABELER", "payload:made")
-    assert "has no name, version" in run_command(capsys, "worker", "--run", "evil").stderr
+    assert "has no name, version" in run_command(capsys, "worker", "--workspace", "evil").stderr
     assert (tmp_path / "IMPORTED").exists()
 
 
@@ -97,7 +97,7 @@ def test_the_judge_model_of_a_replay_in_redis_is_not_asked_with_the_local_key(
 ) -> None:
     replayed(redis, "evil", labeler="judge", judge_model="dear")
     monkeypatch.setenv("RAGTIDE_JUDGE_MODEL", "cheap")
-    done = run_command(capsys, "worker", "--run", "evil")
+    done = run_command(capsys, "worker", "--workspace", "evil")
     assert done.code == 1
     assert "names the judge model 'dear'" in done.stderr
     assert "RAGTIDE_JUDGE_MODEL='dear'" in done.stderr
@@ -110,9 +110,9 @@ def test_options_of_a_run_that_cannot_be_read_are_refused_in_a_sentence(
     redis: Any, capsys: pytest.CaptureFixture[str], options: dict[str, Any]
 ) -> None:
     replayed(redis, "odd", **options)
-    done = run_command(capsys, "alerts", "--run", "odd")
+    done = run_command(capsys, "alerts", "--workspace", "odd")
     assert done.code == 1
-    assert "the options of run 'odd' cannot be read" in done.stderr
+    assert "the options of workspace 'odd' cannot be read" in done.stderr
 
 
 def test_installed_and_built_in_labelers_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_resume_takes_the_file_from_the_caller(redis: Any, tmp_path: Path, capsy
     evil.write_text(
         'name = "evil"\ntarget = "payload:answer"\ndata = "q.jsonl"\nmetric = "trace.adherence"\n[grid]\nk = [1]\n'
     )
-    info = RunInfo(run="evil", kind="experiment", source="x", options={"file": str(evil)})
+    info = Workspace(run="evil", kind="experiment", source="x", options={"file": str(evil)})
     redis.hset(STREAMS.runs, "evil", info.encode())
     done = run_command(capsys, "experiment", "resume", "evil", "--no-roles")
     assert done.code == 1

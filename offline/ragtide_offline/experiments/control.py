@@ -11,8 +11,8 @@ from redis import Redis as BlockingRedis
 
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.url import resolve_redis
-from ragtide_runtime.runs import the_run
 from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas import DATA_FIELD
 from ragtide_schemas.experiments import Limits, Order
 
@@ -103,7 +103,7 @@ class ExperimentControl:
     def _read(self) -> ExperimentReader:
         async def read(url: str) -> ExperimentReader:
             async with connect_async(url) as redis:
-                await the_run(redis, self._settings, self.name)
+                await get_workspace(redis, self._settings, self.name)
                 reader = ExperimentReader(redis, streams_of(self._settings, self.name), races=True)
                 await reader.read()
                 return reader

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ragtide_producers.files.items import Item, digest
 from ragtide_schemas import METRICS, Direction, Kind, describe
 from ragtide_schemas.experiments import OWN, Config, IntervalOptions, Limits, OwnMetric, Plan, RaceOptions
-from ragtide_schemas.run import RunName
+from ragtide_schemas.workspace import WorkspaceName
 
 from .errors import ExperimentError
 
@@ -55,7 +55,7 @@ class Draft(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    name: RunName
+    name: WorkspaceName
     target: str = "a function"
     data: str = "items given from Python"
     metric: str

@@ -23,10 +23,10 @@ from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.log import START
-from ragtide_runtime.runs import find_run, register_run, settings_of_run
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
-from ragtide_schemas import RunInfo, Streams
+from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
+from ragtide_schemas import Streams, Workspace
 from ragtide_schemas.experiments import Begun, Plan
 
 from .errors import ExperimentError
@@ -47,7 +47,7 @@ log = structlog.get_logger("ragtide.experiment")
 
 def streams_of(settings: Settings, run: str) -> Streams:
     """Return the keys of a run."""
-    return Streams(settings_of_run(settings, run).prefix, 0)
+    return Streams(settings_of_workspace(settings, run).prefix, 0)
 
 
 async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | None = None) -> bool:
@@ -56,11 +56,11 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
     Raises:
         ExperimentError: a run of this name is something else, or an experiment with another plan.
     """
-    known = await find_run(redis, settings, plan.run)
+    known = await find_workspace(redis, settings, plan.run)
     if known is not None and known.kind != "experiment":
         raise ExperimentError(f"run {plan.run!r} is a {known.kind}: give the experiment another name")
     streams = streams_of(settings, plan.run)
-    await agree_on_layout(redis, settings_of_run(settings, plan.run).layout)
+    await agree_on_layout(redis, settings_of_workspace(settings, plan.run).layout)
     for stream in (streams.interactions, streams.metrics):
         try:
             await redis.xgroup_create(stream, KEPT, id="0", mkstream=True)
@@ -74,10 +74,10 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
         reader = ExperimentReader(redis, streams)
         await reader.read()
         _check_same(plan, reader.progress.plan)
-    await register_run(
+    await register_workspace(
         redis,
         settings,
-        RunInfo(
+        Workspace(
             run=plan.run,
             kind="experiment",
             source=plan.data,
@@ -96,7 +96,7 @@ def _check_same(plan: Plan, stored: Plan) -> None:
     if differing:
         raise ExperimentError(
             f"there is an experiment {plan.run!r} with another {', '.join(differing)}: give this one another name, or "
-            f"remove that one with ragtide runs remove {plan.run}"
+            f"remove that one with ragtide workspaces remove {plan.run}"
         )
 
 

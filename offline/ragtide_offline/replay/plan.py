@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
-from ragtide_runtime.runs import find_run, register_run, settings_of_run
 from ragtide_runtime.settings.errors import Explainer, read_toml
 from ragtide_runtime.settings.model import Settings, StallSettings
-from ragtide_schemas import AlertRule, RunInfo
+from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
+from ragtide_schemas import AlertRule, Workspace
 from ragtide_schemas.base import describe
 
 from .selection import Selection
@@ -70,7 +70,7 @@ class ReplayPlan:
     labeling: dict[str, str] = field(default_factory=dict)
     """`labeler`, `profile` and `judge_model`, where they are not those of the settings."""
 
-    def info(self, settings: Settings, population_size: int) -> RunInfo:
+    def info(self, settings: Settings, population_size: int) -> Workspace:
         """Return what is kept of it with its run."""
         options: dict[str, Any] = {
             "replays": "interactions" if self.relabel else "metric events",
@@ -84,7 +84,7 @@ class ReplayPlan:
             options |= {name: getattr(settings, name) for name in _LABELING}
             options["judge_model"] = settings.judge.model
             options |= self.labeling
-        return RunInfo(
+        return Workspace(
             run=self.run,
             kind="replay",
             source=self.recording.url,
@@ -100,27 +100,29 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-async def begin(redis: Redis, settings: Settings, info: RunInfo) -> RunInfo:
+async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
     """List the run of a replay, or check that it was begun in the same way, and return what is listed.
 
     Raises:
         ConfigurationError: there is another run of that name, or a replay with other options.
     """
-    known = await find_run(redis, settings, info.run)
+    known = await find_workspace(redis, settings, info.run)
     if known is None:
-        known = await register_run(redis, settings, info)
-    other = f"give this one another name with --run, or remove that one: ragtide runs remove {info.run}"
+        known = await register_workspace(redis, settings, info)
+    other = (
+        f"give the new one another name with --workspace, or remove the old one: ragtide workspaces remove {info.run}"
+    )
     if known.kind != info.kind:
-        raise ConfigurationError(f"run {info.run!r} is an {known.kind}: {other}")
+        raise ConfigurationError(f"workspace {info.run!r} is an {known.kind}: {other}")
     for name in ("source", "partitions", "splits"):
         before, now = getattr(known, name), getattr(info, name)
         if before != now:
-            raise ConfigurationError(f"run {info.run!r} was begun with {name} {before}, this is {now}: {other}")
+            raise ConfigurationError(f"workspace {info.run!r} was begun with {name} {before}, this is {now}: {other}")
     for name in sorted(known.options.keys() | info.options.keys()):
         before, now = known.options.get(name), info.options.get(name)
         if before != now:
-            told = f"run {info.run!r} was begun with {name} {_told(before)}, this is {_told(now)}"
-            raise ConfigurationError(f"{told}: go on with the same options, or {other}")
+            told = f"workspace {info.run!r} was begun with {name} {_told(before)}, this is {_told(now)}"
+            raise ConfigurationError(f"{told}: continue with the same options, or {other}")
     return known
 
 
@@ -131,7 +133,7 @@ def _told(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:80]}..."
 
 
-def settings_of_replay(settings: Settings, info: RunInfo) -> Settings:
+def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
     """Return the settings of a deployment as they are for a replay of interactions: its keys, its labeler, its rules.
 
     For the process that began it, for workers that join, and for readers. The options come from Redis: before a process
@@ -140,15 +142,15 @@ def settings_of_replay(settings: Settings, info: RunInfo) -> Settings:
     Raises:
         ConfigurationError: the options cannot be read.
     """
-    own = settings_of_run(settings, info)
+    own = settings_of_workspace(settings, info)
     if info.kind != "replay":
         return own
     try:
         stored = _Options.model_validate(info.options)
     except ValidationError as error:
         raise ConfigurationError(
-            f"the options of run {info.run!r} cannot be read ({describe(error)}): remove the run with ragtide "
-            f"runs remove {info.run}"
+            f"the options of workspace {info.run!r} cannot be read ({describe(error)}): remove it with ragtide "
+            f"workspaces remove {info.run}"
         ) from None
     changes: dict[str, Any] = {
         "alerts": stored.rules,

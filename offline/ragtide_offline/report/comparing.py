@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_schemas import Direction, Kind, MetricDefinition, RunInfo
+from ragtide_schemas import Direction, Kind, MetricDefinition, Workspace
 from ragtide_schemas.experiments import OWN
 
 from .cautions import instruments_of
@@ -46,8 +46,8 @@ class Gap:
 class RunComparison:
     """Everything that is said of two runs."""
 
-    first: RunInfo
-    second: RunInfo
+    first: Workspace
+    second: Workspace
     made_at: datetime
     metric: str | None
     """What both experiments are about; None for replays, or if they differ."""
@@ -160,8 +160,8 @@ def compare_experiments(
 
 
 def compare_replays(
-    first: tuple[RunInfo, Mapping[str, Mapping[Instrument, Moments]]],
-    second: tuple[RunInfo, Mapping[str, Mapping[Instrument, Moments]]],
+    first: tuple[Workspace, Mapping[str, Mapping[Instrument, Moments]]],
+    second: tuple[Workspace, Mapping[str, Mapping[Instrument, Moments]]],
     names: Names,
     *,
     pairs: Mapping[tuple[str, str], Sequence[Paired]],

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from ragtide_aggregator.statistics.comparing import Difference
-from ragtide_schemas import RunInfo
+from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Order, Plan
 
 from ..experiments.board import Board
@@ -148,7 +148,7 @@ class Curve:
 class ExperimentReport:
     """Everything that is said of an experiment."""
 
-    info: RunInfo
+    info: Workspace
     plan: Plan
     board: Board
     made_at: datetime

@@ -20,7 +20,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording, UnreadableRecordingError
 from ragtide_runtime.redis.log import order, read_all
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD, InvalidEntryError, Measure, MetricEvent, RunInfo, Streams, range_of
+from ragtide_schemas import DATA_FIELD, InvalidEntryError, Measure, MetricEvent, Streams, Workspace, range_of
 from ragtide_schemas import Kind as MetricKind
 from ragtide_schemas.metric_definitions import METRICS
 
@@ -135,7 +135,7 @@ def _comparable(first: Scores, second: Scores) -> Iterator[tuple[Measured, Measu
 
 
 async def read_scores(
-    redis: Redis, streams: Sequence[Streams], pipeline: str, info: RunInfo, recording: Recording | None
+    redis: Redis, streams: Sequence[Streams], pipeline: str, info: Workspace, recording: Recording | None
 ) -> Scores | None:
     """Return the scores of a run's interactions, as far as they are still there; None if none are kept.
 
@@ -178,7 +178,7 @@ async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str) -> 
 
 
 def _add_recorded(
-    scores: Scores, pipeline: str, info: RunInfo, entries: Iterable[RecordedEntry], position: bytes | None
+    scores: Scores, pipeline: str, info: Workspace, entries: Iterable[RecordedEntry], position: bytes | None
 ) -> None:
     part = _selection(info)
     # The recording may have grown since; in random order the position says nothing about that.
@@ -191,7 +191,7 @@ def _add_recorded(
             scores.add(event)
 
 
-def _selection(info: RunInfo) -> Selection:
+def _selection(info: Workspace) -> Selection:
     """Return which part of its recording a replay is of.
 
     Raises:
@@ -200,7 +200,7 @@ def _selection(info: RunInfo) -> Selection:
     given = {name: info.options.get(name) for name in ("since", "until", "segment")}
     if not all(value is None or isinstance(value, str) for value in given.values()):
         raise ConfigurationError(
-            f"the options of run {info.run!r} cannot be read: remove it with ragtide runs remove {info.run}"
+            f"the options of workspace {info.run!r} cannot be read: remove it with ragtide workspaces remove {info.run}"
         )
     segments = str(given["segment"]).split(", ") if given["segment"] else None
     return selection(
@@ -220,7 +220,7 @@ def is_complete(scores: Scores, state: AggregatorState, pipeline: str) -> bool:
     return bool(scores.scopes) and len(scores.scopes) == max(sizes, default=0)
 
 
-def named_recording(settings: Settings, info: RunInfo, given: str | None) -> Recording | None:
+def named_recording(settings: Settings, info: Workspace, given: str | None) -> Recording | None:
     """Return the recording that a replay of metric events is of, if the caller or the settings name it; else None.
 
     Raises:
@@ -234,7 +234,9 @@ def named_recording(settings: Settings, info: RunInfo, given: str | None) -> Rec
     if place != info.source:
         if given is None:
             return None
-        raise ConfigurationError(f"run {info.run} replays another recording than {place}: give the one it replays")
+        raise ConfigurationError(
+            f"workspace {info.run} replays another recording than {place}: name the recording that it replays"
+        )
     try:
         return Recording.open(place, storage_options=settings.recorder.storage_options)
     except UnreadableRecordingError:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.runs import settings_of_run
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import RagInteraction, RunInfo, Streams
+from ragtide_runtime.workspaces import settings_of_workspace
+from ragtide_schemas import RagInteraction, Streams, Workspace
 from ragtide_schemas.experiments import Order, Progress
 
 from ..experiments.decisions import Judging
@@ -23,7 +23,7 @@ Texts = Mapping[tuple[str, int], RagInteraction]
 class Judged:
     """An experiment as it was read."""
 
-    info: RunInfo
+    info: Workspace
     progress: Progress
     book: Book
     orders: list[Order]
@@ -34,12 +34,12 @@ class Judged:
     """The race along the log."""
 
 
-def streams_of(settings: Settings, info: RunInfo) -> Streams:
+def streams_of(settings: Settings, info: Workspace) -> Streams:
     """Return the keys of an experiment."""
-    return settings_of_run(settings, info).layout.all()[0]
+    return settings_of_workspace(settings, info).layout.all()[0]
 
 
-async def read_experiment(redis: Redis, settings: Settings, info: RunInfo) -> Judged:
+async def read_experiment(redis: Redis, settings: Settings, info: Workspace) -> Judged:
     """Return an experiment with everything it has recorded so far.
 
     Raises:
@@ -50,7 +50,7 @@ async def read_experiment(redis: Redis, settings: Settings, info: RunInfo) -> Ju
     return Judged(info, reader.progress, reader.book, reader.orders, reader.refused, reader.judging)
 
 
-async def read_texts(redis: Redis, settings: Settings, info: RunInfo, wanted: Iterable[tuple[str, int]]) -> Texts:
+async def read_texts(redis: Redis, settings: Settings, info: Workspace, wanted: Iterable[tuple[str, int]]) -> Texts:
     """Return answers of configs to items; those that are not, or no longer, on the stream are left out."""
     ledger = Ledger(redis, streams_of(settings, info), dedupe_window_s=settings.dedupe_window_s)
     found: dict[tuple[str, int], RagInteraction] = {}

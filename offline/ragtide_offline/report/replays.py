@@ -11,7 +11,7 @@ from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.moments import Moments
-from ragtide_schemas import METRICS, Alert, Estimate, Measure, MetricDeclaration, MetricDefinition, RunInfo, utc_now
+from ragtide_schemas import METRICS, Alert, Estimate, Measure, MetricDeclaration, MetricDefinition, Workspace, utc_now
 
 from ..score.summary import diagnoses
 from .pages import Format, page
@@ -21,7 +21,7 @@ from .pages import Format, page
 class ReplayReport:
     """Everything that is said of a replay."""
 
-    info: RunInfo
+    info: Workspace
     made_at: datetime
     estimates: Sequence[Estimate]
     diagnoses: Sequence[str]
@@ -29,7 +29,7 @@ class ReplayReport:
     alerts: Sequence[Alert]
 
 
-def replay_report(info: RunInfo, estimates: Iterable[Estimate], alerts: Iterable[Alert]) -> ReplayReport:
+def replay_report(info: Workspace, estimates: Iterable[Estimate], alerts: Iterable[Alert]) -> ReplayReport:
     """Return what is to be said of a replay.
 
     Args:

@@ -10,20 +10,20 @@ from ragtide_roles.running import cancelled_by_signal
 from ragtide_schemas import Alert
 
 from .common import JsonOption, out, print_json, warn, with_redis
-from .of_run import RunOption, settings_with
 from .reading_streams import read_alerts
 from .tables import alert_panel, alerts_view
+from .workspace_option import WorkspaceOption, settings_with
 
 
 def alerts(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
     firing: Annotated[bool, typer.Option("--firing", help="Only those that are firing now.")] = False,
-    run: RunOption = None,
+    workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show alerts; as JSON one object a line."""
-    settings = settings_with(context, run)
+    settings = settings_with(context, workspace)
 
     def show(alert: Alert) -> None:
         if as_json:

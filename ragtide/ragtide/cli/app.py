@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "experiment": "experiment:experiment",
     "report": "report:report",
     "rules": "rules:rules",
-    "runs": "runs:runs",
+    "workspaces": "workspaces:workspaces",
     "doctor": "doctor:doctor",
     "repartition": "repartition:repartition",
 }

@@ -16,7 +16,7 @@ from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.report.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import RunInfo, run_of
+from ragtide_schemas import Workspace, workspace_of
 from ragtide_schemas.suggestions import unknown
 
 from .reading import read_states
@@ -51,13 +51,13 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A pipeline, live or in a run."""
+    """A pipeline, live or in a workspace."""
 
     settings: Settings
-    """Of the deployment, or of the run."""
+    """Of the deployment, or of the workspace."""
     pipeline: str
-    info: RunInfo | None = None
-    """Of the run, if it has keys of its own."""
+    info: Workspace | None = None
+    """The workspace; None for live traffic."""
     recording: Recording | None = None
     """Recording that a replay of metric events is of."""
 
@@ -67,14 +67,14 @@ async def read_comparison(
 ) -> list[Compared]:
     """Return the differences of two pipelines, of every metric that was measured in the same way in both.
 
-    Two runs over the same interactions are compared interaction by interaction, also where another labeler scored.
+    Two replays of the same interactions are compared interaction by interaction, also where another labeler scored.
 
     Args:
         redis: client.
         sides: the two.
         window: name of the window; only all time is compared by interaction.
         confidence: level of the intervals; that of the settings unless given.
-        ongoing: whether the interactions are a sample of traffic that goes on, even in runs whose size is known.
+        ongoing: whether the interactions are a sample of traffic that goes on, even in replays whose size is known.
     """
     level = sides[0].settings.confidence if confidence is None else confidence
     states = []
@@ -103,7 +103,7 @@ async def read_labelers(
 
 
 def _share_interactions(first: Side, second: Side) -> bool:
-    """Return whether equal ids mean equal interactions: in one run, and in replays."""
+    """Return whether equal ids mean equal interactions: in the same workspace, and in replays."""
     if first.info is None or second.info is None:
         return False
     return first.info.run == second.info.run or first.info.kind == second.info.kind == "replay"
@@ -114,7 +114,7 @@ async def _by_interaction(
 ) -> list[Compared]:
     scores = []
     for side in sides:
-        assert side.info is not None  # noqa: S101 - for the type checker: both are runs
+        assert side.info is not None  # noqa: S101 - for the type checker: both are workspaces
         streams = side.settings.layout.all_of(side.pipeline)
         scores.append(await read_scores(redis, streams, side.pipeline, side.info, side.recording))
     mine, theirs = scores
@@ -166,7 +166,7 @@ def _by_means(first: _Found, second: _Found, *, level: float) -> list[Compared]:
 
 
 def _found(state: AggregatorState, side: Side, window: str) -> _Found:
-    return _moments(state, side.pipeline, window, run=run_of(side.settings.prefix))
+    return _moments(state, side.pipeline, window, run=workspace_of(side.settings.prefix))
 
 
 async def unknown_side(redis: Redis, sides: tuple[Side, Side]) -> str | None:
@@ -184,7 +184,7 @@ def _moments(
 ) -> dict[EstimateKey, tuple[Moments, float, float]]:
     """Return moments, lowest value and width of the range of every metric of a pipeline, whatever its name.
 
-    In a run these are those labeled there and, of replayed metric events, those of live traffic.
+    In a workspace these are those labeled there and, of replayed metric events, those of live traffic.
     """
     rows = [
         row

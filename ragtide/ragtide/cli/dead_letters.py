@@ -8,9 +8,9 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.url import RedisHandle
 
 from .common import JsonOption, err, out, print_json, warn, with_redis
-from .of_run import RunOption, settings_with
 from .reading_streams import read_dead_letters, retry_dead_letters
 from .tables import dead_letters_table
+from .workspace_option import WorkspaceOption, settings_with
 
 dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
 
@@ -19,13 +19,13 @@ dead_letters = typer.Typer(help="Show entries nobody could use, with the reason;
 def list_dead_letters(
     context: typer.Context,
     reason: Annotated[str | None, typer.Option(help="Only this reason, such as not_json.")] = None,
-    run: RunOption = None,
+    workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show entries nobody could use, with the reason; as JSON one object a line, payload included."""
     if context.invoked_subcommand is not None:
         return
-    settings = settings_with(context, run)
+    settings = settings_with(context, workspace)
     letters, unreadable = with_redis(settings, lambda redis, _: read_dead_letters(redis, settings, payloads=as_json))
     warn(unreadable.warning())
     found = [stored for stored in letters if reason in (None, stored.letter.reason)]
@@ -41,12 +41,12 @@ def retry(
     context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
-    run: RunOption = None,
+    workspace: WorkspaceOption = None,
 ) -> None:
     """Publish dead interactions again, after their cause was mended."""
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
-    settings = settings_with(context, run)
+    settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> int:
         stored, unreadable = await read_dead_letters(redis, settings)

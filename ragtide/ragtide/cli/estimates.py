@@ -14,22 +14,23 @@ from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.report.labelings import named_recording
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.redis.url import RedisHandle
-from ragtide_runtime.runs import the_run
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, PipelineOption, err, given, out, print_json, warn, with_redis
 from .comparison import Compared, Side, read_comparison, read_labelers, unknown_side
-from .of_run import settings_if_run, settings_of
 from .reading import read_estimates
 from .tables import comparison_table, estimates_table, labeling_table
+from .workspace_option import WorkspaceOption, settings_of, settings_with
 
 
 def estimates(
     context: typer.Context,
     pipeline: PipelineOption = None,
-    run: Annotated[str | None, typer.Option(help="Only this run: a replay, experiment or published file.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only this run, as given to publish --run.")] = None,
+    workspace: WorkspaceOption = None,
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
@@ -46,7 +47,7 @@ def estimates(
     as_json: JsonOption = False,
 ) -> None:
     """Show every running estimate with its interval."""
-    settings = given(context).settings()
+    settings = settings_with(context, workspace)
     for value, known, hint in (
         (strategy, STRATEGIES, "--strategy"),
         (window, (ALL_TIME, *settings.windows), "--window"),
@@ -55,21 +56,19 @@ def estimates(
         if value not in known:
             raise typer.BadParameter(f"{value!r} is unknown: use one of {', '.join(known)}", param_hint=hint)
 
-    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Estimate], bool]:
-        own = await settings_if_run(redis, settings, run)
-        found = await read_estimates(redis, own or settings, strategy=strategy, confidence=confidence, ongoing=ongoing)
-        return found, own is not None
+    async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
+        return await read_estimates(redis, settings, strategy=strategy, confidence=confidence, ongoing=ongoing)
 
-    everything, all_of_run = with_redis(settings, body)
+    everything = with_redis(settings, body)
     found = [
         estimate
         for estimate in chosen(everything, window=window, estimator=estimator, labeling=labeling)
         if pipeline in (None, estimate.pipeline)
-        and (all_of_run or run in (None, estimate.run))
+        and run in (None, estimate.run)
         and segment in (None, estimate.segment)
         and metric in (None, estimate.metric)
     ]
-    unmet = None if found else _unmet(everything, pipeline=pipeline, segment=segment, metric=metric)
+    unmet = None if found else _unmet(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
     if as_json:
         print_json([estimate.model_dump(mode="json") for estimate in found])
     elif found and labeling:
@@ -86,13 +85,14 @@ def estimates(
 
 
 def _unmet(
-    everything: Sequence[Estimate], *, pipeline: str | None, segment: str | None, metric: str | None
+    everything: Sequence[Estimate], *, pipeline: str | None, run: str | None, segment: str | None, metric: str | None
 ) -> str | None:
     """Return which of the options names nothing that there is, in a sentence; None if there is nothing at all."""
     if not everything:
         return None
     for what, name, known in (
         ("pipeline", pipeline, {one.pipeline for one in everything}),
+        ("run", run, {one.run for one in everything if one.run is not None}),
         ("segment", segment, {one.segment for one in everything if one.segment is not None}),
         ("metric", metric, {one.metric for one in everything}),
     ):
@@ -104,9 +104,11 @@ def _unmet(
 def compare(
     context: typer.Context,
     first: Annotated[str, typer.Argument(help="A pipeline.")],
-    second: Annotated[str | None, typer.Argument(help="Another pipeline; the same in two runs without one.")] = None,
-    run: Annotated[
-        list[str] | None, typer.Option(help="Run that has keys of its own; given twice, of the first and the second.")
+    second: Annotated[
+        str | None, typer.Argument(help="Another pipeline; without it, the same pipeline in two workspaces.")
+    ] = None,
+    workspace: Annotated[
+        list[str] | None, typer.Option(help="Workspace of both pipelines; given twice, of the first and the second.")
     ] = None,
     labeler: Annotated[
         list[str] | None,
@@ -119,11 +121,11 @@ def compare(
         typer.Option(help="Recording that a replay of metric events is of, to pair its interactions [recorder.url]."),
     ] = None,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for runs of known size.")
+        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for replays of known size.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two pipelines, live or in runs: the difference of every metric both have, valid at every look.
+    """Compare two pipelines, live or in workspaces: the difference of every metric both have, valid at every look.
 
     Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction. All
     else is compared by means, for metrics that the same labeler measured with the same profile.
@@ -133,15 +135,15 @@ def compare(
         raise typer.BadParameter(
             f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
         )
-    runs = run or []
+    workspaces = workspace or []
     labelers = labeler or []
-    if labelers and (len(labelers) != 2 or len(set(labelers)) != 2 or second is not None or len(runs) > 1):
-        raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --run")
-    if len(runs) > 2 or (second is None and len(runs) != 2 and not labelers):
-        raise typer.BadParameter("give two pipelines, or one pipeline and --run twice or --labeler twice")
+    if labelers and (len(labelers) != 2 or len(set(labelers)) != 2 or second is not None or len(workspaces) > 1):
+        raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --workspace")
+    if len(workspaces) > 2 or (second is None and len(workspaces) != 2 and not labelers):
+        raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
-        sides = [await _side(redis, settings, name, recording) for name in runs] or [Side(settings, first)]
+        sides = [await _side(redis, settings, name, recording) for name in workspaces] or [Side(settings, first)]
         both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
         if labelers:
             found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
@@ -153,8 +155,8 @@ def compare(
     names = [first, second or first]
     if labelers:
         names = labelers
-    elif len(runs) == 2:
-        names = [f"{name} ({of_run})" for name, of_run in zip(names, runs, strict=True)]
+    elif len(workspaces) == 2:
+        names = [f"{name} ({where})" for name, where in zip(names, workspaces, strict=True)]
     if as_json:
         print_json([one.as_dict() for one in found])
     elif found:
@@ -167,9 +169,9 @@ def compare(
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
 
 
-async def _side(redis: Redis, settings: Settings, run: str, recording: str | None) -> Side:
-    info = await the_run(redis, settings, run)
-    return Side(await settings_of(redis, settings, run), "", info, named_recording(settings, info, recording))
+async def _side(redis: Redis, settings: Settings, workspace: str, recording: str | None) -> Side:
+    info = await get_workspace(redis, settings, workspace)
+    return Side(await settings_of(redis, settings, workspace), "", info, named_recording(settings, info, recording))
 
 
 def _method(found: Sequence[Compared]) -> str:
@@ -180,7 +182,7 @@ def _method(found: Sequence[Compared]) -> str:
         known = any(one.strategy == CLOSED for one in found)
         said.append(
             f"Paired by interaction id: {pairs:,} pairs."
-            + (" All interactions of both runs are known, so no uncertainty is left about them." if known else "")
+            + (" All interactions of both workspaces are known, so no uncertainty is left about them." if known else "")
         )
     if any(one.method == "unpaired" for one in found):
         said.append(f"{'The rest is unpaired' if said else 'Unpaired'}: the difference of two means.")

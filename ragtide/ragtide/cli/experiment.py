@@ -22,10 +22,10 @@ from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_roles.running import cancelled_by_signal, on_signal
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle, resolve_redis
-from ragtide_runtime.runs import the_run
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import RunInfo
+from ragtide_runtime.workspaces import get_workspace
+from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Plan
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
@@ -45,7 +45,7 @@ Name = Annotated[str, typer.Argument(help="Name of the experiment.")]
 Config = Annotated[str, typer.Argument(help="Name of the config, or its number such as #3.")]
 Reason = Annotated[str, typer.Option(help="Why, for the report.")]
 NoRoles = Annotated[
-    bool, typer.Option("--no-roles", help="Do not label and aggregate here: others do (ragtide worker --run NAME).")
+    bool, typer.Option("--no-roles", help="Only call the target; ragtide worker --workspace NAME labels.")
 ]
 
 
@@ -82,12 +82,12 @@ def resume(
         _said_of(f"{config} goes on", driven=driven)
         return
     if file is None:
-        info = with_redis(settings, lambda redis, _: the_run(redis, settings, name))
+        info = with_redis(settings, lambda redis, _: get_workspace(redis, settings, name))
         raise ConfigurationError(_how_to_go_on(info))
     _run(settings, file, roles=not no_roles, as_json=as_json, name=name)
 
 
-def _how_to_go_on(info: RunInfo) -> str:
+def _how_to_go_on(info: Workspace) -> str:
     # The path in Redis is shown and never opened: any process that may write to Redis may have written it.
     stored = info.options.get("file")
     if not isinstance(stored, str):
@@ -109,7 +109,7 @@ def show(
     settings = given(context).settings()
 
     async def body(redis: Redis, _: RedisHandle) -> None:
-        await the_run(redis, settings, name)
+        await get_workspace(redis, settings, name)
         streams = streams_of(settings, name)
         reader = ExperimentReader(redis, streams, races=True)
         await reader.read()

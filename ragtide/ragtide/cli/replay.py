@@ -1,4 +1,4 @@
-"""`ragtide replay`: a recording once more, into a run with keys of its own."""
+"""`ragtide replay`: a recording once more, into a workspace."""
 
 import asyncio
 import os
@@ -27,17 +27,17 @@ from ragtide_roles.state_options import state_options
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.redis.url import RedisHandle
-from ragtide_runtime.runs import settings_of_run
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import Alert, Estimate, Layout, RunInfo, utc_now
+from ragtide_runtime.workspaces import settings_of_workspace
+from ragtide_schemas import Alert, Estimate, Layout, Workspace, utc_now
 
 from .common import JsonOption, err, given, out, print_json, with_redis
-from .of_run import settings_of
 from .reading import read_estimates
 from .reading_streams import read_alerts
 from .replay_bar import metrics_bar, relabel_bar
 from .tables import estimates_table
+from .workspace_option import settings_of
 
 ORDERS = ("time", "random")
 
@@ -45,8 +45,8 @@ ORDERS = ("time", "random")
 def replay(
     context: typer.Context,
     recording: Annotated[str, typer.Argument(help="Folder or URL that a recorder wrote to.")],
-    run: Annotated[
-        str | None, typer.Option(help="Name of the run; that of one that was stopped goes on with it.")
+    workspace: Annotated[
+        str | None, typer.Option(help="Name of the workspace; the name of a stopped replay continues it.")
     ] = None,
     relabel: Annotated[
         bool, typer.Option("--relabel", help="Label the interactions anew, instead of aggregating their scores.")
@@ -71,7 +71,7 @@ def replay(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay a recording into a run of its own: other alert rules, or another labeler; live numbers are not touched."""
+    """Replay a recording into a workspace: other alert rules, or another labeler; live numbers are not touched."""
     settings = given(context).settings()
     configure_logging("error")
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)
@@ -85,7 +85,7 @@ def replay(
     if not relabel and (labeling or max_cost_usd is not None):
         raise ConfigurationError("--labeler, --profile, --judge-model and --max-cost-usd go with --relabel: add it")
     plan = ReplayPlan(
-        run=run or f"replay-{utc_now():%Y%m%d-%H%M%S}",
+        run=workspace or f"replay-{utc_now():%Y%m%d-%H%M%S}",
         recording=_open(recording, settings),
         selection=part,
         seed=seed if order == "random" else None,
@@ -96,7 +96,8 @@ def replay(
     check_rules(plan.rules, known_metrics(settings))
     kind, fields = (Kind.INTERACTIONS, ("pipeline",)) if relabel else (Kind.METRICS, SCOPE_FIELDS)
     counted = count_selected(plan.recording, kind, part, fields)
-    err.print(f"run {plan.run}: {counted.total:,} {'interactions' if relabel else 'metric events'}", highlight=False)
+    unit = "interactions" if relabel else "metric events"
+    err.print(f"workspace {plan.run}: {counted.total:,} {unit}", highlight=False)
 
     async def body(redis: Redis, handle: RedisHandle) -> dict[str, Any]:
         info = await begin(redis, settings, _info(plan, settings, counted))
@@ -120,7 +121,7 @@ def replay(
     if as_json:
         print_json(
             {
-                "run": plan.run,
+                "workspace": plan.run,
                 **found,
                 "rules": {name: one.as_dict() for name, one in rules_found.items()},
                 "alerts": [alert.model_dump(mode="json") for alert in alerts],
@@ -142,11 +143,13 @@ def _open(url: str, settings: Settings) -> Recording:
     return Recording.open(place, storage_options=settings.recorder.storage_options)
 
 
-def _info(plan: ReplayPlan, settings: Settings, counted: Counted) -> RunInfo:
+def _info(plan: ReplayPlan, settings: Settings, counted: Counted) -> Workspace:
     try:
         return plan.info(settings, counted.total)
     except ValueError:
-        raise ConfigurationError(f"--run {plan.run!r} is no name: use 1 to 48 letters, digits, _ and -") from None
+        raise ConfigurationError(
+            f"--workspace {plan.run!r} is not a name: use 1 to 48 letters, digits, _ and -"
+        ) from None
 
 
 def _check_price(settings: Settings, max_cost_usd: float | None) -> None:
@@ -160,14 +163,14 @@ def _check_price(settings: Settings, max_cost_usd: float | None) -> None:
 async def _aggregate(
     redis: Redis,
     settings: Settings,
-    info: RunInfo,
+    info: Workspace,
     plan: ReplayPlan,
     *,
     counted: Counted,
     pace: Speed,
     stop: asyncio.Event,
 ) -> dict[str, Any]:
-    own = settings_of_run(settings, info)
+    own = settings_of_workspace(settings, info)
     # The partitions share the budget of false alarms as they did live.
     kept = state_options(settings.model_copy(update={"alerts": plan.rules, "partitions": info.partitions}))
     options = ReplayOptions(
@@ -243,7 +246,7 @@ def _print(plan: ReplayPlan, found: dict[str, Any], rules: dict[str, OfRule], es
     cost = f", ${found['cost_usd']:.4f}" if found.get("cost_usd") else ""
     err.print(
         f"{found['n']:,} of {found['population_size']:,} in {found['seconds']:.1f} s ({rate:,.0f}/s){cost}; "
-        f"look into it with: ragtide estimates --run {plan.run}",
+        f"look into it with: ragtide estimates --workspace {plan.run}",
         highlight=False,
         soft_wrap=True,
     )
@@ -268,7 +271,7 @@ def _fired(alert: Alert) -> str:
 def _say_how_to_go_on(plan: ReplayPlan, found: dict[str, Any]) -> None:
     why = "it would cost more than --max-cost-usd" if found.get("over_cost") else "it was told to"
     err.print(
-        f"Stopped, because {why}. Give the same command with --run {plan.run} to go on.",
+        f"Stopped, because {why}. Give the same command with --workspace {plan.run} to continue.",
         style="yellow",
         markup=False,
         highlight=False,

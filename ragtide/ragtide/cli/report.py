@@ -29,9 +29,9 @@ from ragtide_offline.report.mlflow_export import EXPERIMENT, export
 from ragtide_offline.report.reader import Judged, read_experiment, read_texts
 from ragtide_offline.report.replays import ReplayReport, moments_of, replay_page, replay_report
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.runs import settings_of_run, the_run
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import RunInfo, utc_now
+from ragtide_runtime.workspaces import get_workspace, settings_of_workspace
+from ragtide_schemas import Workspace, utc_now
 from ragtide_schemas.printable import escaped_json
 
 from .common import JsonOption, err, given, print_json, warn, with_redis
@@ -67,7 +67,7 @@ class _Asked:
 class _Side(NamedTuple):
     """One run of a comparison of two."""
 
-    info: RunInfo
+    info: Workspace
     settings: Settings
     """Of the run."""
     states: Sequence[AggregatorState]
@@ -82,7 +82,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write, else RUN.html; - for standard output.")
     ] = None,
-    compare: Annotated[str | None, typer.Option(help="Another run, to compare this one with.")] = None,
+    compare: Annotated[str | None, typer.Option(help="Another workspace, to compare this one with.")] = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,7 +117,7 @@ def report(
     asked = _Asked(run, compare, config or (), confidence, items, recording)
     found = with_redis(settings, lambda redis, _: _read(redis, settings, asked))
     if mlflow and not isinstance(found, ExperimentReport):
-        raise ConfigurationError(f"run {run} is a replay: only experiments are exported to MLflow")
+        raise ConfigurationError(f"workspace {run} is a replay: only experiments are exported to MLflow")
     _write(found, asked, Layout.JSON if as_json else layout, output)
     if mlflow and isinstance(found, ExperimentReport):
         pages = {"report.html": _page(found, Layout.HTML), "report.md": _page(found, Layout.MD)}
@@ -126,10 +126,10 @@ def report(
 
 
 async def _read(redis: Redis, settings: Settings, asked: _Asked) -> Report:
-    info = await the_run(redis, settings, asked.run)
+    info = await get_workspace(redis, settings, asked.run)
     if asked.other is None:
         return await _read_one(redis, settings, info, asked)
-    other = await the_run(redis, settings, asked.other)
+    other = await get_workspace(redis, settings, asked.other)
     if info.kind != other.kind:
         raise ConfigurationError(
             f"{info.run} is {_a(info)} and {other.run} is {_a(other)}: compare two runs of one kind"
@@ -143,13 +143,13 @@ async def _read(redis: Redis, settings: Settings, asked: _Asked) -> Report:
 
 
 async def _compare_replays(
-    redis: Redis, settings: Settings, runs: tuple[RunInfo, RunInfo], asked: _Asked, confidence: float
+    redis: Redis, settings: Settings, runs: tuple[Workspace, Workspace], asked: _Asked, confidence: float
 ) -> RunComparison:
     states = [await _states(redis, settings, one) for one in runs]
     first, second = (moments_of(of) for of in states)
     names = _names(asked, runs, first, second)
     each = confidence_each(confidence, names)
-    sides = [_Side(one, settings_of_run(settings, one), of) for one, of in zip(runs, states, strict=True)]
+    sides = [_Side(one, settings_of_workspace(settings, one), of) for one, of in zip(runs, states, strict=True)]
     pairs = {}
     for one, other in names:
         scores = [
@@ -175,20 +175,20 @@ async def _compare_replays(
     )  # fmt: skip
 
 
-async def _read_one(redis: Redis, settings: Settings, info: RunInfo, asked: _Asked) -> Report:
+async def _read_one(redis: Redis, settings: Settings, info: Workspace, asked: _Asked) -> Report:
     if info.kind == "experiment":
         judged = await read_experiment(redis, settings, info)
         chosen = chosen_items(judged, asked.items)
         texts = await read_texts(redis, settings, info, wanted_texts(judged, chosen))
         return experiment_report(judged, chosen, texts)
-    own = settings_of_run(settings, info)
+    own = settings_of_workspace(settings, info)
     alerts, unreadable = await read_alerts(redis, own)
     warn(unreadable.warning())
     return replay_report(info, await read_estimates(redis, own), alerts)
 
 
-async def _states(redis: Redis, settings: Settings, info: RunInfo) -> list[AggregatorState]:
-    own = settings_of_run(settings, info)
+async def _states(redis: Redis, settings: Settings, info: Workspace) -> list[AggregatorState]:
+    own = settings_of_workspace(settings, info)
     return await read_states(redis, own, own.layout.all())
 
 
@@ -197,7 +197,7 @@ def _configs(judged: Judged) -> list[str]:
 
 
 def _names(
-    asked: _Asked, runs: tuple[RunInfo, RunInfo], first: Collection[str], second: Collection[str]
+    asked: _Asked, runs: tuple[Workspace, Workspace], first: Collection[str], second: Collection[str]
 ) -> Names:  # fmt: skip
     """Return the pairs of names that are compared.
 
@@ -257,5 +257,5 @@ def _json(found: Report) -> str:
     return escaped_json(TypeAdapter(type(found)).dump_json(found, indent=2).decode()) + "\n"
 
 
-def _a(info: RunInfo) -> str:
+def _a(info: Workspace) -> str:
     return f"{'an' if info.kind == 'experiment' else 'a'} {info.kind}"

@@ -16,7 +16,7 @@ from ragtide_runtime.telemetry.observed import Observed
 from ragtide_runtime.telemetry.tracing import exporting
 
 from .common import Role, err, given, with_redis
-from .of_run import RunOption, settings_with
+from .workspace_option import WorkspaceOption, settings_with
 
 
 def up(context: typer.Context) -> None:
@@ -26,19 +26,19 @@ def up(context: typer.Context) -> None:
     _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder)
 
 
-def worker(context: typer.Context, run: RunOption = None) -> None:
+def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
     """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
-    settings = settings_with(context, run)
-    if run is not None:
+    settings = settings_with(context, workspace)
+    if workspace is not None:
         local = given(context).settings()
-        check_labeler(settings.labeler, local, run)
-        check_judge(settings.judge.model, local, run)
+        check_labeler(settings.labeler, local, workspace)
+        check_judge(settings.judge.model, local, workspace)
     _serve(settings, Role.WORKER)
 
 
-def aggregator(context: typer.Context, run: RunOption = None) -> None:
+def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> None:
     """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
-    _serve(settings_with(context, run), Role.AGGREGATOR)
+    _serve(settings_with(context, workspace), Role.AGGREGATOR)
 
 
 def recorder(

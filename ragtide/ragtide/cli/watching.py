@@ -10,9 +10,9 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 
 from .common import PipelineOption, out, with_redis
-from .of_run import RunOption, settings_with
 from .watch import Screen
 from .watch import watch as watch_screen
+from .workspace_option import WorkspaceOption, settings_with
 
 
 def watch(
@@ -21,10 +21,10 @@ def watch(
     segments: Annotated[bool, typer.Option("--segments", help="Every segment value too.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and end.")] = False,
-    run: RunOption = None,
+    workspace: WorkspaceOption = None,
 ) -> None:
     """Watch estimates, intervals, trends and alerts live, until Ctrl-C."""
-    settings = settings_with(context, run)
+    settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         def keep(estimate: Estimate) -> bool:

@@ -9,7 +9,7 @@ from ..base import Metadata, Name, Size, VersionedModel, WireModel
 from ..declared import MetricDeclaration, declaration_of
 from ..limits import LATENCY_MAX_S
 from ..metrics import Direction, Kind, MetricDefinition, MetricName
-from ..run import RunName
+from ..workspace import WorkspaceName
 
 CONFIGS_MAX: Final = 1000
 """Configs an experiment may begin with."""
@@ -97,7 +97,7 @@ class IntervalOptions(WireModel):
 class Plan(VersionedModel):
     """An experiment: what is run over what, and by which rules. It never changes; orders do the rest."""
 
-    run: RunName
+    run: WorkspaceName
     """Its name, and that of its run."""
     target: str
     """What answers: `module:function`, an http(s) URL, or the name of a function given from Python."""

@@ -18,7 +18,7 @@ from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reserva
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.settings.judge import JudgeSettings
-from ragtide_schemas import Streams, run_prefix
+from ragtide_schemas import Streams, workspace_prefix
 
 pytestmark = pytest.mark.processes
 
@@ -192,7 +192,7 @@ async def test_many_workers_over_budget_raise_one_alert(async_redis: Any) -> Non
 
 async def test_a_run_finds_in_the_cache_what_the_deployment_paid_for(server: JudgeServer, async_redis: Any) -> None:
     live = settings(server, cache_ttl_s=60)
-    for one in (live, live.model_copy(update={"prefix": run_prefix(live.prefix, "again")})):
+    for one in (live, live.model_copy(update={"prefix": workspace_prefix(live.prefix, "again")})):
         async with labeler_of(one, async_redis) as labeler:
             labeling = await labeler.label(TOWER)
     assert labeling.counters == {"cache_hits": 1}
@@ -200,7 +200,7 @@ async def test_a_run_finds_in_the_cache_what_the_deployment_paid_for(server: Jud
 
 
 async def test_runs_share_the_account_and_the_alert_of_their_deployment(async_redis: Any) -> None:
-    run = run_prefix("ragtide", "again")
+    run = workspace_prefix("ragtide", "again")
     live = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
     replay = RedisSpend(async_redis, run, LIMITED, now=lambda: NOON)
     assert isinstance(await live.reserve(0.6), Reservation)

@@ -17,7 +17,7 @@ from ragtide_consumers.labelers.remote.state import read_judge_states
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health
-from ragtide_schemas import run_prefix
+from ragtide_schemas import workspace_prefix
 
 pytestmark = pytest.mark.processes
 
@@ -96,7 +96,7 @@ async def test_doctor_knows_the_judge_of_a_run_and_says_what_was_spent_of_the_li
     server: JudgeServer, async_redis: Any
 ) -> None:
     live = settings(server, prices=PRICES, spend_per_day_usd=8.0)
-    run = live.model_copy(update={"prefix": run_prefix(live.prefix, "again")})
+    run = live.model_copy(update={"prefix": workspace_prefix(live.prefix, "again")})
     assert (await doctor(async_redis, live))["judge: spent"].found == "$0.00 of $8.00 today (UTC)"
     async with labeler_of(run, async_redis) as labeler:
         with suppress(LabelerUnavailable):

@@ -1,0 +1,55 @@
+"""`ragtide workspaces`: lists the workspaces of replays and experiments, and removes them."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.workspaces import list_workspaces, remove_listed_workspace
+from ragtide_schemas import Workspace
+
+from .common import JsonOption, err, given, out, print_json, warn, with_redis
+
+workspaces = typer.Typer(help="Show the workspaces of replays and experiments; or remove one.")
+
+
+@workspaces.callback(invoke_without_command=True)
+def show(context: typer.Context, as_json: JsonOption = False) -> None:
+    """Show the workspaces of replays and experiments, the oldest first; as JSON a list."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = given(context).settings()
+    unreadable = Unreadable("workspace")
+    found = with_redis(settings, lambda redis, _: list_workspaces(redis, settings, unreadable))
+    warn(unreadable.warning())
+    if as_json:
+        print_json([workspace.model_dump(mode="json") for workspace in found])
+    elif found:
+        out.print(_table(found))
+    else:
+        err.print("No workspaces yet: ragtide replay and ragtide experiment create them.")
+
+
+@workspaces.command()
+def remove(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of workspaces.")],
+) -> None:
+    """Remove workspaces with everything in them. Live numbers are not touched."""
+    settings = given(context).settings()
+    for name in names:
+        gone = with_redis(settings, lambda redis, _, name=name: remove_listed_workspace(redis, settings, name))  # type: ignore[misc]
+        err.print(f"{name} is removed: {gone:,} keys", highlight=False)
+
+
+def _table(found: list[Workspace]) -> Table:
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("workspace", "kind", "begun"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("size", justify="right")
+    table.add_column("source", overflow="fold")
+    for one in found:
+        size = "" if one.population_size is None else f"{one.population_size:,}"
+        table.add_row(one.run, one.kind, f"{one.created_at:%Y-%m-%d %H:%M}", size, one.source)
+    return table

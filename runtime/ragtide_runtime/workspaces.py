@@ -1,0 +1,136 @@
+"""The workspaces of a deployment: their list, their settings, and removing one with all its keys."""
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import InvalidEntryError, Reason, Streams, Workspace, deployment_prefix, workspace_prefix
+from ragtide_schemas.workspace import WorkspaceName, is_workspace_name
+
+from .errors import ConfigurationError
+from .redis.unreadable import Unreadable
+from .settings.model import Settings
+
+REMOVE_AT_ONCE = 500
+"""Keys removed in one round trip."""
+
+
+def settings_of_workspace(settings: Settings, workspace: WorkspaceName | Workspace) -> Settings:
+    """Return the settings of a deployment for one of its workspaces.
+
+    A workspace given by name has one partition.
+    """
+    partitions, splits = (workspace.partitions, workspace.splits) if isinstance(workspace, Workspace) else (1, {})
+    name = workspace.run if isinstance(workspace, Workspace) else workspace
+    return settings.model_copy(
+        update={
+            "prefix": workspace_prefix(settings.prefix, name),
+            "partitions": partitions,
+            "splits": dict(splits),
+            "http_port": None,
+        }
+    )
+
+
+async def register_workspace(redis: Redis, settings: Settings, workspace: Workspace) -> Workspace:
+    """Add a workspace to the deployment's list, unless the list has that name, and return the listed entry."""
+    await redis.hsetnx(_key(settings), workspace.run, workspace.encode().decode())
+    found = await find_workspace(redis, settings, workspace.run)
+    assert found is not None  # noqa: S101 - for the type checker: it was just listed
+    return found
+
+
+async def find_workspace(redis: Redis, settings: Settings, name: str) -> Workspace | None:
+    """Return the listed entry of a workspace; None if there is no workspace of that name.
+
+    Raises:
+        ConfigurationError: the entry of that name cannot be read.
+    """
+    data = cast("bytes | None", await redis.hget(_key(settings), name))
+    try:
+        return None if data is None else _decode(name, data)
+    except InvalidEntryError as error:
+        raise ConfigurationError(
+            f"workspace {name!r} cannot be read ({error}): use the release of ragtide that wrote it, or remove the "
+            f"workspace with ragtide workspaces remove {name}"
+        ) from None
+
+
+async def get_workspace(redis: Redis, settings: Settings, name: str) -> Workspace:
+    """Return the listed entry of a workspace.
+
+    Raises:
+        ConfigurationError: there is no workspace of that name, or its entry cannot be read.
+    """
+    found = await find_workspace(redis, settings, name)
+    if found is None:
+        known = [one.run for one in await list_workspaces(redis, settings)]
+        raise ConfigurationError(f"there is no workspace {name!r}: use one of {', '.join(known) or '(none yet)'}")
+    return found
+
+
+async def list_workspaces(redis: Redis, settings: Settings, unreadable: Unreadable | None = None) -> list[Workspace]:
+    """Return every workspace of the deployment, the oldest first; unreadable entries are counted and left out."""
+    stored = cast("dict[bytes, bytes]", await redis.hgetall(_key(settings)))
+    found: list[Workspace] = []
+    for field, data in stored.items():
+        name = field.decode(errors="replace")
+        try:
+            found.append(_decode(name, data))
+        except InvalidEntryError as error:
+            if unreadable is not None:
+                unreadable.add(repr(name), error)
+    return sorted(found, key=lambda one: one.created_at)
+
+
+def _decode(name: str, data: bytes) -> Workspace:
+    workspace = Workspace.decode(data)
+    if workspace.run != name:
+        raise InvalidEntryError(Reason.INVALID, f"run is {workspace.run!r}, but it is listed under another name")
+    return workspace
+
+
+async def remove_listed_workspace(redis: Redis, settings: Settings, name: str) -> int:
+    """Remove a listed workspace, readable or not, and return the number of removed keys.
+
+    Raises:
+        ConfigurationError: there is no workspace of that name.
+    """
+    if not await redis.hexists(_key(settings), name):
+        await get_workspace(redis, settings, name)
+    if is_workspace_name(name):
+        return await remove_workspace(redis, settings, name)
+    # No workspace has such a name, so there are no keys to remove; and the name must not become a pattern of keys.
+    await redis.hdel(_key(settings), name)
+    return 0
+
+
+async def remove_workspace(redis: Redis, settings: Settings, name: WorkspaceName) -> int:
+    """Remove a workspace with all its keys, and return their number; live numbers are not touched."""
+    removed = 0
+    batch: list[bytes] = []
+    async for key in _keys(redis, workspace_prefix(settings.prefix, name)):
+        batch.append(key)
+        if len(batch) == REMOVE_AT_ONCE:
+            removed += await _unlink(redis, batch)
+            batch = []
+    removed += await _unlink(redis, batch)
+    await redis.hdel(_key(settings), name)
+    return removed
+
+
+async def _keys(redis: Redis, prefix: str) -> AsyncIterator[bytes]:
+    async for key in redis.scan_iter(match=f"{prefix}:*", count=REMOVE_AT_ONCE):
+        yield key
+
+
+async def _unlink(redis: Redis, keys: list[bytes]) -> int:
+    # Each key is removed by itself: on a cluster the keys need not share a slot.
+    for key in keys:
+        await redis.unlink(key)
+    return len(keys)
+
+
+def _key(settings: Settings) -> str:
+    return Streams(deployment_prefix(settings.prefix), 0).runs

@@ -1,0 +1,69 @@
+"""Workspaces: a replay or an experiment has Redis keys of its own, so it never touches live numbers."""
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from .base import Count, Metadata, UtcTime, VersionedModel
+from .times import utc_now
+
+_NAME: Final = r"^[A-Za-z0-9_-]{1,48}$"
+
+WorkspaceName = Annotated[str, StringConstraints(pattern=_NAME)]
+"""Name of a workspace: 1 to 48 letters, digits, `_` and `-`."""
+
+_INFIX: Final = ".run."
+
+
+def is_workspace_name(text: str) -> bool:
+    """Return whether a workspace may have this name."""
+    return re.fullmatch(_NAME, text) is not None
+
+
+def workspace_prefix(prefix: str, workspace: str) -> str:
+    """Return the first part of the keys of a workspace of a deployment.
+
+    >>> workspace_prefix("ragtide", "may")
+    'ragtide.run.may'
+    """
+    return f"{deployment_prefix(prefix)}{_INFIX}{workspace}"
+
+
+def workspace_of(prefix: str) -> str | None:
+    """Return the name of the workspace with this prefix; None if it is the prefix of a deployment.
+
+    >>> workspace_of("ragtide.run.may"), workspace_of("ragtide")
+    ('may', None)
+    """
+    return prefix.partition(_INFIX)[2] or None
+
+
+def deployment_prefix(prefix: str) -> str:
+    """Return the first part of the deployment's keys, given its own prefix or that of one of its workspaces.
+
+    >>> deployment_prefix("ragtide.run.may"), deployment_prefix("ragtide")
+    ('ragtide', 'ragtide')
+    """
+    return prefix.partition(_INFIX)[0]
+
+
+class Workspace(VersionedModel):
+    """The entry of a workspace in the deployment's list, written once when the replay or experiment begins."""
+
+    run: WorkspaceName
+    """Its name, and the field `run` of the interactions that are labeled in it."""
+    kind: Literal["replay", "experiment"]
+    """The kind of offline eval."""
+    created_at: UtcTime = Field(default_factory=utc_now)
+    """When it began."""
+    source: str
+    """The recording or data set that it reads."""
+    population_size: Count | None = None
+    """Number of interactions (of each config) when it is complete."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Number of partitions of its keys."""
+    splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
+    """Pipelines that are split over several partitions, with their sharding factors."""
+    options: Metadata = Field(default_factory=dict)
+    """Options of the eval; a process that continues it must be given the same options."""
