@@ -76,7 +76,7 @@ def without_prose(alerts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("labeling", ["estimates", "--strategy", "running", "--labeling"]),
         ("alerts", ["alerts"]),
         ("compare", ["compare", "shop", "search"]),
-        ("runs", ["runs"]),
+        ("runs", ["workspaces"]),
     ],
 )
 def test_a_checkpoint_gives_the_numbers_that_19de231_printed(name: str, arguments: list[str], restored: str) -> None:
@@ -84,7 +84,7 @@ def test_a_checkpoint_gives_the_numbers_that_19de231_printed(name: str, argument
 
 
 def test_only_metrics_whose_range_19de231_did_not_store_are_dropped_with_a_warning(restored: str) -> None:
-    done = command(restored, "estimates", "--run", "race", "--strategy", "running", "--json", extra=CONFIG)
+    done = command(restored, "estimates", "--workspace", "race", "--strategy", "running", "--json", extra=CONFIG)
     old = PRINTED["experiment_estimates"]
     assert_same_rows(json.loads(done.stdout), [row for row in old if row["metric"] != "own.right"])
     assert any(row["metric"] == "own.right" for row in old)
@@ -134,9 +134,9 @@ def test_roles_go_on_from_a_checkpoint(redis: Any, restored: str, tmp_path: Path
 
 def test_a_recording_is_replayed_to_the_numbers_that_19de231_printed(redis_url: str) -> None:
     old = PRINTED["replay"]
-    new = shown(redis_url, "replay", str(DATA / "recording"), "--run", "again")
+    new = shown(redis_url, "replay", str(DATA / "recording"), "--workspace", "again")
     for name in ("n", "population_size", "complete", "refused", "feedback", "feedback_refused", "rules"):
         assert new[name] == old[name]
     assert_same_rows(without_prose(new["alerts"]), without_prose(old["alerts"]))
-    strategy = ["--run", "again", "--strategy", "running"]
+    strategy = ["--workspace", "again", "--strategy", "running"]
     assert_same_rows(shown(redis_url, "estimates", *strategy), old["estimates"])

@@ -124,7 +124,7 @@ def test_runs_shows_the_readable_ones_and_removes_any(
     assert "3 workspaces cannot be read and are skipped" in done.stderr
     done = run_command(capsys, "alerts", "--workspace", "bad")
     assert done.code == 1
-    assert "run 'bad' cannot be read" in done.stderr
+    assert "workspace 'bad' cannot be read" in done.stderr
     assert "ragtide workspaces remove bad" in done.stderr
     done = run_command(capsys, "alerts", "--workspace", "nowhere")
     assert "use one of good" in done.stderr
