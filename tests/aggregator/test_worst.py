@@ -46,5 +46,9 @@ def test_only_the_contenders_of_a_batch_need_to_be_added(before: list[float], ba
     for place in chosen.tolist():
         short.add(bad[place])
     assert short.dump() == whole.dump()
-    assert short._beaten == whole._beaten
     assert len(chosen) == len([one for one in whole.dump() if one[0] >= len(before)])
+    # They also forget the same values later on.
+    for number, later_badness in enumerate((0.2, 0.5, 0.1, 0.9, 0.3, 0.9), len(before) + len(batch)):
+        for worst in (whole, short):
+            worst.add(Bad(number, later_badness, f"k-{number}"))
+        assert short.dump() == whole.dump()

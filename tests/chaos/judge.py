@@ -29,6 +29,6 @@ class UnevenJudge(JudgeServer):
             self._known[sentences] = rules_model(request)
         return self._known[sentences]
 
-    async def _answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+    async def answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         self.latency_s = self._random.choice(LATENCIES_S)
-        return await super()._answer(request, writer)
+        return await super().answer(request, writer)

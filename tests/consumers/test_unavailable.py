@@ -1,6 +1,8 @@
 """A labeler that says that it is unavailable: its interactions wait, and none is lost, counted or refused."""
 
 import asyncio
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -205,7 +207,7 @@ async def test_a_labeler_of_ones_own_is_closed_in_the_end(kind: type[Resting], m
         made.append(kind())
         return made[-1]
 
-    monkeypatch.setattr("ragtide_consumers.labelers.plugins._attribute", lambda path: make)
+    monkeypatch.setitem(sys.modules, "my_module", SimpleNamespace(make=make))
     async with labeler_of(Settings(labeler="my_module:make"), None) as labeler:
         with pytest.raises(LabelerUnavailable):
             await labeler.label(INTERACTION)

@@ -330,7 +330,7 @@ async def test_silent_workers_are_forgotten_and_what_they_hold_is_not(async_redi
     assert await reclaimer.forget_dead(0) == 2
     assert await consumers(async_redis) == {"died-with-an-entry": 1}
     # Between the look and the script it may have taken an entry.
-    assert await reclaimer._forget(keys=[STREAMS.interactions], args=[LABEL_GROUP, "died-with-an-entry"]) == 0
+    assert await reclaimer.remove(["died-with-an-entry"]) == 0
     assert await consumers(async_redis) == {"died-with-an-entry": 1}
 
 
@@ -395,4 +395,4 @@ async def _is_not(value: Any) -> bool:
 
 
 async def _paused(worker: LabelWorker) -> bool:
-    return not worker._room.is_set()
+    return worker.paused

@@ -20,6 +20,7 @@ from tests.support.redis_processes import RedisProcess
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
 from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.scripts import run_together_blocking
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_schemas import Streams, partition_of
 
@@ -365,20 +366,22 @@ def test_what_is_given_up_is_told_to_a_redis_that_answers(redis: Any, redis_url:
 
 def test_the_end_of_the_process_flushes(redis: Any, redis_url: str) -> None:
     script = _script("for n in range(500): producer.submit(interaction(n))")
-    done = _run(script, redis_url)
+    done = run_script(script, redis_url)
     assert (done.returncode, done.stderr) == (0, "")
     assert ids(redis) == [f"i-{n}" for n in range(500)]
 
 
 def test_the_end_of_the_process_flushes_into_an_embedded_redis_too(tmp_path: Path) -> None:
-    done = _run(_script("producer.submit(interaction(1))"), None)
+    done = run_script(_script("producer.submit(interaction(1))"), None)
     assert (done.returncode, done.stderr) == (0, "")
     with InteractionProducer() as producer:
         assert not producer.publish(interaction(1)).added
 
 
 def test_the_end_of_the_process_waits_only_so_long_and_says_what_it_gives_up() -> None:
-    done = _run(_script("for n in range(5): producer.submit(interaction(n))"), NOWHERE, RAGTIDE_PRODUCER_FLUSH_S="0.2")
+    done = run_script(
+        _script("for n in range(5): producer.submit(interaction(n))"), NOWHERE, RAGTIDE_PRODUCER_FLUSH_S="0.2"
+    )
     assert done.returncode == 0
     assert "5 interactions were not sent within 0.2 s and are given up" in done.stderr
 
@@ -398,7 +401,7 @@ else:
     assert producer.flush(20)
     assert (producer.counts.submitted, producer.counts.published) == (400, 400), producer.counts
 """
-    done = _run(_script(body), redis_url)
+    done = run_script(_script(body), redis_url)
     assert done.returncode == 0, done.stderr
     assert sorted(ids(redis)) == sorted(f"i-{n}" for n in [*range(400), *range(1000, 1300)])
 
@@ -414,7 +417,7 @@ producer = InteractionProducer()
 """
 
 
-def _run(script: str, redis_url: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_script(script: str, redis_url: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, **environment} | ({"RAGTIDE_REDIS_URL": redis_url} if redis_url else {})
     return subprocess.run(
         [sys.executable, "-c", script], env=given, capture_output=True, text=True, timeout=300, check=False
@@ -422,16 +425,16 @@ def _run(script: str, redis_url: str | None, **environment: str) -> subprocess.C
 
 
 def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send, failing = sending.Delivery._send, [True, True]
+    send, failing = run_together_blocking, [True, True]
 
-    def loses_the_reply(self: Any, *arguments: Any) -> Any:
-        replies = send(self, *arguments)
+    def loses_the_reply(*arguments: Any) -> Any:
+        replies = send(*arguments)
         if failing:
             failing.pop()
             raise RedisError("the connection was lost")
         return replies
 
-    monkeypatch.setattr(sending.Delivery, "_send", loses_the_reply)
+    monkeypatch.setattr("ragtide_producers.publishing.sending.run_together_blocking", loses_the_reply)
     with InteractionProducer(redis_url) as producer:
         for n in range(10):
             producer.submit(interaction(n))
@@ -443,15 +446,15 @@ def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatc
 def test_a_mistake_of_ours_does_not_end_the_thread(
     redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    send, failing = sending.Delivery._send, [True, True]
+    send, failing = run_together_blocking, [True, True]
 
-    def fails_twice(self: Any, *arguments: Any) -> Any:
+    def fails_twice(*arguments: Any) -> Any:
         if failing:
             failing.pop()
             raise ValueError("a mistake")
-        return send(self, *arguments)
+        return send(*arguments)
 
-    monkeypatch.setattr(sending.Delivery, "_send", fails_twice)
+    monkeypatch.setattr("ragtide_producers.publishing.sending.run_together_blocking", fails_twice)
     with InteractionProducer(redis_url) as producer:
         producer.submit(interaction(1))
         assert producer.flush(20)

@@ -268,14 +268,18 @@ async def test_an_endpoint_is_asked_over_http() -> None:
 
 
 @asynccontextmanager
-async def endpoint(reply: Callable[[], web.Response]) -> AsyncIterator[Target]:
+async def endpoint(reply: Callable[[], web.Response]) -> AsyncIterator[tuple[Target, str]]:
+    """Serve a reply, and return the target that asks for it, and its URL."""
+
     async def answer(_: web.Request) -> web.Response:
         return reply()
 
     app = web.Application()
     app.router.add_post("/answer", answer)
-    async with TestServer(app) as server, target_of(str(server.make_url("/answer"))) as target:
-        yield target
+    async with TestServer(app) as server:
+        url = str(server.make_url("/answer"))
+        async with target_of(url) as target:
+            yield target, url
 
 
 def packed(body: bytes, encoding: str = "gzip", status: int = 200) -> Callable[[], web.Response]:
@@ -286,13 +290,13 @@ def packed(body: bytes, encoding: str = "gzip", status: int = 200) -> Callable[[
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_packed_answer_is_unpacked(encoding: str) -> None:
     body = json.dumps({"documents": ["d" * 300_000], "response": "r"}).encode()
-    async with endpoint(packed(body, encoding)) as target:
+    async with endpoint(packed(body, encoding)) as (target, _):
         assert (await target.answer(ITEM, {})).documents == ["d" * 300_000]
 
 
 @pytest.mark.parametrize("status", [200, 500])
 async def test_an_answer_that_unpacks_to_too_much_is_refused_while_it_is_read(status: int) -> None:
-    async with endpoint(packed(b" " * 200_000_000, status=status)) as target:
+    async with endpoint(packed(b" " * 200_000_000, status=status)) as (target, _):
         tracemalloc.start()
         try:
             with pytest.raises(AnswerError, match="larger than 8 MB after decompression"):
@@ -303,7 +307,7 @@ async def test_an_answer_that_unpacks_to_too_much_is_refused_while_it_is_read(st
 
 
 async def test_an_answer_of_any_size_is_not_read_whole() -> None:
-    async with endpoint(lambda: web.Response(body=b"[" * 9_000_000)) as target:
+    async with endpoint(lambda: web.Response(body=b"[" * 9_000_000)) as (target, _):
         with pytest.raises(AnswerError, match="larger than 8 MB"):
             await target.answer(ITEM, {})
 
@@ -318,17 +322,18 @@ async def test_an_answer_of_any_size_is_not_read_whole() -> None:
     ],
 )
 async def test_an_answer_that_is_none_is_told_in_a_sentence(reply: Callable[[], web.Response], words: str) -> None:
-    async with endpoint(reply) as target:
+    async with endpoint(reply) as (target, _):
         with pytest.raises(AnswerError, match=words):
             await target.answer(ITEM, {})
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    async with endpoint(lambda: web.json_response({"documents": ["a"], "response": "b"})) as other:
-        where = other._url  # type: ignore[attr-defined]
-        async with endpoint(lambda: web.Response(status=307, headers={"Location": where})) as target:
-            with pytest.raises(AnswerError, match="redirects are not followed"):
-                await target.answer(ITEM, {})
+    async with (
+        endpoint(lambda: web.json_response({"documents": ["a"], "response": "b"})) as (_, where),
+        endpoint(lambda: web.Response(status=307, headers={"Location": where})) as (target, _),
+    ):
+        with pytest.raises(AnswerError, match="redirects are not followed"):
+            await target.answer(ITEM, {})
 
 
 @pytest.mark.parametrize("wrong", [5.5, -1, 10**20, True, "7", None])

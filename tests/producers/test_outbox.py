@@ -83,6 +83,17 @@ def test_waiting_ends_when_what_was_there_is_settled_and_reported() -> None:
 
 def test_one_thread_may_submit_while_it_submits() -> None:
     outbox = Outbox(10, 100)
-    with outbox._changed:  # as a signal handler or a finalizer would find it
-        assert outbox.put(Held(ONE, 0, 1))
-    assert outbox.counts().queued == 1
+
+    class Interrupted(Held):
+        @property
+        def size_bytes(self) -> int:
+            """Submit another one, as a signal handler does in the middle of `put`."""
+            assert outbox.put(Held(ONE, 0, 1))
+            return 1
+
+        @size_bytes.setter
+        def size_bytes(self, value: int) -> None:
+            """Ignore it."""
+
+    assert outbox.put(Interrupted(ONE, 0, 1))
+    assert outbox.counts().queued >= 2

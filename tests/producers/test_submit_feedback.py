@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import redis.connection
 from redis import RedisError
-from tests.producers.test_background import NOWHERE, _run, adds_up, dropped, interaction, settings
+from tests.producers.test_background import NOWHERE, adds_up, dropped, interaction, run_script, settings
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, Feedback, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError
 from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.scripts import run_together_blocking
 from ragtide_schemas import Streams, partition_of
 
 pytestmark = pytest.mark.processes
@@ -139,16 +140,16 @@ def test_what_the_aggregator_has_trimmed_is_not_sent_again(redis: Any, redis_url
 
 
 def test_a_lost_reply_makes_no_second_entry(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send, failing = sending.Delivery._send, [True]
+    send, failing = run_together_blocking, [True]
 
-    def loses_the_reply(self: Any, *arguments: Any) -> Any:
-        replies = send(self, *arguments)
+    def loses_the_reply(*arguments: Any) -> Any:
+        replies = send(*arguments)
         if failing:
             failing.pop()
             raise RedisError("the connection was lost")
         return replies
 
-    monkeypatch.setattr(sending.Delivery, "_send", loses_the_reply)
+    monkeypatch.setattr("ragtide_producers.publishing.sending.run_together_blocking", loses_the_reply)
     with InteractionProducer(redis_url) as producer:
         producer.submit_feedback(feedback(0))
         assert producer.flush(20)
@@ -197,6 +198,6 @@ if child == 0:
 else:
     assert os.waitpid(child, 0)[1] == 0
 """
-    done = _run(script, redis_url)
+    done = run_script(script, redis_url)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(given(redis)) == sorted(f"i-{n}" for n in [*range(200), *range(1000, 1100)])

@@ -341,14 +341,14 @@ def test_a_failed_start_quotes_the_log_and_leaves_nothing_running(data_dir: Path
 
 
 def test_a_keeper_killed_while_it_starts_is_replaced(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launch, launched = embedded._launch_keeper, []
+    launch, launched = embedded.launch_keeper, []
 
     def killed_the_first_time(data_dir: Path, address: Path, binary: RedisBinary) -> None:
         launched.append(binary)
         if len(launched) > 1:
             launch(data_dir, address, binary)
 
-    monkeypatch.setattr(embedded, "_launch_keeper", killed_the_first_time)
+    monkeypatch.setattr(embedded, "launch_keeper", killed_the_first_time)
     with EmbeddedRedis.open(data_dir) as server, client_of(server) as client:
         assert client.ping()
         assert len(launched) == 2

@@ -229,11 +229,12 @@ class JudgeServer:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            return await self._answer(request, writer)
+            return await self.answer(request, writer)
         finally:
             self.in_flight -= 1
 
-    async def _answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+    async def answer(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+        """Answer a request as the next behavior says, and return whether the connection stays open."""
         behavior = self.script.popleft() if self.script else self.always
         if self.capacity is not None and self.in_flight > self.capacity:
             behavior = Status(429, "too many requests at once")
@@ -242,7 +243,7 @@ class JudgeServer:
             await self._send(writer, behavior.code, {"error": error}, behavior.headers)
             return True
         if isinstance(behavior, Raw):
-            return await self._send_raw(writer, behavior)
+            return await self.send_raw(writer, behavior)
         if isinstance(behavior, Hangs):
             await asyncio.sleep(3600)
         await asyncio.sleep(self.latency_s + (behavior.seconds if isinstance(behavior, Slow) else 0.0))
@@ -266,7 +267,8 @@ class JudgeServer:
         writer.write(http_head(code, len(payload), headers or {}) + payload)
         await writer.drain()
 
-    async def _send_raw(self, writer: asyncio.StreamWriter, said: Raw) -> bool:
+    async def send_raw(self, writer: asyncio.StreamWriter, said: Raw) -> bool:
+        """Send bytes as they are, and return that the connection stays open."""
         headers = {"content-type": said.content_type, **said.headers}
         writer.write(http_head(said.code, len(said.body) * said.times, headers))
         for _ in range(said.times):

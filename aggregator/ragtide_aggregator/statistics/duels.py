@@ -95,8 +95,10 @@ class Duels:
         pairs = (*shape, shape[-1])
         self._population, self._null = population, -margin
         self._others = ~np.eye(shape[-1], dtype=np.bool_)
-        self._paid = np.where(self._others, money / (shape[-1] - 1), np.zeros(pairs))
-        self._capital = np.repeat(self._paid[..., None] / FRACTIONS.size, FRACTIONS.size, axis=-1)
+        self.paid = np.where(self._others, money / (shape[-1] - 1), np.zeros(pairs))
+        """Money that each duel was given, less what it gave to others."""
+        self.capital = np.repeat(self.paid[..., None] / FRACTIONS.size, FRACTIONS.size, axis=-1)
+        """Capital of the bettors of each duel, by fraction."""
         self.total = np.zeros(pairs)
         """Sums of the differences, other minus this one."""
         self.seen = np.zeros(pairs)
@@ -105,9 +107,9 @@ class Duels:
         """Items that came before the duel began."""
         self.last = np.zeros(pairs)
         """Items that came until it was over, or until now."""
-        self.share = self._paid.copy()
+        self.share = self.paid.copy()
         """The capital of each bettor when the duel began."""
-        self.evidence = self._paid.copy()
+        self.evidence = self.paid.copy()
         """The most that each bettor has ever had."""
 
     @property
@@ -129,9 +131,9 @@ class Duels:
         unseen = self._population - self.first - self.seen
         gains = _gains(difference, null=self._null, total=self.total, seen=self.seen, left=left, unseen=unseen)
         gains = np.where(pairs, gains, 1.0)
-        capital = self._capital * (1 - FRACTIONS + FRACTIONS * gains[..., None])
-        self._capital = np.where(capital < POOREST, 0.0, np.minimum(capital, RICHEST))
-        owned = self._capital.sum(-1)
+        capital = self.capital * (1 - FRACTIONS + FRACTIONS * gains[..., None])
+        self.capital = np.where(capital < POOREST, 0.0, np.minimum(capital, RICHEST))
+        owned = self.capital.sum(-1)
         self.evidence = np.maximum(self.evidence, np.minimum(owned, RICHEST))
         known = pairs & ~np.isnan(difference)
         self.total += np.where(known, difference, 0.0)
@@ -144,18 +146,18 @@ class Duels:
         """Give part of what each duel has left of its money to the duel with who is the most ahead."""
         ahead = np.where(pairs, self.total / (self.seen + CAUTION), -np.inf)
         target = pairs & (np.arange(ahead.shape[-1]) == ahead.argmax(axis=-1)[..., None])
-        give = np.where(target | ~target.any(axis=-1, keepdims=True), 0.0, MOVED * np.minimum(owned, self._paid))
+        give = np.where(target | ~target.any(axis=-1, keepdims=True), 0.0, MOVED * np.minimum(owned, self.paid))
         take = np.where(target, give.sum(axis=-1, keepdims=True), 0.0)
-        self._paid += take - give
+        self.paid += take - give
         # Of what the fractions have, in proportion: those that earned more go on with more.
         some = np.where(owned > POOREST, owned, 1.0)[..., None]
-        parts = np.where(owned[..., None] > POOREST, self._capital / some, 1 / FRACTIONS.size)
-        self._capital += parts * (take - give)[..., None]
+        parts = np.where(owned[..., None] > POOREST, self.capital / some, 1 / FRACTIONS.size)
+        self.capital += parts * (take - give)[..., None]
 
     def grow(self, item: int, *, own: float, others: float) -> None:
         """Make room for one more, who comes after so many items; money as in `restart`. For one race only."""
         count = self.total.shape[0]
-        for name in ("total", "seen", "first", "last", "evidence", "share", "_paid", "_capital"):
+        for name in ("total", "seen", "first", "last", "evidence", "share", "paid", "capital"):
             old = getattr(self, name)
             new = np.zeros((count + 1, count + 1, *old.shape[2:]))
             new[:count, :count] = old
@@ -177,8 +179,8 @@ class Duels:
             self.total[where] = self.seen[where] = 0.0
             self.first[where] = self.last[where] = item
             given = np.where(self._others[where], money, 0.0)
-            self.share[where] = self.evidence[where] = self._paid[where] = given
-            self._capital[where] = given[:, None] / FRACTIONS.size
+            self.share[where] = self.evidence[where] = self.paid[where] = given
+            self.capital[where] = given[:, None] / FRACTIONS.size
 
 
 def least_difference(differences: Floats, *, population: int, alpha: float) -> float:

@@ -124,8 +124,10 @@ class Race:
         self._population, self._look_every = population, look_every
         self._error = 1 - confidence
         self._margin = margin
-        self._duels = Duels((count,), population=population, margin=margin / self._width, money=1 - RESERVE)
-        self._ruled = np.zeros((count, count), dtype=np.bool_)
+        self.duels = Duels((count,), population=population, margin=margin / self._width, money=1 - RESERVE)
+        """The bettors of every two configs."""
+        self.ruled = np.zeros((count, count), dtype=np.bool_)
+        """Whether the config of a row was ever shown to be no better than that of a column."""
         self._running = np.ones(count, dtype=np.bool_)
         self._out = np.zeros(count, dtype=np.bool_)
         self._protected = np.zeros(count, dtype=np.bool_)
@@ -148,8 +150,8 @@ class Race:
         It is compared on the items still to come.
         """
         place, item = len(self._running), self.items
-        self._duels.grow(item, own=1 - RESERVE, others=self._reserved())
-        self._ruled = np.pad(self._ruled, (0, 1))
+        self.duels.grow(item, own=1 - RESERVE, others=self._reserved())
+        self.ruled = np.pad(self.ruled, (0, 1))
         self._running = np.append(self._running, True)
         self._out, self._protected = np.append(self._out, False), np.append(self._protected, False)
         return place
@@ -177,8 +179,8 @@ class Race:
             return
         self._running[place], self._out[place] = True, False
         share = self._reserved()
-        self._duels.restart(place, self.items, own=share, others=share)
-        self._ruled[place] = False
+        self.duels.restart(place, self.items, own=share, others=share)
+        self.ruled[place] = False
 
     def update(self, scores: ArrayLike) -> list[Elimination]:
         """Add the next item and return who is ruled out at it, the furthest behind first.
@@ -203,17 +205,17 @@ class Race:
             )
         scaled = (array - self._lowest) / self._width
         scaled = scaled if self._sign > 0 else 1 - scaled
-        self._duels.play(self.items, scaled, self._running)
+        self.duels.play(self.items, scaled, self._running)
         self._scores.append(scaled)
         if self.items % self._look_every and self.items < self._population:
             return []
-        reached = self._duels.evidence >= 1 / self._error
-        self._ruled |= reached
+        reached = self.duels.evidence >= 1 / self._error
+        self.ruled |= reached
         losers = ruled_out(
             reached,
-            self._ruled,
-            mean=self._duels.mean,
-            seen=self._duels.seen,
+            self.ruled,
+            mean=self.duels.mean,
+            seen=self.duels.seen,
             running=self._running,
             out=self._out,
             protected=self._protected,
@@ -231,11 +233,11 @@ class Race:
         known = ~np.isnan(scores)
         n = known.sum(axis=0)
         means = np.where(n > 0, np.where(known, scores, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
-        leader = leading(self._duels.mean, self._duels.seen, self._running) if n[self._running].any() else None
+        leader = leading(self.duels.mean, self.duels.seen, self._running) if n[self._running].any() else None
         result = []
         for place in range(len(n)):
             behind, better = None, False
-            if leader is not None and place != leader and self._duels.seen[place, leader]:
+            if leader is not None and place != leader and self.duels.seen[place, leader]:
                 behind = self._difference(place, leader)
                 better = (behind.lower if self._sign > 0 else -behind.upper) > 0
             mean = float(self._unit(means[place]))
@@ -249,7 +251,7 @@ class Race:
 
         None without an item of their duel on which both have a score.
         """
-        seen = int(self._duels.seen[place, by])
+        seen = int(self.duels.seen[place, by])
         return (seen, self._difference(place, by)) if seen else None
 
     def _table(self) -> Floats:
@@ -262,7 +264,7 @@ class Race:
         return self._lowest + self._width * (scaled if self._sign > 0 else 1 - scaled)
 
     def _elimination(self, place: int, by: int) -> Elimination:
-        duels = self._duels
+        duels = self.duels
         return Elimination(
             place=place,
             by=by,
@@ -279,13 +281,13 @@ class Race:
         return Difference(found.estimate, found.lower, min(found.upper, self._margin))
 
     def _difference(self, place: int, by: int) -> Difference:
-        first, last = int(self._duels.first[place, by]), int(self._duels.last[place, by])
+        first, last = int(self.duels.first[place, by]), int(self.duels.last[place, by])
         differences = np.array([row[by] - row[place] for row in self._scores[first:last]])
-        size, alpha = self._population - first, self._error * float(self._duels.share[place, by])
+        size, alpha = self._population - first, self._error * float(self.duels.share[place, by])
         least = least_difference(differences, population=size, alpha=alpha)
         most = -least_difference(-differences, population=size, alpha=alpha)
         low, high = (least, most) if self._sign > 0 else (-most, -least)
-        estimate = self._sign * float(self._duels.mean[place, by])
+        estimate = self._sign * float(self.duels.mean[place, by])
         return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
 
     def _reserved(self) -> float:

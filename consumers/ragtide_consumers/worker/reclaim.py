@@ -113,11 +113,15 @@ class Reclaimer:
             if not consumer["pending"] and consumer["idle"] >= 1000 * silent_s
         ]
         others = [name for name in names if name.decode() != self._consumer]
-        return int(await self._forget(keys=[self._stream], args=[LABEL_GROUP, *others])) if others else 0
+        return await self.remove(others) if others else 0
 
     async def leave(self) -> None:
         """Remove this worker's own consumer, unless it still holds entries, which others take over first."""
-        await self._forget(keys=[self._stream], args=[LABEL_GROUP, self._consumer])
+        await self.remove([self._consumer])
+
+    async def remove(self, consumers: Sequence[str | bytes]) -> int:
+        """Remove those of the consumers that hold nothing; return how many there were."""
+        return int(await self._forget(keys=[self._stream], args=[LABEL_GROUP, *consumers]))
 
     async def _deliveries(self) -> dict[bytes, int]:
         reply = await self._redis.xpending_range(

@@ -120,6 +120,11 @@ class LabelWorker:
         """Return the entries this worker holds. Any thread may call it: the interpreter makes each copy in one step."""
         return [*list(self._working), *list(self._waiting)]
 
+    @property
+    def paused(self) -> bool:
+        """Whether labeling waits, because too many metric events wait for an aggregator."""
+        return not self._room.is_set()
+
     async def stop(self, grace_s: float = 10.0) -> None:
         """Finish the entries in work, at most for the grace time; hand the rest back for another worker."""
         if not self.loops:  # the start failed: still finish the entries that were taken before
@@ -349,17 +354,17 @@ class LabelWorker:
             try:
                 self._mind_room(await self._redis.xlen(self._streams.metrics))
                 self._looking.succeeded()
-                pulse.beat("there is room" if self._room.is_set() else "pausing: metric events pile up")
+                pulse.beat("there is room" if not self.paused else "pausing: metric events pile up")
             except RedisError as error:
                 pulse.trouble(f"reading the length of the metrics stream fails: {error}")
                 self._looking.failed(error)
 
     def _mind_room(self, metric_events: int) -> None:
         if metric_events < self._metrics_cap:
-            if not self._room.is_set():
+            if self.paused:
                 log.info("labeling goes on: there is room for metric events again", partition=self._streams.partition)
             self._room.set()
-        elif self._room.is_set():
+        elif not self.paused:
             log.warning(
                 "labeling pauses: too many metric events wait; look whether an aggregator runs",
                 partition=self._streams.partition,

@@ -231,7 +231,7 @@ def test_somebody_always_runs_and_everybody_ruled_out_has_an_heir() -> None:
         out = run(race, scores)
         assert any(race.running)
         # Whoever was ruled out was ruled out by one that runs, or one that runs could have.
-        ruled = race._ruled
+        ruled = race.ruled
         for one in out:
             assert any(ruled[one.place, other] for other in range(12) if race.running[other])
 
@@ -276,9 +276,9 @@ def test_a_missing_score_earns_a_bettor_nothing() -> None:
     both = np.array([True, True])
     for item in range(10):
         duels.play(item, np.array([0.0, 1.0]), both)
-    before = duels._capital.sum(-1)
+    before = duels.capital.sum(-1)
     duels.play(10, np.array([np.nan, 1.0]), both)
-    assert np.all(duels._capital.sum(-1) <= before)
+    assert np.all(duels.capital.sum(-1) <= before)
 
 
 def test_after_a_missing_score_the_less_favourable_mean_of_what_is_left_counts() -> None:
@@ -291,7 +291,7 @@ def test_after_a_missing_score_the_less_favourable_mean_of_what_is_left_counts()
     behind = [0.0, 0.9 / (0.9 + 0.9 / 9), 1 / (0.9 + 0.9 / 8)]
     for place, gains in ((0, ahead), (1, behind)):
         expected = np.prod([1 - FRACTIONS + FRACTIONS * gain for gain in gains], axis=0) / FRACTIONS.size
-        assert duels._capital[place, 1 - place] == pytest.approx(expected)
+        assert duels.capital[place, 1 - place] == pytest.approx(expected)
 
 
 def test_a_clone_is_compared_on_the_items_to_come() -> None:
@@ -313,7 +313,7 @@ def test_clones_get_no_more_money_than_the_reserve() -> None:
     race = Race(4, population=1_000)
     for _ in range(50):
         race.add()
-    duels = race._duels
+    duels = race.duels
     assert np.all(duels.share.sum(axis=1) <= 1 + 1e-12)
     assert duels.share[0, 1] == pytest.approx((1 - RESERVE) / 3)
     assert duels.share[0, 4] == pytest.approx(RESERVE / 2)
@@ -323,11 +323,11 @@ def test_clones_get_no_more_money_than_the_reserve() -> None:
 def test_who_comes_back_again_and_again_gets_no_more_money_than_the_reserve() -> None:
     race = Race(4, population=1_000)
     for other in (0, 1):
-        given = race._duels.share[other].sum()
+        given = race.duels.share[other].sum()
         for _ in range(50):
             race.stop(0)
             race.resume(0)
-            given += race._duels.share[0].sum() if other == 0 else race._duels.share[1, 0]
+            given += race.duels.share[0].sum() if other == 0 else race.duels.share[1, 0]
         assert given <= 1
 
 
@@ -337,11 +337,11 @@ def test_money_that_moves_is_neither_made_nor_lost() -> None:
     scores = beta(1, np.linspace(0.3, 0.7, 5), 40)
     for item in range(40):
         duels.play(item, scores[item], everybody)
-        assert duels._paid.sum(axis=1) == pytest.approx(1)
-        assert np.all(duels._paid >= 0)
+        assert duels.paid.sum(axis=1) == pytest.approx(1)
+        assert np.all(duels.paid >= 0)
     # Most of what the last one has goes to its duel with the best.
-    assert duels._paid[0].argmax() == 4
-    assert duels._paid[0, 4] > 0.7
+    assert duels.paid[0].argmax() == 4
+    assert duels.paid[0, 4] > 0.7
 
 
 def test_what_a_duel_has_won_does_not_move() -> None:
@@ -349,9 +349,9 @@ def test_what_a_duel_has_won_does_not_move() -> None:
     everybody = np.ones(3, dtype=np.bool_)
     for item in range(30):
         duels.play(item, np.array([0.2, 0.6, 0.9]), everybody)
-    won = duels._capital[0, 1].sum()
+    won = duels.capital[0, 1].sum()
     assert won > 5
-    assert duels._paid[0, 1] < 0.3
+    assert duels.paid[0, 1] < 0.3
 
 
 def test_who_was_stopped_by_a_person_neither_rules_out_nor_is_ruled_out() -> None:
@@ -432,7 +432,7 @@ def test_capital_neither_overflows_nor_turns_to_nothing() -> None:
     race = Race(2, population=3_000, margin=0.0)
     race.resume(0, protected=True)
     run(race, np.tile([0.0, 1.0], (3_000, 1)))
-    assert np.isfinite(race._duels._capital).all()
+    assert np.isfinite(race.duels.capital).all()
     assert np.all((FRACTIONS > 0) & (FRACTIONS < 1))
 
 

@@ -102,14 +102,14 @@ async def test_an_interaction_that_alone_gets_a_gateways_error_is_absent_while_o
             started.set()
 
     strange = TOWER.model_copy(update={"question": "A strange question?"})
-    original = server._answer
+    original = server.answer
 
     async def answer(request: dict[str, Any], writer: Any) -> bool:
         if "strange" in request["messages"][1]["content"]:
-            return await server._send_raw(writer, GATEWAY)
+            return await server.send_raw(writer, GATEWAY)
         return await original(request, writer)
 
-    server._answer = answer  # type: ignore[method-assign]
+    server.answer = answer  # type: ignore[method-assign]
     async with judge(server, attempts=2, breaker_failures=1000) as labeler:
         beside = asyncio.create_task(others(labeler))
         await started.wait()

@@ -132,7 +132,7 @@ class EmbeddedRedis:
                         "correct that, or set RAGTIDE_REDIS_URL to a running Redis"
                     )
                 launched = launched or _binary_to_start(data_dir, address, convert=convert)
-                _launch_keeper(data_dir, address, launched)
+                launch_keeper(data_dir, address, launched)
             # 4.
             if time.monotonic() > deadline:
                 raise RedisUnavailable(
@@ -175,7 +175,7 @@ class EmbeddedRedis:
         # 3.
         keeper_lock, server_lock = self.data_dir / "keeper.lock", self.data_dir / "server.lock"
         if is_held(server_lock) and not is_held(keeper_lock):
-            _launch_keeper(self.data_dir, self._address, self.binary)
+            launch_keeper(self.data_dir, self._address, self.binary)
         # 4.
         _wait_until(lambda: not is_held(keeper_lock) and not is_held(server_lock), deadline)
 
@@ -221,7 +221,7 @@ def _binary_to_start(data_dir: Path, address: Path, *, convert: bool) -> RedisBi
     return choose_server(data_dir, convert=convert)
 
 
-def _launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
+def launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
     """Start the keeper; on return it holds `keeper.lock`, or it has ended already and its reason is in `ERROR_FILE`."""
     errors = data_dir / ERROR_FILE
     errors.unlink(missing_ok=True)
