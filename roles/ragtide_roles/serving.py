@@ -119,10 +119,9 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
     from ragtide_aggregator.service.stalls import StallLimits  # noqa: PLC0415
+    from ragtide_aggregator.service.state_options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import Observer  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above
-
-    from .state_options import state_options  # noqa: PLC0415
 
     say_role("aggregator")
     observed = observed or Observed()

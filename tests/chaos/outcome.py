@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtide.cli.reading import read_estimates
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_roles.state_options import state_options
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.log import order
 from ragtide_runtime.settings.model import Settings
@@ -89,7 +89,7 @@ async def _estimates(settings: Settings, url: str) -> list[Estimate]:
     redis = connect_async(url)
     try:
         # The interval of the running strategy depends on the order of the values, this one on their moments only.
-        return await read_estimates(redis, settings, strategy="normal")
+        return await Deployment(redis, settings).estimates(strategy="normal")
     finally:
         await redis.aclose()
 

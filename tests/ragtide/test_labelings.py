@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from ragtide import ConfigurationError
 from ragtide.cli.app import cli
 from ragtide.cli.comparison import Compared, Side, read_comparison, read_labelers
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.report.labelings import named_recording
@@ -43,7 +44,7 @@ async def labeled(
         state.apply(one)
     fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
     await redis.hset(streams.checkpoint, mapping=fields)
-    return Side(own, "shop", info)
+    return Side(Deployment(redis, own), "shop", info)
 
 
 def scored(values: Any, **changes: Any) -> list[MetricEvent]:

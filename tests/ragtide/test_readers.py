@@ -18,6 +18,7 @@ from tests.support.roles import environment
 
 from ragtide.cli.common import SafeConsole
 from ragtide.cli.watch import Screen, watch
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.settings.model import load_settings
@@ -174,7 +175,7 @@ async def test_watch_survives_a_restart_of_redis(tmp_path: Path) -> None:
     with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
         async with connect_async(server.url) as client:
             drawn = StringIO()
-            screen = Screen(client, load_settings(redis_url=server.url))
+            screen = Screen(Deployment(client, load_settings(redis_url=server.url)))
             watching = asyncio.create_task(
                 watch(SafeConsole(file=drawn, width=200, force_terminal=True), screen, interval_s=0.05)
             )

@@ -13,7 +13,7 @@ from .gold_errors import families, gold_row, of_family, rmse
 from .means import absences, mean, share_rows, usage
 from .proxies import of_proxy
 from .trends import measured
-from .view import IntervalMethod, View, views
+from .view import IntervalMethod, View, windows_of
 
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 """Interval strategies; with `auto` and `running` a reader may look at an estimate again and again."""
@@ -28,6 +28,7 @@ def estimates(
     keys: Iterable[EstimateKey] | None = None,
     strategy: str = AUTO,
     confidence: float = 0.95,
+    ongoing: bool = False,
     windows: bool = True,
 ) -> list[Estimate]:
     """Return the estimates of these keys, or of all, ordered by scope, metric and window.
@@ -39,6 +40,7 @@ def estimates(
         keys: of the estimates; all keys of the state unless given.
         strategy: method of the intervals.
         confidence: level of the intervals.
+        ongoing: whether the interactions are a sample of ongoing traffic, even in a run of known size.
         windows: whether estimates of windows are wanted too, not only those of all time.
 
     Raises:
@@ -49,7 +51,8 @@ def estimates(
     method = IntervalMethod(strategy, confidence)
     found = [state.index(key) for key in (state.keys if keys is None else keys)]
     rows = [row for row in found if row is not None]
-    wanted = views(state, rows) if windows else [(View(state), rows)]
+    whole = View(state, ongoing=ongoing)
+    wanted = [(whole, rows), *(windows_of(state, rows) if windows else ())]
     result = [one for view, members in wanted for one in _of_view(view, members, method)]
     result += [one for row in rows for one in of_proxy(state, row, method)]
     return sorted(

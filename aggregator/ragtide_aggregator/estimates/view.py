@@ -75,6 +75,8 @@ class View:
     state: AggregatorState
     name: str = ALL_TIME
     span: WindowSpan | None = None
+    ongoing: bool = False
+    """Whether a run of known size counts as a sample of ongoing traffic."""
 
     def moments(self, rows: Sequence[int]) -> Moments:
         """Return the moments of rows."""
@@ -94,7 +96,7 @@ class View:
         known = self.state.rows
         _, late, out_of_order = known.counts[:, index]
         sizes = known.population[index]
-        whole_run = self.span is None
+        whole_run = self.span is None and not self.ongoing
         columns: list[list[Any]] = [
             moments.n.tolist(),
             moments.mean.tolist(),
@@ -151,7 +153,7 @@ class ViewNumbers:
         ]
 
     def _population(self) -> Floats:
-        if self.view.span is not None:
+        if self.view.span is not None or self.view.ongoing:
             return np.full(len(self.numbers), np.nan)
         # An interaction in which a metric was absent has been seen: its value will not come any more.
         sizes = self.sizes - np.array([one.n_absent for one in self.numbers], dtype=np.int64)
@@ -159,9 +161,8 @@ class ViewNumbers:
         return np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
 
 
-def views(state: AggregatorState, rows: Sequence[int]) -> Iterator[tuple[View, list[int]]]:
-    """Yield all time with all rows, and each window with the rows whose newest interaction is in its last step."""
-    yield View(state), list(rows)
+def windows_of(state: AggregatorState, rows: Sequence[int]) -> Iterator[tuple[View, list[int]]]:
+    """Yield each window with the rows whose newest interaction is in its last step."""
     if state.panes is None:
         return
     for window in state.panes.windows():

@@ -4,13 +4,15 @@ import asyncio
 from typing import Annotated
 
 import typer
+from redis.asyncio import Redis
 
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_consumers.alert_subscriber import AlertSubscriber
 from ragtide_roles.running import cancelled_by_signal
+from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Alert
 
 from .common import JsonOption, out, print_json, warn, with_redis
-from .reading_streams import read_alerts
 from .tables import alert_panel, alerts_view
 from .workspace_option import WorkspaceOption, settings_with
 
@@ -40,9 +42,14 @@ def alerts(
     if follow:
         asyncio.run(cancelled_by_signal(tail()))
         return
-    found, unreadable = with_redis(settings, lambda redis, _: read_alerts(redis, settings))
-    warn(unreadable.warning())
-    found = [alert for alert in found if alert.status == "firing" or not firing]
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Alert]:
+        deployment = Deployment(redis, settings)
+        found = await deployment.alerts()
+        warn(*deployment.warnings())
+        return found
+
+    found = [alert for alert in with_redis(settings, body) if alert.status == "firing" or not firing]
     if as_json:
         for alert in found:
             show(alert)

@@ -113,9 +113,9 @@ def with_redis(
             raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
 
 
-def warn(sentence: str | None) -> None:
-    """Print a warning for the user, if there is one, apart from the output."""
-    if sentence is not None:
+def warn(*sentences: str) -> None:
+    """Print warnings for the user, apart from the output."""
+    for sentence in sentences:
         err.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 

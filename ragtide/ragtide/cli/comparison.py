@@ -6,8 +6,9 @@ from typing import Literal
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.view import views
+from ragtide_aggregator.estimates.view import View, windows_of
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
@@ -15,11 +16,8 @@ from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.report.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 from ragtide_runtime.recordings import Recording
-from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Workspace, workspace_of
 from ragtide_schemas.suggestions import unknown
-
-from .reading import read_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ class Compared:
 class Side:
     """A pipeline, live or in a workspace."""
 
-    settings: Settings
-    """Of the deployment, or of the workspace."""
+    deployment: Deployment
+    """Live traffic, or the workspace."""
     pipeline: str
     info: Workspace | None = None
     """The workspace; None for live traffic."""
@@ -76,10 +74,8 @@ async def read_comparison(
         confidence: level of the intervals; that of the settings unless given.
         ongoing: whether the interactions are a sample of traffic that goes on, even in replays whose size is known.
     """
-    level = sides[0].settings.confidence if confidence is None else confidence
-    states = []
-    for side in sides:
-        states += await read_states(redis, side.settings, side.settings.layout.all_of(side.pipeline))
+    level = sides[0].deployment.settings.confidence if confidence is None else confidence
+    states = [state for side in sides for state in await side.deployment.states(side.pipeline)]
     first, second = states
     by_id: list[Compared] = []
     if window == ALL_TIME and _share_interactions(*sides):
@@ -96,8 +92,9 @@ async def read_labelers(
 
     These are the interactions whose metric events are kept; of a cascade those of the judge's uniform sample.
     """
-    level = side.settings.confidence if confidence is None else confidence
-    scores = await read_kept(redis, side.settings.layout.all_of(side.pipeline), side.pipeline)
+    settings = side.deployment.settings
+    level = settings.confidence if confidence is None else confidence
+    scores = await read_kept(redis, settings.layout.all_of(side.pipeline), side.pipeline)
     first, second = (of_labeler(scores, name) for name in labelers)
     return [_compared(one) for one in paired(first, second, confidence=level)]
 
@@ -115,7 +112,7 @@ async def _by_interaction(
     scores = []
     for side in sides:
         assert side.info is not None  # noqa: S101 - for the type checker: both are workspaces
-        streams = side.settings.layout.all_of(side.pipeline)
+        streams = side.deployment.settings.layout.all_of(side.pipeline)
         scores.append(await read_scores(redis, streams, side.pipeline, side.info, side.recording))
     mine, theirs = scores
     if mine is None or theirs is None:
@@ -166,14 +163,13 @@ def _by_means(first: _Found, second: _Found, *, level: float) -> list[Compared]:
 
 
 def _found(state: AggregatorState, side: Side, window: str) -> _Found:
-    return _moments(state, side.pipeline, window, run=workspace_of(side.settings.prefix))
+    return _moments(state, side.pipeline, window, run=workspace_of(side.deployment.settings.prefix))
 
 
-async def unknown_side(redis: Redis, sides: tuple[Side, Side]) -> str | None:
+async def unknown_side(sides: tuple[Side, Side]) -> str | None:
     """Return a sentence about the first of two pipelines that has no scores; None if both have some, or none has."""
     for side in sides:
-        states = await read_states(redis, side.settings, side.settings.layout.all())
-        known = {key.pipeline for state in states for key in state.keys}
+        known = {key.pipeline for state in await side.deployment.states() for key in state.keys}
         if known and side.pipeline not in known:
             return unknown("pipeline", side.pipeline, known)
     return None
@@ -193,7 +189,7 @@ def _moments(
         if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED
     ]
     result = {}
-    for view, members in views(state, rows):
+    for view, members in [(View(state), rows), *windows_of(state, rows)]:
         if view.name == window:
             for row in members:
                 key = state.keys[row]

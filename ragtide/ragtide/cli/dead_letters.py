@@ -1,18 +1,26 @@
 """`ragtide dead-letters`: shows entries that could not be used, or tries them again."""
 
-from typing import Annotated
+from collections import deque
+from typing import Annotated, Final
 
 import typer
 from redis.asyncio import Redis
 
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_producers.publishing.retrying import Retrier
 from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Streams
 
 from .common import JsonOption, err, out, print_json, warn, with_redis
-from .reading_streams import read_dead_letters, retry_dead_letters
 from .tables import dead_letters_table
 from .workspace_option import WorkspaceOption, settings_with
 
-dead_letters = typer.Typer(help="Show entries nobody could use, with the reason; or try them again.")
+dead_letters = typer.Typer(help="Show entries that could not be used, with the reason; or try them again.")
+
+SHOWN: Final = 1000
+"""Dead letters in the table; `--json` prints all."""
 
 
 @dead_letters.callback(invoke_without_command=True)
@@ -22,18 +30,33 @@ def list_dead_letters(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show entries nobody could use, with the reason; as JSON one object a line, payload included."""
+    """Show the newest entries that could not be used, with the reason; as JSON all, one a line, payload included."""
     if context.invoked_subcommand is not None:
         return
     settings = settings_with(context, workspace)
-    letters, unreadable = with_redis(settings, lambda redis, _: read_dead_letters(redis, settings, payloads=as_json))
-    warn(unreadable.warning())
-    found = [stored for stored in letters if reason in (None, stored.letter.reason)]
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[int, list[StoredDeadLetter]]:
+        deployment = Deployment(redis, settings)
+        newest: deque[StoredDeadLetter] = deque(maxlen=SHOWN)
+        count = 0
+        async for stored in deployment.dead_letters():
+            letter = stored.letter
+            if reason not in (None, letter.reason):
+                continue
+            count += 1
+            if as_json:
+                print_json({"id": stored.letter_id, "partition": stored.partition, **letter.model_dump(mode="json")})
+            else:
+                newest.append(stored.without_payload())
+        warn(*deployment.warnings())
+        return count, list(newest)
+
+    count, newest = with_redis(settings, body)
     if as_json:
-        for stored in found:
-            print_json({"id": stored.letter_id, "partition": stored.partition, **stored.letter.model_dump(mode="json")})
-    else:
-        out.print(dead_letters_table(found))
+        return
+    out.print(dead_letters_table(newest))
+    if count > len(newest):
+        err.print(f"These are the newest {len(newest):,} of {count:,}; --json prints all.", highlight=False)
 
 
 @dead_letters.command()
@@ -43,16 +66,22 @@ def retry(
     every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Publish dead interactions again, after their cause was mended."""
+    """Publish dead interactions and feedback again, after the cause was corrected."""
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
     settings = settings_with(context, workspace)
+    retried = with_redis(settings, lambda redis, _: _retried(redis, settings, ids))
+    err.print(f"{retried:,} published again", highlight=False)
 
-    async def body(redis: Redis, _: RedisHandle) -> int:
-        stored, unreadable = await read_dead_letters(redis, settings)
-        wanted = [item for item in stored if every or item.letter_id in (ids or [])]
-        retried = await retry_dead_letters(redis, settings, wanted, unreadable)
-        warn(unreadable.warning())
-        return retried
 
-    err.print(f"{with_redis(settings, body):,} published again", highlight=False)
+async def _retried(redis: Redis, settings: Settings, ids: list[str] | None) -> int:
+    deployment, retrier = Deployment(redis, settings), Retrier(redis)
+    retried = 0
+    async for stored in deployment.dead_letters(ids):
+        streams = Streams(settings.prefix, stored.partition)
+        try:
+            retried += await retrier.retry(streams, stored.letter_id, stored.letter)
+        except ValueError as error:
+            deployment.unreadable_dead_letters.add(f"{stored.letter_id} of {streams.dead_letters}", error)
+    warn(*deployment.warnings())
+    return retried

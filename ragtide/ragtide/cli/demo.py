@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers import InteractionProducer
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import aggregate, work
@@ -150,7 +151,7 @@ async def _run(settings: Settings, url: str, *, fast: bool, keep: bool, live: bo
         await stack.enter_async_context(
             in_background(work(settings, url, stop), aggregate(settings, url, stop), stop=stop)
         )
-        screen = Screen(redis, settings, keep=lambda estimate: estimate.segment is None)
+        screen = Screen(Deployment(redis, settings), keep=lambda estimate: estimate.segment is None)
         drawing = live and not fast and out.is_terminal
         async with _drawn(screen, out, wanted=drawing):
             published = 0

@@ -13,9 +13,10 @@ from redis.asyncio.cluster import RedisCluster
 from rich.table import Table
 from rich.text import Text
 
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.rollback import ROLLBACK
 from ragtide_roles.rule_findings import rule_findings
-from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS, Backlog, read_backlog
+from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS, Backlog
 from ragtide_runtime.redis.eviction import SAFE, danger_of
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
@@ -41,8 +42,8 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
     for name, info in await _servers(redis):
         findings += [replace(finding, subject=name + finding.subject) for finding in _about_server(info)]
     partitions = [
-        Looked(streams, await read_backlog(redis, streams), await _owner(redis, streams))
-        for streams in settings.layout.all()
+        Looked(streams, backlog, await _owner(redis, streams))
+        for streams, backlog in zip(settings.layout.all(), await Deployment(redis, settings).backlog(), strict=True)
     ]
     findings.append(await known_ids_finding(redis, settings))
     findings.append(_roles(partitions))

@@ -8,6 +8,7 @@ import typer
 from redis.asyncio import Redis
 
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, STRATEGIES, chosen
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
@@ -21,7 +22,6 @@ from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, PipelineOption, err, given, out, print_json, warn, with_redis
 from .comparison import Compared, Side, read_comparison, read_labelers, unknown_side
-from .reading import read_estimates
 from .tables import comparison_table, estimates_table, labeling_table
 from .workspace_option import WorkspaceOption, settings_of, settings_with
 
@@ -57,7 +57,9 @@ def estimates(
             raise typer.BadParameter(f"{value!r} is unknown: use one of {', '.join(known)}", param_hint=hint)
 
     async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
-        return await read_estimates(redis, settings, strategy=strategy, confidence=confidence, ongoing=ongoing)
+        return await Deployment(redis, settings).estimates(
+            strategy=strategy, confidence=confidence, ongoing=ongoing, windows=window != ALL_TIME
+        )
 
     everything = with_redis(settings, body)
     found = [
@@ -143,13 +145,14 @@ def compare(
         raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
-        sides = [await _side(redis, settings, name, recording) for name in workspaces] or [Side(settings, first)]
+        live = Side(Deployment(redis, settings), first)
+        sides = [await _side(redis, settings, name, recording) for name in workspaces] or [live]
         both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
         if labelers:
             found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
-            return found, None if found else await unknown_side(redis, both)
-        found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
-        return found, None if found else await unknown_side(redis, both)
+        else:
+            found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
+        return found, None if found else await unknown_side(both)
 
     found, missing = with_redis(settings, body)
     names = [first, second or first]
@@ -171,7 +174,8 @@ def compare(
 
 async def _side(redis: Redis, settings: Settings, workspace: str, recording: str | None) -> Side:
     info = await get_workspace(redis, settings, workspace)
-    return Side(await settings_of(redis, settings, workspace), "", info, named_recording(settings, info, recording))
+    deployment = Deployment(redis, await settings_of(redis, settings, workspace))
+    return Side(deployment, "", info, named_recording(settings, info, recording))
 
 
 def _method(found: Sequence[Compared]) -> str:

@@ -9,8 +9,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.repairing import Lost, checkpoint_fields, drop, lost, may_be_dropped
-from ragtide_aggregator.state.options import StateOptions
-from ragtide_roles.state_options import panes_of
+from ragtide_aggregator.service.state_options import reader_options
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.settings.model import Settings
@@ -46,9 +45,8 @@ async def repaired(redis: Redis, settings: Settings, key: str) -> list[tuple[Str
 
 async def damage(redis: Redis, settings: Settings, streams: Streams) -> str | None:
     """Return why a partition's checkpoint cannot be read and what to do, None if it can be read."""
-    options = StateOptions(panes=panes_of(settings), segments=settings.segments, quantiles=settings.quantiles)
     try:
-        await load_checkpoint(redis, streams, options)
+        await load_checkpoint(redis, streams, reader_options(settings))
     except CheckpointError as error:
         return str(error)
     return None

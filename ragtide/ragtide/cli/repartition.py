@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.state.repartitioning import Fields, pipeline_of, relocated
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.redis.backlog import read_backlog
+from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, REMEMBER_SCRIPT, without_entries
@@ -247,7 +247,7 @@ async def _at_rest(redis: Redis, streams: Streams) -> None:
     recorder = cast("bytes | None", await redis.get(streams.recorder_lease))
     if recorder is not None:
         raise ConfigurationError(f"{name} has the recorder {recorder.decode()}: stop all roles and producers first")
-    backlog = await read_backlog(redis, streams)
+    (backlog,) = await read_backlogs(redis, [streams])
     if backlog.unrecorded_s:
         raise ConfigurationError(
             f"{name} has entries that are not recorded: run ragtide recorder and stop it again, which writes them, or "

@@ -12,6 +12,8 @@ from redis.asyncio import Redis
 from rich.table import Table
 
 from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.service.state_options import state_options
 from ragtide_offline.replay.aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
 from ragtide_offline.replay.back_test import OfRule, by_rule, recorded_alerts, without_values
 from ragtide_offline.replay.counting import Counted, count_selected
@@ -23,7 +25,6 @@ from ragtide_offline.replay.speed import Speed
 from ragtide_offline.replay.speed import speed as speed_of
 from ragtide_roles.known_metrics import check_rules, known_metrics
 from ragtide_roles.running import on_signal
-from ragtide_roles.state_options import state_options
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.redis.url import RedisHandle
@@ -33,8 +34,6 @@ from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Alert, Estimate, Layout, Workspace, utc_now
 
 from .common import JsonOption, err, given, out, print_json, with_redis
-from .reading import read_estimates
-from .reading_streams import read_alerts
 from .replay_bar import metrics_bar, relabel_bar
 from .tables import estimates_table
 from .workspace_option import settings_of
@@ -224,13 +223,13 @@ async def _relabel(
 
 
 async def _report(redis: Redis, settings: Settings, plan: ReplayPlan) -> dict[str, Any]:
-    own = await settings_of(redis, settings, plan.run)
-    alerts, _ = await read_alerts(redis, own)
+    deployment = Deployment(redis, await settings_of(redis, settings, plan.run))
+    alerts = await deployment.alerts()
     production = recorded_alerts(plan.recording, plan.selection)
     return {
         "alerts": alerts,
         "rules": by_rule(plan.rules, alerts, production),
-        "estimates": chosen(await read_estimates(redis, own)),
+        "estimates": chosen(await deployment.estimates(windows=False)),
     }
 
 

@@ -10,6 +10,7 @@ import typer
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.report.comparing import (
     Names,
@@ -35,8 +36,6 @@ from ragtide_schemas import Workspace, utc_now
 from ragtide_schemas.printable import escaped_json
 
 from .common import JsonOption, err, given, print_json, warn, with_redis
-from .reading import read_estimates, read_states
-from .reading_streams import read_alerts
 
 Report = ExperimentReport | ReplayReport | RunComparison
 
@@ -181,15 +180,14 @@ async def _read_one(redis: Redis, settings: Settings, info: Workspace, asked: _A
         chosen = chosen_items(judged, asked.items)
         texts = await read_texts(redis, settings, info, wanted_texts(judged, chosen))
         return experiment_report(judged, chosen, texts)
-    own = settings_of_workspace(settings, info)
-    alerts, unreadable = await read_alerts(redis, own)
-    warn(unreadable.warning())
-    return replay_report(info, await read_estimates(redis, own), alerts)
+    deployment = Deployment(redis, settings_of_workspace(settings, info))
+    alerts = await deployment.alerts()
+    warn(*deployment.warnings())
+    return replay_report(info, await deployment.estimates(), alerts)
 
 
 async def _states(redis: Redis, settings: Settings, info: Workspace) -> list[AggregatorState]:
-    own = settings_of_workspace(settings, info)
-    return await read_states(redis, own, own.layout.all())
+    return await Deployment(redis, settings_of_workspace(settings, info)).states()
 
 
 def _configs(judged: Judged) -> list[str]:

@@ -8,12 +8,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.printable import printable
-
-from .reading_streams import StoredLetter
 
 if TYPE_CHECKING:  # it needs the aggregator's state, which few tables do
     from .comparison import Compared
@@ -287,7 +286,7 @@ def alerts_view(alerts: Sequence[Alert]) -> RenderableType:
     return Group(*(alert_panel(alert) for alert in ordered))
 
 
-def dead_letters_table(letters: Sequence[StoredLetter]) -> RenderableType:
+def dead_letters_table(letters: Sequence[StoredDeadLetter]) -> RenderableType:
     """Return dead letters as a table, or a sentence that there are none."""
     if not letters:
         return Text("No dead letters.", style="green")

@@ -5,19 +5,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
 from redis import RedisError
-from redis.asyncio import Redis
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import chosen
-from ragtide_runtime.redis.backlog import COUNT_CAP, read_backlog
-from ragtide_runtime.settings.model import Settings
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
 from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 
-from .reading import read_estimates
-from .reading_streams import read_alerts
 from .tables import TrendKey, alerts_view, estimate_key, estimates_table
 
 TREND_POINTS = 16
@@ -32,14 +29,12 @@ class Screen:
 
     def __init__(
         self,
-        redis: Redis,
-        settings: Settings,
+        deployment: Deployment,
         *,
         keep: Callable[[Estimate], bool] = lambda _: True,
         pipeline: str | None = None,
     ) -> None:
-        self._redis = redis
-        self._settings = settings
+        self._deployment = deployment
         self._keep = keep
         self._pipeline = pipeline
         self._trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
@@ -49,32 +44,20 @@ class Screen:
         self._warnings: list[str] = []
 
     async def refresh(self) -> None:
-        """Read everything anew."""
-        everything = await read_estimates(self._redis, self._settings)
+        """Read what is new; without news the three reads take the time of one round trip."""
+        deployment = self._deployment
+        everything, self.alerts, backlogs = await asyncio.gather(
+            deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
+        )
         self.estimates = [e for e in chosen(everything) if self._keep(e)]
-        self.alerts, unreadable = await read_alerts(self._redis, self._settings)
         known = {estimate.pipeline for estimate in everything}
         wanted = self._pipeline
         missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
-        self._warnings = [sentence for sentence in (missing, unreadable.warning()) if sentence is not None]
+        self._warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
         for estimate in self.estimates:
             if estimate.recent is not None:
                 self._trends[estimate_key(estimate)].append(estimate.recent)
-        self._counts = await self._read_counts()
-
-    async def _read_counts(self) -> Text:
-        waiting = scored = dead = 0
-        for streams in self._settings.layout.all():
-            backlog = await read_backlog(self._redis, streams)
-            scored += backlog.lengths["metrics"]
-            dead += backlog.lengths["dead_letters"]
-            waiting += backlog.waiting
-        more = "+" if waiting >= COUNT_CAP else ""
-        text = Text.assemble(
-            ("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters "
-        )
-        text.append(f"{dead:,}", style="red" if dead else "")
-        return text
+        self._counts = _counts(backlogs)
 
     def render(self, width: int) -> RenderableType:
         """Return what to draw on a terminal of so many columns."""
@@ -93,6 +76,16 @@ class Screen:
             Text(),
             alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
         )
+
+
+def _counts(backlogs: Sequence[Backlog]) -> Text:
+    scored = sum(one.lengths["metrics"] for one in backlogs)
+    dead = sum(one.lengths["dead_letters"] for one in backlogs)
+    waiting = sum(one.waiting for one in backlogs)
+    more = "+" if waiting >= COUNT_CAP else ""
+    text = Text.assemble(("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters ")
+    text.append(f"{dead:,}", style="red" if dead else "")
+    return text
 
 
 async def watch(console: Console, screen: Screen, *, interval_s: float) -> None:

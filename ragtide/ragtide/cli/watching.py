@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.running import cancelled_by_signal
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
@@ -30,7 +31,7 @@ def watch(
         def keep(estimate: Estimate) -> bool:
             return pipeline in (None, estimate.pipeline) and (segments or estimate.segment is None)
 
-        screen = Screen(redis, settings, keep=keep, pipeline=pipeline)
+        screen = Screen(Deployment(redis, settings), keep=keep, pipeline=pipeline)
         if once:
             await screen.refresh()
             out.print(screen.render(out.width))

@@ -3,10 +3,12 @@
 from typing import Annotated
 
 import typer
+from redis.asyncio import Redis
 from rich.table import Table
 
-from ragtide_runtime.redis.unreadable import Unreadable
-from ragtide_runtime.workspaces import list_workspaces, remove_listed_workspace
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.workspaces import remove_listed_workspace
 from ragtide_schemas import Workspace
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
@@ -20,9 +22,14 @@ def show(context: typer.Context, as_json: JsonOption = False) -> None:
     if context.invoked_subcommand is not None:
         return
     settings = given(context).settings()
-    unreadable = Unreadable("workspace")
-    found = with_redis(settings, lambda redis, _: list_workspaces(redis, settings, unreadable))
-    warn(unreadable.warning())
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Workspace]:
+        deployment = Deployment(redis, settings)
+        found = await deployment.workspaces()
+        warn(*deployment.warnings())
+        return found
+
+    found = with_redis(settings, body)
     if as_json:
         print_json([workspace.model_dump(mode="json") for workspace in found])
     elif found:

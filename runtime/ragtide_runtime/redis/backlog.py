@@ -1,12 +1,15 @@
 """The backlog of a partition: entries that wait for workers and the aggregator, their age, and stream lengths."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
 from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
+
+from .scripts import Argument, Run, run_together
 
 COUNT_CAP: Final = 1000
 """Most entries that the script counts itself, where Redis does not know their number."""
@@ -123,27 +126,33 @@ class Backlog:
     """Number of dropped interactions by reason."""
 
 
-async def read_backlog(redis: Redis, streams: Streams) -> Backlog:
-    """Return how far behind a partition is.
+async def read_backlogs(redis: Redis, partitions: Sequence[Streams]) -> list[Backlog]:
+    """Return the backlogs of partitions, all in one round trip.
 
     Raises:
         redis.RedisError: Redis failed.
     """
-    reply = await redis.register_script(BACKLOG_SCRIPT)(
-        keys=[
-            streams.interactions,
-            streams.metrics,
-            streams.feedback,
-            streams.estimates,
-            streams.alerts,
-            streams.dead_letters,
-            streams.checkpoint,
-            streams.dropped,
-            streams.lease,
-        ],
-        args=[LABEL_GROUP, COUNT_CAP, SEEN_MS, RECORD_GROUP],
-    )
-    found = json.loads(reply)
+    script = redis.register_script(BACKLOG_SCRIPT)
+    arguments: list[Argument] = [LABEL_GROUP, COUNT_CAP, SEEN_MS, RECORD_GROUP]
+    replies = await run_together(redis, [Run(script, _keys(streams), arguments) for streams in partitions])
+    return [_backlog(json.loads(reply)) for reply in replies]
+
+
+def _keys(streams: Streams) -> list[str]:
+    return [
+        streams.interactions,
+        streams.metrics,
+        streams.feedback,
+        streams.estimates,
+        streams.alerts,
+        streams.dead_letters,
+        streams.checkpoint,
+        streams.dropped,
+        streams.lease,
+    ]
+
+
+def _backlog(found: Any) -> Backlog:
     return Backlog(
         lengths=dict(zip(LENGTHS, found["lengths"], strict=True)),
         waiting=int(found["waiting"]),

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from .read_size import ReadSize
+from .read_size import READ_BYTES, ReadSize
 
 START: Final = "0-0"
 """Position before the first entry."""
@@ -36,9 +36,33 @@ async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str =
     return _entries(await redis.xrange(stream, min=first, max=last, count=count))
 
 
-async def read_all(redis: Redis, stream: str) -> AsyncIterator[Entry]:
-    """Yield every entry of a stream, the oldest first; of large entries fewer are held in memory at once."""
-    size, after = ReadSize(redis), START
+async def read_ranges(redis: Redis, firsts: Mapping[str, str], *, count: int) -> dict[str, list[Entry]]:
+    """Return the entries from an id on in each of several streams, all in one round trip.
+
+    Args:
+        redis: client.
+        firsts: for each stream the id of the first entry.
+        count: most entries of each stream.
+    """
+    async with redis.pipeline(transaction=False) as pipe:
+        for stream, first in firsts.items():
+            pipe.xrange(stream, min=first, count=count)
+        replies = await pipe.execute()
+    return {stream: _entries(reply) for stream, reply in zip(firsts, replies, strict=True)}
+
+
+async def read_all(
+    redis: Redis, stream: str, *, after: str = START, page_bytes: int = READ_BYTES
+) -> AsyncGenerator[Entry]:
+    """Yield the entries of a stream, the oldest first, in pages that are held in memory one by one.
+
+    Args:
+        redis: client.
+        stream: key of the stream.
+        after: id after which to begin.
+        page_bytes: about how many bytes a page has at most.
+    """
+    size = ReadSize(redis, read_bytes=page_bytes)
     while entries := await read_range(
         redis, stream, first=f"({after}", count=await size.next({stream: after}, READ_AT_ONCE)
     ):

@@ -63,10 +63,12 @@ class ReadSize:
     Args:
         redis: client.
         group: consumer group that reads; None for a reader with positions of its own.
+        read_bytes: about how many bytes one read takes at most.
     """
 
-    def __init__(self, redis: Redis, group: str | None = None) -> None:
+    def __init__(self, redis: Redis, group: str | None = None, *, read_bytes: int = READ_BYTES) -> None:
         self._group = group or ""
+        self._read_bytes = read_bytes
         self._script = redis.register_script(SIZE_SCRIPT)
         self._told = True
 
@@ -83,7 +85,7 @@ class ReadSize:
         if not self._told:
             return most
         try:
-            arguments: list[str | int] = [most, READ_BYTES, SAMPLES, self._group, *positions.values()]
+            arguments: list[str | int] = [most, self._read_bytes, SAMPLES, self._group, *positions.values()]
             return int(await self._script(keys=list(positions), args=arguments))
         except ResponseError as error:
             if not any(words in str(error) for words in NOT_TOLD):

@@ -12,7 +12,7 @@ from redis.exceptions import RedisClusterException
 
 from ragtide_schemas import Streams
 
-from ..redis.backlog import Backlog, read_backlog
+from ..redis.backlog import Backlog, read_backlogs
 from . import catalogue
 from .outages import redis_outage
 
@@ -49,7 +49,7 @@ class BacklogCollector(Collector):
         self._found = None
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                found = await asyncio.gather(*(read_backlog(self._redis, streams) for streams in self._partitions))
+                found = await read_backlogs(self._redis, self._partitions)
         except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
             self._outage.failed(error)
         else:

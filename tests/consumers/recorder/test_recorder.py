@@ -32,7 +32,7 @@ from ragtide_consumers.recorder.service import prepare_recorder, run_recorder
 from ragtide_consumers.recorder.session import Tenure
 from ragtide_runtime.recordings import Kind, Recording, UnreadableRecordingError, manifest
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
-from ragtide_runtime.redis.backlog import read_backlog
+from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.instruments import RecorderInstruments
@@ -178,7 +178,7 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
     assert abs((value("ragtide_recorder_manifest_timestamp_seconds", partition="0") or 0) - time.time()) < 60
     observed.health.redis_answered()
     assert observed.health.ready().ok, observed.health.ready().as_dict()
-    assert (await read_backlog(async_redis, STREAMS)).unrecorded_s == 0
+    assert (await read_backlogs(async_redis, [STREAMS]))[0].unrecorded_s == 0
     stop.set()
     await task
     await add(async_redis, Kind.FEEDBACK, feedback(1))
@@ -187,7 +187,7 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
 
 
 async def behind(redis: Any) -> bool:
-    return bool((await read_backlog(redis, STREAMS)).unrecorded_s)
+    return bool((await read_backlogs(redis, [STREAMS]))[0].unrecorded_s)
 
 
 async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_path: Path) -> None:

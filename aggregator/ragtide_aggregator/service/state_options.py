@@ -1,15 +1,16 @@
-"""The state options of the aggregator, from the settings."""
+"""Options of the state from the settings: for an owner that applies events, and for a reader."""
 
-from ragtide_aggregator.state.capping import KeyCaps
-from ragtide_aggregator.state.state import AlertBudget, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.alert import duration_ms
 
+from ..state.capping import KeyCaps
+from ..state.state import AlertBudget, StateOptions
+from ..statistics.windows import Panes, window
+
 
 def state_options(settings: Settings) -> StateOptions:
-    """Return the state options of the aggregator, from the settings.
+    """Return the options of a state to which events are applied.
 
     Raises:
         ConfigurationError: a window in the settings is invalid.
@@ -18,8 +19,8 @@ def state_options(settings: Settings) -> StateOptions:
     return StateOptions(
         rules=settings.alerts,
         segments=settings.segments,
-        panes=panes_of(settings),
-        # Each partition is aggregated by itself, so each has its part.
+        panes=_panes(settings),
+        # Each partition is aggregated alone, so each has its share of the budget.
         budget=None
         if budget is None
         else AlertBudget(budget / settings.partitions, duration_ms(settings.budget.period)),
@@ -28,12 +29,16 @@ def state_options(settings: Settings) -> StateOptions:
     )
 
 
-def panes_of(settings: Settings) -> Panes:
-    """Return the panes into which event time is cut, from the settings.
+def reader_options(settings: Settings) -> StateOptions:
+    """Return the options of a state that is only read: without alert rules, whose alerts are on a stream.
 
     Raises:
         ConfigurationError: a window in the settings is invalid.
     """
+    return StateOptions(segments=settings.segments, panes=_panes(settings), quantiles=settings.quantiles)
+
+
+def _panes(settings: Settings) -> Panes:
     try:
         windows = tuple(window(text) for text in dict.fromkeys(settings.windows))
     except ValueError as error:

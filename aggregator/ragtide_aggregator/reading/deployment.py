@@ -1,0 +1,110 @@
+"""The read model of a deployment: one object for every command and page that shows it."""
+
+from collections.abc import AsyncIterator, Collection
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.backlog import Backlog, read_backlogs
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import list_workspaces
+from ragtide_schemas import Alert, Estimate, Workspace
+
+from ..estimates.estimates import estimates
+from ..service.state_options import reader_options
+from ..state.state import AggregatorState
+from ..statistics.strategies import AUTO
+from .alerts import AlertLog
+from .dead_letters import StoredDeadLetter, read_dead_letters
+from .states import Mark, PartitionStates
+
+
+class Deployment:
+    """Reads a deployment, or one of its workspaces; it writes nothing.
+
+    Keep the object to look again: estimates and alerts without news then take one round trip each, for all partitions.
+
+    Args:
+        redis: client.
+        settings: of the deployment, or of the workspace.
+
+    Raises:
+        ConfigurationError: a window in the settings is invalid.
+    """
+
+    def __init__(self, redis: Redis, settings: Settings) -> None:
+        self._redis = redis
+        self.settings = settings
+        self._partitions = settings.layout.all()
+        self._states = PartitionStates(redis, reader_options(settings), split=bool(settings.splits))
+        self._estimates: dict[Any, tuple[list[Mark], list[Estimate]]] = {}
+        self._alerts = AlertLog(redis, self._partitions)
+        self.unreadable_dead_letters = Unreadable("dead letter")
+        """Dead letters that were skipped by the last `dead_letters`."""
+        self._unreadable_workspaces = Unreadable("workspace")
+
+    async def estimates(
+        self,
+        *,
+        strategy: str = AUTO,
+        confidence: float | None = None,
+        ongoing: bool = False,
+        windows: bool = True,
+    ) -> list[Estimate]:
+        """Return every estimate, as fresh as the last commits.
+
+        Args:
+            strategy: method of the intervals.
+            confidence: level of the intervals; that of the settings unless given.
+            ongoing: whether the interactions are a sample of ongoing traffic, even in a run of known size.
+            windows: whether to return estimates of windows too, not only those of all time.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        level = self.settings.confidence if confidence is None else confidence
+        marks, states = await self._states.read(self._partitions)
+        wanted = (strategy, level, ongoing, windows)
+        known = self._estimates.get(wanted)
+        if known is None or known[0] != marks:
+            found = [
+                one
+                for state in states
+                for one in estimates(state, strategy=strategy, confidence=level, ongoing=ongoing, windows=windows)
+            ]
+            known = self._estimates[wanted] = marks, found
+        return known[1]
+
+    async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
+        """Return the states of the partitions that hold a pipeline, or of all; merged if pipelines are split.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        partitions = self._partitions if pipeline is None else self.settings.layout.all_of(pipeline)
+        return (await self._states.read(partitions))[1]
+
+    async def alerts(self) -> list[Alert]:
+        """Return the alerts in their latest state, in the order in which they fired."""
+        return await self._alerts.read()
+
+    async def backlog(self) -> list[Backlog]:
+        """Return the backlog of every partition."""
+        return await read_backlogs(self._redis, self._partitions)
+
+    def dead_letters(self, ids: Collection[str] | None = None) -> AsyncIterator[StoredDeadLetter]:
+        """Return an iterator over the dead letters, or over those with some ids, the oldest first."""
+        self.unreadable_dead_letters = Unreadable("dead letter")
+        return read_dead_letters(self._redis, self._partitions, self.unreadable_dead_letters, ids=ids)
+
+    async def workspaces(self) -> list[Workspace]:
+        """Return the workspaces of replays and experiments, the oldest first."""
+        self._unreadable_workspaces = Unreadable("workspace")
+        return await list_workspaces(self._redis, self.settings, self._unreadable_workspaces)
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each kind of entry that was skipped because it cannot be read."""
+        skipped = (self._alerts.unreadable, self.unreadable_dead_letters, self._unreadable_workspaces)
+        found = [one.warning() for one in skipped]
+        return [sentence for sentence in found if sentence is not None]
