@@ -14,17 +14,17 @@ from typing import Any
 
 from ragtide.cli.known_ids_size import projected_bytes
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams, known_digest
 
 STREAMS = Streams("ragtide", 0)
 AT_ONCE = 500
 
 
 def in_keys(pipe: Any, identity: tuple[str, str], entry: str, settings: Settings) -> None:
-    digest = STREAMS.owner(*identity).rpartition(":")[2]
+    digest = interaction_digest(*identity)
     pipe.set(f"ragtide:{{0}}:owner:{digest}", entry, px=int(settings.dedupe_window_s * 1000))
     pipe.set(f"ragtide:{{0}}:scored:{digest}", entry, px=int(settings.feedback_window_s * 1000))
 

@@ -22,8 +22,9 @@ from crowd import crowd
 from processes import role, until
 
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_schemas import DATA_FIELD, MetricEvent, Streams
+from ragtide_schemas import MetricEvent
 
 STREAMS = Streams("ragtide", 0)
 METRICS = ("trace.adherence", "trace.context_relevance", "trace.context_utilization", "trace.supported_fraction")

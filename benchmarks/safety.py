@@ -27,11 +27,12 @@ from ragtide_consumers.worker.delivery import Delivery, Scored
 from ragtide_producers.publishing.publication import PUBLISH_SCRIPT, Addressing
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import Run, run_together
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import LABEL_GROUP, MetricEvent, Streams, utc_now
+from ragtide_schemas import MetricEvent, utc_now
 
 STREAMS = Streams("ragtide", 0)
 AT_ONCE = 200

@@ -23,8 +23,8 @@ from processes import interactions, judge_server, role, until
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_schemas import Layout
 
 PIPELINES = 64
 

@@ -28,9 +28,9 @@ from processes import interactions, role
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams
 
 STREAMS = Streams("ragtide", 0)
 AHEAD = 2000
@@ -50,7 +50,7 @@ def samples_of(redis: Any, processes: dict[str, psutil.Process]) -> dict[str, fl
 def known_bytes(redis: Any) -> int:
     """Return what the buckets of known ids take."""
     buckets = [
-        key for kind in ("owners", "events") for key in redis.scan_iter(match=STREAMS.known_buckets(kind), count=1000)
+        key for kind in ("owners", "events") for key in redis.scan_iter(match=getattr(STREAMS, kind)("*"), count=1000)
     ]
     return sum(redis.memory_usage(key) or 0 for key in buckets)
 

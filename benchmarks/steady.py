@@ -21,8 +21,9 @@ from processes import role, until
 
 from ragtide import MetricEvent
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_schemas import DATA_FIELD, Streams, utc_now
+from ragtide_schemas import utc_now
 
 STREAMS = Streams("ragtide", 0)
 NOBODY = "ragtide-benchmark:unread"

@@ -28,10 +28,10 @@ from ragtide_consumers import Labeler
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import LABEL_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)
 

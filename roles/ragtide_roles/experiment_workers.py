@@ -10,11 +10,12 @@ from redis.asyncio import Redis
 from ragtide_consumers.labelers.custom_metrics import CustomMetric
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams, workspace_of
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.settings.model import Settings, StallSettings
 from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_runtime.workspaces import find_workspace, settings_of_workspace
-from ragtide_schemas import DATA_FIELD, InvalidEntryError, Streams, workspace_of
+from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.experiments import Begun, Plan, decode_entry
 
 UNBOUNDED: Final = 2**40

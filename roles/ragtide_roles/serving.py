@@ -13,11 +13,11 @@ from ragtide_consumers.labelers.custom_metrics import CustomMetric
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
+from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.observed import Observed
-from ragtide_schemas import workspace_of
 
 from .experiment_workers import taking_part, until_it_begins
 from .gc_tuning import collect_rarely

@@ -5,10 +5,11 @@ from typing import cast
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import InvalidEntryError, Reason, Streams, Workspace, deployment_prefix, workspace_prefix
+from ragtide_schemas import InvalidEntryError, Reason, Workspace
 from ragtide_schemas.workspace import WorkspaceName, is_workspace_name
 
 from .errors import ConfigurationError
+from .redis.keys import Streams, deployment_prefix, workspace_prefix
 from .redis.unreadable import Unreadable
 from .settings.model import Settings
 
@@ -133,4 +134,4 @@ async def _unlink(redis: Redis, keys: list[bytes]) -> int:
 
 
 def _key(settings: Settings) -> str:
-    return Streams(deployment_prefix(settings.prefix), 0).runs
+    return Streams(deployment_prefix(settings.prefix), 0).workspaces

@@ -13,29 +13,13 @@ from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabiliti
 from .metric_definitions import METRICS, RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import Bands, Direction, Kind, MetricDefinition
-from .streams import (
-    DATA_FIELD,
-    LABEL_GROUP,
-    MOVED_FIELD,
-    RECORD_GROUP,
-    TRACEPARENT_FIELD,
-    Layout,
-    Streams,
-    known_digest,
-    partition_of,
-)
 from .times import from_milliseconds, to_milliseconds, utc_now
-from .workspace import Workspace, deployment_prefix, workspace_of, workspace_prefix
+from .workspace import Workspace
 
 __all__ = [
-    "DATA_FIELD",
-    "LABEL_GROUP",
     "METRICS",
-    "MOVED_FIELD",
     "RAGTIDE_METRICS",
-    "RECORD_GROUP",
     "SCHEMA_VERSION",
-    "TRACEPARENT_FIELD",
     "Alert",
     "AlertRule",
     "Bands",
@@ -49,7 +33,6 @@ __all__ = [
     "InvalidEntryError",
     "JudgedScores",
     "Kind",
-    "Layout",
     "Measure",
     "MetricDeclaration",
     "MetricDefinition",
@@ -60,21 +43,15 @@ __all__ = [
     "RetrievedDocument",
     "SentenceLabels",
     "SentenceProbabilities",
-    "Streams",
     "VersionedModel",
     "WireModel",
     "Workspace",
     "alarm_line",
     "declaration_of",
     "definition_of",
-    "deployment_prefix",
     "describe",
     "from_milliseconds",
-    "known_digest",
-    "partition_of",
     "range_of",
     "to_milliseconds",
     "utc_now",
-    "workspace_of",
-    "workspace_prefix",
 ]

@@ -13,39 +13,10 @@ _NAME: Final = r"^[A-Za-z0-9_-]{1,48}$"
 WorkspaceName = Annotated[str, StringConstraints(pattern=_NAME)]
 """Name of a workspace: 1 to 48 letters, digits, `_` and `-`."""
 
-_INFIX: Final = ".run."
-
 
 def is_workspace_name(text: str) -> bool:
     """Return whether a workspace may have this name."""
     return re.fullmatch(_NAME, text) is not None
-
-
-def workspace_prefix(prefix: str, workspace: str) -> str:
-    """Return the first part of the keys of a workspace of a deployment.
-
-    >>> workspace_prefix("ragtide", "may")
-    'ragtide.run.may'
-    """
-    return f"{deployment_prefix(prefix)}{_INFIX}{workspace}"
-
-
-def workspace_of(prefix: str) -> str | None:
-    """Return the name of the workspace with this prefix; None if it is the prefix of a deployment.
-
-    >>> workspace_of("ragtide.run.may"), workspace_of("ragtide")
-    ('may', None)
-    """
-    return prefix.partition(_INFIX)[2] or None
-
-
-def deployment_prefix(prefix: str) -> str:
-    """Return the first part of the deployment's keys, given its own prefix or that of one of its workspaces.
-
-    >>> deployment_prefix("ragtide.run.may"), deployment_prefix("ragtide")
-    ('ragtide', 'ragtide')
-    """
-    return prefix.partition(_INFIX)[0]
 
 
 class Workspace(VersionedModel):

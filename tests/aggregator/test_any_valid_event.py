@@ -18,7 +18,8 @@ from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.state.feedback import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import LONGEST_MS, Panes, window
-from ragtide_schemas import DATA_FIELD, JudgedScores, Reason
+from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
+from ragtide_schemas import JudgedScores, Reason
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN
 
 pytestmark = pytest.mark.simulation
@@ -209,7 +210,7 @@ async def test_an_aggregator_outlives_any_valid_entries_and_counts_them_all(asyn
                 await async_redis.xadd(STREAMS.feedback, {DATA_FIELD: entry.encode()})
                 continue
             at = await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: entry.encode()}, id=entry_id.format(number + 1))
-            await async_redis.set(STREAMS.scored(entry.pipeline, entry.interaction_id), at)
+            await async_redis.set(STREAMS.scored(interaction_digest(entry.pipeline, entry.interaction_id)), at)
         await until(lambda: caught_up(async_redis, task))
         assert not task.done()
     assert Reason.NOT_AGGREGATABLE not in {letter.reason for letter in await letters(async_redis)}

@@ -18,13 +18,13 @@ from ragtide.cli.doctor import examine
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.telemetry import Observer
 from ragtide_aggregator.state import state as state_module
-from ragtide_aggregator.state.capped import KEYS
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.repartitioning import relocated
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import AggregatorInstruments
-from ragtide_schemas import DATA_FIELD, Layout
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}
@@ -202,7 +202,11 @@ def test_a_restart_at_any_commit_admits_the_same_values(seed: int, cuts: set[int
     changes = state.take_changes()
     stored |= changes.rows
     alerts += changes.alerts
-    capped = {name: data for name, data in whole.rows.items() if name.startswith(("capped:", "estimate:", KEYS))}
+    capped = {
+        name: data
+        for name, data in whole.rows.items()
+        if name.startswith(("capped:", "estimate:", CheckpointField.KEYS_SUMMARY))
+    }
     assert {name: data for name, data in stored.items() if name in capped} == capped
     assert {one.encode() for one in alerts if one.kind == "capped"} == {
         one.encode() for one in whole.alerts if one.kind == "capped"
@@ -220,7 +224,10 @@ async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_o
     alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
     assert [(one.kind, one.status, one.pipeline) for one in alerts] == [("capped", "firing", "crowd")]
     whole = applied(crowd(200)).take_changes()
-    assert await async_redis.hget(STREAMS.checkpoint, KEYS) == whole.rows[KEYS]
+    assert (
+        await async_redis.hget(STREAMS.checkpoint, CheckpointField.KEYS_SUMMARY)
+        == whole.rows[CheckpointField.KEYS_SUMMARY]
+    )
     counted = registry.get_sample_value("ragtide_capped_total", {"partition": "0"})
     assert counted == applied(crowd(100)).take_changes().capped
     keys = {one.subject: one for one in await examine(async_redis, Settings(), "a Redis")}["partition 0: keys"]

@@ -20,7 +20,9 @@ from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.repartitioning import relocated
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import tables_to_columns as arrow
-from ragtide_schemas import Direction, JudgedScores, Kind, Layout, Measure, MetricDeclaration, MetricEvent, Streams
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Direction, JudgedScores, Kind, Measure, MetricDeclaration, MetricEvent
 
 WORDS = "mine.words"
 METRIC = "trace.adherence"

@@ -21,8 +21,9 @@ from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD, DeadLetter, Reason, Streams, Workspace
+from ragtide_schemas import DeadLetter, Reason, Workspace
 
 PARTITIONS = 4
 SETTINGS = Settings(partitions=PARTITIONS)
@@ -251,7 +252,7 @@ async def test_one_page_of_dead_letters_is_in_memory(async_redis: Any, monkeypat
 
 async def test_workspaces_that_cannot_be_read_are_counted(async_redis: Any) -> None:
     good = Workspace(run="good", kind="replay", source="s")
-    await async_redis.hset(STREAMS.runs, mapping={"good": good.encode(), "bad": "junk"})
+    await async_redis.hset(STREAMS.workspaces, mapping={"good": good.encode(), "bad": "junk"})
     deployment = Deployment(async_redis, Settings())
     assert await deployment.workspaces() == [good]
     assert await deployment.workspaces() == [good]

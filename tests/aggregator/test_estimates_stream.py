@@ -13,10 +13,10 @@ from tests.support.metric_events import event
 from ragtide import Estimate
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.service.estimates_stream import KEYS_AT_ONCE, OWED, EstimatesStream
+from ragtide_aggregator.service.estimates_stream import KEYS_AT_ONCE, EstimatesStream
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
-from ragtide_schemas import DATA_FIELD
+from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 
 SLOWLY = replace(OPTIONS, lease_s=10.0, estimates_interval_s=3600.0)
 """No interval ends while a test runs."""
@@ -91,12 +91,12 @@ def test_the_checkpoint_is_told_once_that_estimates_are_owed() -> None:
     state = state_of(1)
     stream = EstimatesStream(10.0, 0.0)
     stream.changed(state.keys)
-    assert stream.take_changes() == ({OWED: b"1"}, ())
+    assert stream.take_changes() == ({CheckpointField.ESTIMATES_OWED: b"1"}, ())
     stream.changed(state.keys)
     assert stream.take_changes() == ({}, ())
     assert stream.is_due(10.0)
     taken(stream, state)
-    assert stream.take_changes() == ({}, (OWED,))
+    assert stream.take_changes() == ({}, (CheckpointField.ESTIMATES_OWED,))
 
 
 def test_a_key_whose_estimates_fail_is_logged_and_the_others_are_published(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +135,15 @@ async def test_commits_publish_nothing_before_the_end_of_the_interval_and_the_la
     async with running(async_redis, SLOWLY):
         await publish(async_redis, many_keys(20, 1))
         await until_caught_up(async_redis)
-        assert await async_redis.hget(STREAMS.checkpoint, OWED) == b"1"
+        assert await async_redis.hget(STREAMS.checkpoint, CheckpointField.ESTIMATES_OWED) == b"1"
         assert not await async_redis.exists(STREAMS.estimates)
     assert await published(async_redis) == whole(20)
-    assert await async_redis.hget(STREAMS.checkpoint, OWED) is None
+    assert await async_redis.hget(STREAMS.checkpoint, CheckpointField.ESTIMATES_OWED) is None
 
 
 async def test_when_traffic_stops_the_last_values_are_published(async_redis: Any) -> None:
     async def complete() -> bool:
-        owed = await async_redis.hget(STREAMS.checkpoint, OWED)
+        owed = await async_redis.hget(STREAMS.checkpoint, CheckpointField.ESTIMATES_OWED)
         return owed is None and await published(async_redis) == whole(20)
 
     async with running(async_redis, QUICKLY):
@@ -161,7 +161,7 @@ async def test_the_next_owner_publishes_what_one_that_was_killed_owed(async_redi
     await async_redis.delete(STREAMS.lease)
 
     async def complete() -> bool:
-        owed = await async_redis.hget(STREAMS.checkpoint, OWED)
+        owed = await async_redis.hget(STREAMS.checkpoint, CheckpointField.ESTIMATES_OWED)
         return owed is None and await published(async_redis) == whole(20)
 
     async with running(async_redis, QUICKLY):

@@ -16,9 +16,9 @@ from ragtide_offline.experiments.projecting import paired, projected
 from ragtide_offline.experiments.racer import Racer
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.results import Book, place_of
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import read_after
 from ragtide_schemas import (
-    DATA_FIELD,
     METRICS,
     DeadLetter,
     Direction,
@@ -27,7 +27,6 @@ from ragtide_schemas import (
     MetricEvent,
     RagInteraction,
     Reason,
-    Streams,
     utc_now,
 )
 from ragtide_schemas.experiments import (

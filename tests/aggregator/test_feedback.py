@@ -19,7 +19,9 @@ from ragtide_aggregator.service.feedback_reader import Joiner
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.feedback import Held, PendingFeedback, judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_schemas import DATA_FIELD, DeadLetter, Estimate, JudgedScores, Layout, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import DeadLetter, Estimate, JudgedScores
 
 STREAMS = Streams("ragtide", 0)
 ADHERENCE = "trace.adherence"
@@ -49,7 +51,7 @@ def gold(number: int, score: float = 1.0, metric: str = ADHERENCE, **changes: An
 
 async def add_event(redis: Any, one: MetricEvent) -> None:
     entry = await redis.xadd(STREAMS.metrics, {DATA_FIELD: one.encode()})
-    await redis.set(STREAMS.scored(one.pipeline, one.interaction_id), entry)
+    await redis.set(STREAMS.scored(interaction_digest(one.pipeline, one.interaction_id)), entry)
 
 
 async def add_feedback(redis: Any, one: Feedback) -> None:
@@ -310,5 +312,5 @@ def test_a_joiner_needs_no_redis_for_what_was_held() -> None:
     joiner.applied(scored(1))
     assert joiner.joined == 1
     graded, refused = joiner.take_changes()
-    assert graded == [(STREAMS.graded("shop", "i-1"), f"{ADHERENCE} 1-0")]
+    assert graded == [(STREAMS.graded(interaction_digest("shop", "i-1")), f"{ADHERENCE} 1-0")]
     assert refused == []

@@ -2,7 +2,7 @@ from typing import Any
 
 from ragtide_aggregator.service.stalls import StallLimits, Stalls
 from ragtide_aggregator.service.trimming import Caps, House, Seen
-from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
+from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)
 

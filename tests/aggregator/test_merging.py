@@ -5,7 +5,8 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
-from ragtide_schemas import Layout, MetricEvent
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import MetricEvent
 
 OPTIONS = StateOptions(panes=Panes((window("1h"),), 3_600_000))
 

@@ -22,7 +22,9 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.state.table import Kept
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.windows import Panes, window
-from ragtide_schemas import DATA_FIELD, DeadLetter, Layout, Reason, Streams, to_milliseconds
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import DeadLetter, Reason, to_milliseconds
 
 STREAMS = Streams("ragtide", 0)
 ADHERENCE = "trace.adherence"
@@ -51,7 +53,7 @@ async def publish(redis: Any, events: Sequence[MetricEvent]) -> None:
     for one in events:
         at = to_milliseconds(one.labeled_at)
         entry = await redis.xadd(STREAMS.metrics, {DATA_FIELD: one.encode()}, id=f"{at}-1")
-        await redis.set(STREAMS.scored(one.pipeline, one.interaction_id), entry)
+        await redis.set(STREAMS.scored(interaction_digest(one.pipeline, one.interaction_id)), entry)
 
 
 async def caught_up(redis: Any, *tasks: "asyncio.Task[None]") -> bool:

@@ -11,9 +11,10 @@ from tests.support.conditions import until
 
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.telemetry import Observer
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.instruments import AggregatorInstruments
-from ragtide_schemas import DATA_FIELD, Layout
 
 
 class Watched:

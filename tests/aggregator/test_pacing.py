@@ -24,7 +24,8 @@ from ragtide_aggregator.service.pace import Pace
 from ragtide_aggregator.service.telemetry import Observer
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
-from ragtide_schemas import DATA_FIELD, Layout, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.layout import Layout
 
 STREAMS = Streams("ragtide", 0)
 SCORES = {

@@ -19,7 +19,7 @@ from ragtide import Alert, MetricEvent
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.lease import Lease
-from ragtide_schemas import DATA_FIELD
+from ragtide_runtime.redis.keys import DATA_FIELD
 
 pytestmark = pytest.mark.processes
 

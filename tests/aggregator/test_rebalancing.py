@@ -9,7 +9,8 @@ from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.checkpoint import load_checkpoint
-from ragtide_schemas import DATA_FIELD, Layout, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.layout import Layout
 
 PARTITIONS = 6
 

@@ -19,8 +19,8 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import LATENCY, EstimateKey
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD
 
 KEY = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "test", "1").encode()
 OTHER = EstimateKey("shop", None, None, LATENCY, "ragbench", "test", "1").encode()

@@ -27,7 +27,9 @@ from ragtide_offline.replay.selection import Selection, selection
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
-from ragtide_schemas import DATA_FIELD, Feedback, Layout, MetricEvent, workspace_prefix
+from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, workspace_prefix
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Feedback, MetricEvent
 
 ADHERENCE = "trace.adherence"
 RULES = (
@@ -141,7 +143,8 @@ async def lived(async_redis: Any) -> None:
                     streams, model = LIVE.all()[entry.partition], entry.model
                     pipe.xadd(kind.stream(streams), {DATA_FIELD: model.encode()}, id=entry.entry_id)
                     if isinstance(model, MetricEvent):
-                        pipe.set(streams.scored(model.pipeline, model.interaction_id), entry.entry_id)
+                        digest = interaction_digest(model.pipeline, model.interaction_id)
+                        pipe.set(streams.scored(digest), entry.entry_id)
                 await pipe.execute()
             await caught_up(async_redis)
 

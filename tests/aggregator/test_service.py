@@ -16,7 +16,9 @@ from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
-from ragtide_schemas import DATA_FIELD, Estimate, Layout, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Estimate
 
 STREAMS = Streams("ragtide", 0)
 RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
@@ -55,7 +57,7 @@ async def caught_up(redis: Any) -> bool:
 
 async def stored_rows(redis: Any) -> dict[str, bytes]:
     fields = await redis.hgetall(STREAMS.checkpoint)
-    kept = {b"position", b"feedback", b"version", b"steps"}
+    kept = {b"position", b"feedback", b"version", b"steps", b"owed"}
     return {
         name.decode(): data
         for name, data in fields.items()

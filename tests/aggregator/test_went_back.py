@@ -11,7 +11,7 @@ from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.seen_ids import SIZE, Recent
 from ragtide_runtime.ownership.lease import Lease
-from ragtide_schemas import DATA_FIELD
+from ragtide_runtime.redis.keys import DATA_FIELD
 
 
 async def counted(redis: Any) -> int:

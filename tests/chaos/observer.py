@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import LABEL_GROUP, Streams
 
 COUNT = "return #redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+')"
 

@@ -27,7 +27,7 @@ from tests.support.roles import STREAMS, estimates, interactions, metric_events,
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
-from ragtide_schemas import LABEL_GROUP
+from ragtide_runtime.redis.keys import LABEL_GROUP
 
 KEPT_S = {"everysec": 1.0, "always": 0.0}
 """Seconds between two moments at which the disk is made to keep the file; 0 makes it keep every write."""

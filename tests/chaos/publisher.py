@@ -11,8 +11,9 @@ from tests.chaos.traffic import Item, Traffic
 from ragtide import InteractionProducer
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams, partition_of
 
 CHUNK = 40
 """Items published at once, at most."""

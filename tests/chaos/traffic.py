@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ragtide import RagInteraction
 from ragtide.cli.demo import demo_interactions
-from ragtide_schemas import DATA_FIELD, Reason
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_schemas import Reason
 
 PIPELINES = ("shop", "support")
 

@@ -12,8 +12,8 @@ from ragtide import Labeling, RagInteraction
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.claims import ClaimKeeper
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.telemetry.health import SILENT_S, Pulse
-from ragtide_schemas import LABEL_GROUP
 
 
 class Blocking(Scripted):

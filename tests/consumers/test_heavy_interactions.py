@@ -20,9 +20,9 @@ from ragtide_consumers.labelers.local.overlap import Overlap
 from ragtide_consumers.labelers.local.words import _STEMS, content_words
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.worker.app import run_workers
+from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import load_settings
 from ragtide_runtime.telemetry.health import Health
-from ragtide_schemas import DATA_FIELD
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=12)
 

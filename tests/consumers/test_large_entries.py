@@ -15,8 +15,9 @@ from ragtide_consumers.worker.entries import StreamEntry
 from ragtide_consumers.worker.reclaim import Reclaimer
 from ragtide_consumers.worker.worker import LabelWorker
 from ragtide_runtime.redis import read_size
+from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.model import load_settings
-from ragtide_schemas import LABEL_GROUP, Reason
+from ragtide_schemas import Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES, KEPT_BYTES
 
 

@@ -8,7 +8,7 @@ from tests.support.alerts import alert
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import AlertSubscriber, RedisUnavailable
-from ragtide_schemas import Streams
+from ragtide_runtime.redis.keys import Streams
 
 pytestmark = pytest.mark.processes
 

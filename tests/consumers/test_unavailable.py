@@ -17,9 +17,10 @@ from ragtide_consumers.labelers.outage import Outage
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.judge import CascadeSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import LABEL_GROUP, Direction, Kind
+from ragtide_schemas import Direction, Kind
 
 INTERACTION = RagInteraction(pipeline="p", question="q", documents=["d"], response="r")
 

@@ -21,8 +21,9 @@ from ragtide_consumers.worker.quarantine import TRIES_ALONE, Lane
 from ragtide_consumers.worker.reclaim import Reclaimer
 from ragtide_consumers.worker.worker import LabelWorker
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD, LABEL_GROUP, DeadLetter, MetricEvent, Reason, Streams
+from ragtide_schemas import DeadLetter, MetricEvent, Reason
 
 STREAMS = Streams("ragtide", 0)
 

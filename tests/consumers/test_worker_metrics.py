@@ -9,8 +9,8 @@ from tests.consumers.test_worker import STREAMS, Scripted, _is, letters, pending
 from tests.support.conditions import until
 
 from ragtide_consumers.worker import worker as worker_module
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
-from ragtide_schemas import DATA_FIELD, LABEL_GROUP
 
 
 class Counts:

@@ -17,10 +17,11 @@ from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import draft_of, plan_of
 from ragtide_producers import items_of
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.table import settings_table
 from ragtide_runtime.telemetry.catalogue import catalogue_table
-from ragtide_schemas import DATA_FIELD, Dropped, Reason, Streams
+from ragtide_schemas import Dropped, Reason
 from ragtide_schemas.generated_pages import GENERATED_PAGES
 
 pytestmark = pytest.mark.processes

@@ -18,8 +18,9 @@ from tests.support.roles import STREAMS, command, interactions, kill, start, wai
 from ragtide import InteractionProducer
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_schemas import DATA_FIELD, RagInteraction
+from ragtide_schemas import RagInteraction
 
 BATCH = 250
 

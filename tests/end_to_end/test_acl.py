@@ -9,7 +9,7 @@ from ragtide import InteractionProducer
 
 def test_everything_works_with_the_rights_that_the_documentation_asks_for(tmp_path: Path) -> None:
     with servers(tmp_path / "redis", 1, "appendonly yes") as (server,):
-        rights = ("~ragtide:*", "+@all", "-@dangerous", "+info")
+        rights = ("~ragtide:*", "~ragtide.run.*", "+@all", "-@dangerous", "+info")
         server.client.execute_command("ACL SETUSER", "ragtide", "on", ">secret", *rights)
         server.client.execute_command("ACL SETUSER", "default", "resetpass", "off")
         url = f"redis://ragtide:secret@127.0.0.1:{server.port}/0"

@@ -12,7 +12,9 @@ from tests.support.roles import command, interactions, publish_until_confirmed, 
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_runtime.redis.client import connect, connect_async
-from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Layout, MetricEvent, partition_of
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
+from ragtide_runtime.redis.layout import Layout, partition_of
+from ragtide_schemas import MetricEvent
 
 PARTITIONS = 8
 SETTINGS = {"RAGTIDE_PARTITIONS": str(PARTITIONS)}

@@ -8,7 +8,8 @@ from typing import Any
 from tests.support.roles import STREAMS, command, interactions, running, wait_for_aggregation, wait_for_events
 
 from ragtide import InteractionProducer
-from ragtide_schemas import Streams, Workspace, workspace_prefix
+from ragtide_runtime.redis.keys import Streams, workspace_prefix
+from ragtide_schemas import Workspace
 
 MODULE = """
 from ragtide import CustomMetric, Direction, Kind, MetricDefinition
@@ -29,7 +30,9 @@ def told(redis_url: str, *arguments: str) -> str:
 
 def replayed(redis: Any, run: str) -> None:
     """Leave what a replay leaves: a run in the list, and its checkpoint."""
-    redis.hset(Streams("ragtide", 0).runs, run, Workspace(run=run, kind="replay", source="s", options={}).encode())
+    redis.hset(
+        Streams("ragtide", 0).workspaces, run, Workspace(run=run, kind="replay", source="s", options={}).encode()
+    )
     redis.copy(STREAMS.checkpoint, Streams(workspace_prefix("ragtide", run), 0).checkpoint)
 
 

@@ -11,7 +11,7 @@ from tests.support.conditions import wait_until
 from tests.support.roles import command, interactions, running
 
 from ragtide import InteractionProducer
-from ragtide_schemas import Layout
+from ragtide_runtime.redis.layout import Layout
 
 DATA = Path(__file__).parents[1] / "data" / "from_19de231"
 CONFIG = {"RAGTIDE_CONFIG": str(DATA / "ragtide.toml")}

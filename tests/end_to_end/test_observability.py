@@ -31,8 +31,8 @@ from tests.support.roles import (
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_schemas import DATA_FIELD
 
 SERVED = {"RAGTIDE_HTTP_PORT": "0", "RAGTIDE_LOG_LEVEL": "debug"}
 

@@ -14,7 +14,7 @@ from tests.support.roles import interactions, running
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
-from ragtide_schemas import Streams
+from ragtide_runtime.redis.keys import Streams
 
 
 class Refusing:

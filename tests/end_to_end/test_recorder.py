@@ -13,7 +13,7 @@ from tests.support.roles import STREAMS, command, interactions, kill, running, s
 from ragtide import InteractionProducer
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.recordings.errors import UnreadableRecordingError
-from ragtide_schemas import DATA_FIELD
+from ragtide_runtime.redis.keys import DATA_FIELD
 
 
 def folder(path: Path) -> dict[str, str]:

@@ -8,7 +8,9 @@ from tests.support.roles import command, interactions, running
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_schemas import DATA_FIELD, Feedback, Layout, MetricEvent
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Feedback, MetricEvent
 
 
 def many(count: int, *, first: int = 0) -> list[RagInteraction]:
@@ -132,7 +134,7 @@ def test_it_is_refused_while_anything_runs_or_waits(redis: Any, redis_url: str, 
     done = command(redis_url, "repartition", "2")
     assert done.returncode == 1
     assert "3 interactions that wait" in done.stderr
-    assert not redis.exists(one.all()[0].relocation)
+    assert not redis.exists(one.all()[0].repartition)
 
 
 def test_one_that_was_interrupted_is_finished_before_anything_starts(
@@ -145,8 +147,8 @@ def test_one_that_was_interrupted_is_finished_before_anything_starts(
     # As if it had died after everything was copied, before the checkpoints were in place.
     home = one.all()[0]
     for streams in two.all():
-        redis.rename(streams.checkpoint, streams.relocated)
-    redis.hset(home.relocation, mapping={"layout": redis.get(home.layout), "prepared": 1})
+        redis.rename(streams.checkpoint, streams.next_checkpoint)
+    redis.hset(home.repartition, mapping={"layout": redis.get(home.layout), "prepared": 1})
     for arguments in (("worker",), ("estimates",)):
         refused = command(redis_url, *arguments, extra=settings(two))
         assert refused.returncode == 1

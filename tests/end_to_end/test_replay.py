@@ -14,7 +14,8 @@ from tests.support.roles import command, environment, estimates, kill, running, 
 from ragtide import InteractionProducer
 from ragtide.cli.demo import traffic
 from ragtide_runtime.recordings import Kind, Recording
-from ragtide_schemas import RagInteraction, Streams
+from ragtide_runtime.redis.keys import Streams
+from ragtide_schemas import RagInteraction
 
 RUN = Streams("ragtide.run.again", 0)
 CONFIG = """

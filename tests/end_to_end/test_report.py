@@ -9,7 +9,8 @@ from tests.support.conditions import wait_until
 from tests.support.roles import command, running
 
 from ragtide import MetricEvent
-from ragtide_schemas import DATA_FIELD, Streams, Workspace, utc_now, workspace_prefix
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams, workspace_prefix
+from ragtide_schemas import Workspace, utc_now
 
 METRIC = "trace.adherence"
 
@@ -17,7 +18,7 @@ METRIC = "trace.adherence"
 def replay(redis: Any, redis_url: str, run: str, means: dict[str, float], log: Path) -> None:
     """Leave what a replay leaves: a run in the list, and what an aggregator made of its events."""
     info = Workspace(run=run, kind="replay", source="recording <may>", options={"speed": "max"})
-    redis.hset(Streams("ragtide", 0).runs, run, info.encode())
+    redis.hset(Streams("ragtide", 0).workspaces, run, info.encode())
     streams = Streams(workspace_prefix("ragtide", run), 0)
     rng = np.random.default_rng(1)
     now = utc_now()
@@ -75,14 +76,14 @@ def test_a_replay_is_reported_and_compared_by_its_estimates(redis: Any, redis_ur
 def test_an_experiment_and_a_replay_are_not_compared(redis: Any, redis_url: str) -> None:
     for run, kind in (("may", "replay"), ("june", "experiment")):
         info = Workspace.model_validate({"run": run, "kind": kind, "source": "x"})
-        redis.hset(Streams("ragtide", 0).runs, run, info.encode())
+        redis.hset(Streams("ragtide", 0).workspaces, run, info.encode())
     done = command(redis_url, "report", "june", "--compare", "may")
     assert done.returncode == 1
     assert "june is an experiment and may is a replay: compare two runs of one kind" in done.stderr
 
 
 def test_a_run_that_has_not_begun_is_named(redis: Any, redis_url: str) -> None:
-    redis.hset(Streams("ragtide", 0).runs, "june", Workspace(run="june", kind="experiment", source="x").encode())
+    redis.hset(Streams("ragtide", 0).workspaces, "june", Workspace(run="june", kind="experiment", source="x").encode())
     done = command(redis_url, "report", "june")
     assert done.returncode == 1
     assert "there is no experiment in this run" in done.stderr

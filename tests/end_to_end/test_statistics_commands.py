@@ -10,7 +10,8 @@ import pytest
 from tests.support.roles import STREAMS, command, running, wait_for_aggregation
 
 from ragtide import MetricEvent
-from ragtide_schemas import DATA_FIELD, utc_now
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_schemas import utc_now
 
 METRIC = "trace.adherence"
 

@@ -20,9 +20,10 @@ from tests.support.redis_processes import RedisProcess
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
 from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.redis.scripts import run_together_blocking
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_schemas import Streams, partition_of
 
 pytestmark = pytest.mark.processes
 

@@ -7,7 +7,8 @@ import pytest
 from tests.support.conditions import wait_until
 
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
-from ragtide_schemas import DATA_FIELD, Streams, partition_of
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.layout import partition_of
 
 pytestmark = pytest.mark.processes
 

@@ -26,7 +26,7 @@ from ragtide_offline.experiments.schedule import Bounds, Schedule
 from ragtide_offline.experiments.spent import Spent
 from ragtide_offline.experiments.targets import CallableTarget, Target, function_of, target_of
 from ragtide_producers.files.items import Item, items_of
-from ragtide_schemas import Streams
+from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas.experiments import Config, Execution, Halted, Limits, Looked, Order, OwnMetric, Progress
 
 ITEM = items_of([{"id": "q1", "question": "When was it built?", "reference_answer": "In 1889.", "year": 1889}])[0]

@@ -10,8 +10,9 @@ from tests.support.conditions import wait_until
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
 from ragtide_producers.publishing.course import BATCH, Course
 from ragtide_producers.publishing.publication import Addressing, Reply, draw
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_schemas import Streams, partition_of
 
 STREAMS = Streams("ragtide", 0)
 

@@ -10,7 +10,8 @@ from ragtide_offline.replay.publishing import Feeder, Stamp, read_fed
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
-from ragtide_schemas import DATA_FIELD, Feedback, RagInteraction, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_schemas import Feedback, RagInteraction
 
 RUN = Streams("ragtide.run.again", 0)
 STAMP = Stamp("again", lambda _: 60)

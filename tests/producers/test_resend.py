@@ -15,8 +15,8 @@ from ragtide_producers.publishing.lane import Lane
 from ragtide_producers.publishing.outbox import Held, Sent
 from ragtide_producers.publishing.publication import Addressing, Reply
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
-from ragtide_schemas import Streams
 
 pytestmark = pytest.mark.processes
 

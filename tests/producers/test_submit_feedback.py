@@ -15,8 +15,9 @@ from tests.support.redis_processes import RedisProcess
 from ragtide import Dropped, Feedback, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError
 from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.redis.scripts import run_together_blocking
-from ragtide_schemas import Streams, partition_of
 
 pytestmark = pytest.mark.processes
 

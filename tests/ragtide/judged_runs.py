@@ -10,9 +10,10 @@ import numpy as np
 from ragtide_offline.experiments.ledger import Ledger
 from ragtide_offline.experiments.racer import Racer
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
-from ragtide_schemas import DATA_FIELD, MetricEvent, RagInteraction, Streams, Workspace
+from ragtide_schemas import MetricEvent, RagInteraction, Workspace
 from ragtide_schemas.experiments import (
     Begun,
     Completed,

@@ -9,9 +9,9 @@ from ragtide import ConfigurationError
 from ragtide.cli.common import Given
 from ragtide.cli.doctor import examine
 from ragtide.cli.finding import Finding
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import REMEMBER_SCRIPT
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import LABEL_GROUP, Streams, known_digest
 
 
 async def findings(redis: Any) -> dict[str, Finding]:

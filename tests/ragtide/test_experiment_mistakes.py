@@ -11,7 +11,7 @@ from tests.support.in_process import run_command
 
 from ragtide import Experiment, ExperimentControl
 from ragtide_offline.experiments.errors import ExperimentError
-from ragtide_schemas import DATA_FIELD, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas.experiments import DRIVER, Order
 
 pytestmark = pytest.mark.processes

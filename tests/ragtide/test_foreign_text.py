@@ -20,8 +20,9 @@ from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
 
 from ragtide_offline.report.pages import markdown_text
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import DATA_FIELD, DeadLetter, Reason, Streams, Workspace, utc_now
+from ragtide_schemas import DeadLetter, Reason, Workspace, utc_now
 from ragtide_schemas.experiments import Begun, Config, Execution, Order
 
 pytestmark = pytest.mark.processes
@@ -78,9 +79,9 @@ def foreign(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     redis.xadd(STREAMS.dead_letters, {"data": json.dumps({FOREIGN: 1})})
     redis.xadd(STREAMS.dead_letters, {FOREIGN: "x"})
     info = Workspace(run="xss", kind="experiment", source=FOREIGN, options={"file": FOREIGN})
-    redis.hset(STREAMS.runs, "xss", info.encode())
-    redis.hset(STREAMS.runs, "bad", json.dumps({FOREIGN: 1}))
-    redis.hset(STREAMS.runs, FOREIGN, json.dumps({"run": FOREIGN}))
+    redis.hset(STREAMS.workspaces, "xss", info.encode())
+    redis.hset(STREAMS.workspaces, "bad", json.dumps({FOREIGN: 1}))
+    redis.hset(STREAMS.workspaces, FOREIGN, json.dumps({"run": FOREIGN}))
     configs = (Config(name="a", knobs={"k": FOREIGN, FOREIGN: 1}), Config(name="<script>b</script>"))
     changes = {"run": "xss", "configs": configs, "target": FOREIGN, "data": FOREIGN}
     redis.xadd(RUN.experiment, {DATA_FIELD: Begun(plan=plan(2).model_copy(update=changes)).encode()}, id="1-1")

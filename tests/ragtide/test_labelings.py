@@ -21,10 +21,11 @@ from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.report.labelings import named_recording
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
-from ragtide_schemas import DATA_FIELD, JudgedScores, MetricDeclaration, MetricEvent, Streams, Workspace
+from ragtide_schemas import JudgedScores, MetricDeclaration, MetricEvent, Workspace
 
 METRIC = "trace.adherence"
 SETTINGS = Settings()

@@ -12,8 +12,8 @@ from tests.support.metric_events import event
 
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.error_kinds import kind_of
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import load_settings
-from ragtide_schemas import DATA_FIELD, Streams
 
 STREAMS = Streams("ragtide", 0)
 

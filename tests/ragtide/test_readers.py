@@ -21,9 +21,10 @@ from ragtide.cli.watch import Screen, watch
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
 from ragtide_runtime.workspaces import list_workspaces
-from ragtide_schemas import DeadLetter, Reason, Streams, Workspace, utc_now
+from ragtide_schemas import DeadLetter, Reason, Workspace, utc_now
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 pytestmark = pytest.mark.processes
@@ -114,10 +115,10 @@ def test_runs_shows_the_readable_ones_and_removes_any(
     redis: Any, async_redis: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del async_redis
-    redis.hset(STREAMS.runs, "good", Workspace(run="good", kind="replay", source="s").encode())
-    redis.hset(STREAMS.runs, "bad", '{"x":1}')
-    redis.hset(STREAMS.runs, "other", Workspace(run="good", kind="replay", source="s").encode())
-    redis.hset(STREAMS.runs, "*", "junk")
+    redis.hset(STREAMS.workspaces, "good", Workspace(run="good", kind="replay", source="s").encode())
+    redis.hset(STREAMS.workspaces, "bad", '{"x":1}')
+    redis.hset(STREAMS.workspaces, "other", Workspace(run="good", kind="replay", source="s").encode())
+    redis.hset(STREAMS.workspaces, "*", "junk")
     redis.set("ragtide.run.bad:{0}:checkpoint", "x")
     redis.set("ragtide.run.good:{0}:checkpoint", "x")
     done = run_command(capsys, "workspaces", "--json")
@@ -133,11 +134,11 @@ def test_runs_shows_the_readable_ones_and_removes_any(
     assert not redis.exists("ragtide.run.bad:{0}:checkpoint")
     # The name `*` is no pattern.
     assert redis.exists("ragtide.run.good:{0}:checkpoint")
-    assert set(redis.hkeys(STREAMS.runs)) == {b"good", b"other"}
+    assert set(redis.hkeys(STREAMS.workspaces)) == {b"good", b"other"}
 
 
 async def test_a_run_under_another_name_is_not_listed(async_redis: Any) -> None:
-    await async_redis.hset(STREAMS.runs, "a", Workspace(run="b", kind="replay", source="s").encode())
+    await async_redis.hset(STREAMS.workspaces, "a", Workspace(run="b", kind="replay", source="s").encode())
     assert await list_workspaces(async_redis, load_settings()) == []
 
 

@@ -8,8 +8,8 @@ from tests.support.conditions import until
 from ragtide import ConfigurationError
 from ragtide.cli.repartition import _at_rest, _Repartition
 from ragtide_runtime.recordings import Kind
+from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import last_id
-from ragtide_schemas import RECORD_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)
 

@@ -17,8 +17,9 @@ from ragtide.cli.app import cli
 from ragtide_offline.report.comparing import names_given
 from ragtide_offline.report.orders import happened
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.workspaces import settings_of_workspace
-from ragtide_schemas import DATA_FIELD, Direction, Kind
+from ragtide_schemas import Direction, Kind
 from ragtide_schemas.experiments import (
     Config,
     Halted,

@@ -13,8 +13,9 @@ from tests.support.in_process import run_command
 from ragtide import ConfigurationError
 from ragtide_consumers.labelers import plugins
 from ragtide_roles.trusted import check_labeler
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD, Streams, Workspace
+from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Begun
 
 STREAMS = Streams("ragtide", 0)
@@ -42,14 +43,14 @@ def _this_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def begun(redis: Any, run: str, labeler: str) -> None:
     """Write an experiment into Redis, as any process that may write there can."""
     info = Workspace(run=run, kind="experiment", source="x")
-    redis.hset(STREAMS.runs, run, info.encode())
+    redis.hset(STREAMS.workspaces, run, info.encode())
     entry = Begun(plan=plan(2).model_copy(update={"run": run, "labeler": labeler}))
     redis.xadd(Streams(f"ragtide.run.{run}", 0).experiment, {DATA_FIELD: entry.encode()}, id="1-1")
 
 
 def replayed(redis: Any, run: str, **options: Any) -> None:
     info = Workspace(run=run, kind="replay", source="x", options={"replays": "interactions", **options})
-    redis.hset(STREAMS.runs, run, info.encode())
+    redis.hset(STREAMS.workspaces, run, info.encode())
 
 
 @pytest.mark.parametrize("role", ["worker", "aggregator"])
@@ -131,7 +132,7 @@ def test_resume_takes_the_file_from_the_caller(redis: Any, tmp_path: Path, capsy
         'name = "evil"\ntarget = "payload:answer"\ndata = "q.jsonl"\nmetric = "trace.adherence"\n[grid]\nk = [1]\n'
     )
     info = Workspace(run="evil", kind="experiment", source="x", options={"file": str(evil)})
-    redis.hset(STREAMS.runs, "evil", info.encode())
+    redis.hset(STREAMS.workspaces, "evil", info.encode())
     done = run_command(capsys, "experiment", "resume", "evil", "--no-roles")
     assert done.code == 1
     assert "ragtide experiment resume evil --file FILE" in done.stderr
@@ -143,5 +144,5 @@ def test_resume_takes_the_file_from_the_caller(redis: Any, tmp_path: Path, capsy
     done = run_command(capsys, "experiment", "resume", "evil", "--file", str(mine), "--no-roles")
     assert "describes the experiment 'mine', not 'evil'" in done.stderr
     assert not (tmp_path / "IMPORTED").exists()
-    redis.hset(STREAMS.runs, "evil", json.dumps(json.loads(info.encode()) | {"options": {}}))
+    redis.hset(STREAMS.workspaces, "evil", json.dumps(json.loads(info.encode()) | {"options": {}}))
     assert "run that program again" in run_command(capsys, "experiment", "resume", "evil").stderr

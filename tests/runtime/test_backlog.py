@@ -1,7 +1,7 @@
 from typing import Any
 
 from ragtide_runtime.redis.backlog import COUNT_CAP, read_backlogs
-from ragtide_schemas import DATA_FIELD, LABEL_GROUP, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 
 STREAMS = Streams("ragtide", 0)
 

@@ -7,6 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.endpoints import serving
@@ -18,7 +19,6 @@ from ragtide_runtime.telemetry.instruments import (
     WorkerInstruments,
 )
 from ragtide_runtime.telemetry.observed import Observed
-from ragtide_schemas import DATA_FIELD, Streams
 
 pytestmark = pytest.mark.processes
 

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import deployment_prefix, workspace_prefix
 from ragtide_runtime.settings.model import load_settings
 from ragtide_runtime.workspaces import (
     find_workspace,
@@ -12,7 +13,7 @@ from ragtide_runtime.workspaces import (
     remove_workspace,
     settings_of_workspace,
 )
-from ragtide_schemas import Workspace, deployment_prefix, workspace_prefix
+from ragtide_schemas import Workspace
 
 
 def info(name: str, source: str = "there") -> Workspace:

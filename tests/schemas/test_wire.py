@@ -11,7 +11,9 @@ from redis.crc import key_slot
 from tests.support.names import NAME_CHARACTERS
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
-from ragtide_schemas import Reason, SentenceLabels, Streams, partition_of
+from ragtide_runtime.redis.keys import Streams, interaction_digest
+from ragtide_runtime.redis.layout import partition_of
+from ragtide_schemas import Reason, SentenceLabels
 from ragtide_schemas.json_schema import json_schemas
 
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -272,14 +274,14 @@ def test_keys_are_named_as_the_contract_says_and_share_a_slot() -> None:
         "lease": streams.lease,
     }
     assert names == {name: f"ragtide:{{3}}:{name}" for name in names}
-    keys = [*names.values(), streams.fencing_tokens, streams.owner("shop", "i-1")]
+    keys = [*names.values(), streams.fencing_tokens, streams.owner(interaction_digest("shop", "i-1"))]
     assert len({key_slot(key.encode()) for key in keys}) == 1
 
 
 def test_the_same_id_in_two_pipelines_has_two_owners() -> None:
     streams = Streams("ragtide", 0)
-    assert streams.owner("a", "b") != streams.owner("b", "a")
-    assert streams.owner("a", "bc") != streams.owner("ab", "c")
+    assert streams.owner(interaction_digest("a", "b")) != streams.owner(interaction_digest("b", "a"))
+    assert streams.owner(interaction_digest("a", "bc")) != streams.owner(interaction_digest("ab", "c"))
 
 
 def test_partitions_are_stable_across_releases() -> None:

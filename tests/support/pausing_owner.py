@@ -20,7 +20,7 @@ from ragtide_aggregator.service.applying import EventApplier
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.step_writer import StepWriter
 from ragtide_runtime.redis.client import connect_async
-from ragtide_schemas import Layout
+from ragtide_runtime.redis.layout import Layout
 
 POINTS = (
     "before reading",

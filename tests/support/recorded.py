@@ -11,7 +11,8 @@ from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, Record
 from ragtide_runtime.recordings.manifest import Manifest, data_name, data_path, day_of, manifest_path
 from ragtide_runtime.recordings.parquet import encode_table, table_of
 from ragtide_runtime.recordings.store import open_store
-from ragtide_schemas import DATA_FIELD, Layout
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.layout import Layout
 
 
 def record_streams(redis: Any, layout: Layout, folder: Path, *, steps: int = 3) -> Recording:

@@ -15,7 +15,8 @@ from tests.support.conditions import wait_until
 from ragtide import InteractionProducer
 from ragtide.cli.demo import demo_interactions
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_schemas import DATA_FIELD, DeadLetter, MetricEvent, RagInteraction, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_schemas import DeadLetter, MetricEvent, RagInteraction
 
 STREAMS = Streams("ragtide", 0)
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import START, Entry, read_all, read_ranges
 from ragtide_runtime.redis.unreadable import Unreadable
-from ragtide_schemas import Alert, Streams
+from ragtide_schemas import Alert
 
 RESOLVED_KEPT: Final = 10_000
 """Resolved alerts that are kept; the oldest are dropped first. Firing alerts are all kept."""

@@ -8,10 +8,11 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import Entry, order, read_all, read_range
 from ragtide_runtime.redis.read_size import READ_BYTES
 from ragtide_runtime.redis.unreadable import Unreadable
-from ragtide_schemas import DeadLetter, Streams
+from ragtide_schemas import DeadLetter
 
 ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
 """An id as Redis takes it."""

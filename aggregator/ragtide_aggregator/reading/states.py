@@ -6,7 +6,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import Streams
+from ragtide_runtime.redis.keys import Streams
 
 from ..service.checkpoint import load_checkpoint
 from ..state.merging import merged

@@ -21,6 +21,7 @@ from hashlib import blake2b
 from math import exp, log
 from typing import Final, NamedTuple
 
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, InvalidEntryError, from_milliseconds
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.printable import printable
@@ -59,8 +60,9 @@ ADVICE: Final = {
 }
 """Remedy by reason."""
 
-_FOLLOWED: Final = "stall:absent:"
-_FIRED: Final = "stall:absent-fired:"
+
+_FOLLOWED: Final = CheckpointField.HEALTH_ABSENT
+_FIRED: Final = CheckpointField.HEALTH_ABSENT_FIRED
 
 
 class Counts(NamedTuple):

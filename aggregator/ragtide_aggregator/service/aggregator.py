@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.ownership.membership import Membership, share
+from ragtide_runtime.redis.keys import interaction_digest
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import sleep_or_stop
-from ragtide_schemas import Layout
-from ragtide_schemas.streams import interaction_digest
 
 from ..errors import LeaseLostError, StreamWentBackError
 from ..statistics.recent import preload

@@ -9,17 +9,17 @@ from typing import NamedTuple
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import Entry, order, read_after
 from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.telemetry.repeats import Repeats
-from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason, Streams
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
 
 from .checkpoint import Checkpoint
 from .feedback_reader import Joiner
 from .halving import Halving, Taken
 from .pace import Pace
-from .rollback import ROLLBACK
 from .seen_ids import Recent
 from .telemetry import TenureObserver
 
@@ -97,7 +97,7 @@ class EventApplier:
         self.recent = Recent.from_fields(checkpoint.fields)
         self.positions = Positions(checkpoint.position, checkpoint.feedback_position)
         self.uncommitted = Uncommitted()
-        self.guarded = ROLLBACK in checkpoint.fields
+        self.guarded = CheckpointField.STREAM_ROLLBACK in checkpoint.fields
         """Whether a stream once lost its tail, so that an event may come a second time."""
         self.events_applied = 0
 

@@ -9,8 +9,8 @@ from typing import Final, cast
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
-from ragtide_schemas import Streams
 
 from ..errors import CheckpointError, DamagedFieldError
 from ..state.feedback import PendingFeedback
@@ -61,7 +61,7 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
 
 
 def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
-    version = fields.get("version", CHECKPOINT_VERSION)
+    version = fields.get(CheckpointField.VERSION, CHECKPOINT_VERSION)
     dropped: list[str] = []
     try:
         if version == VERSION_BEFORE:
@@ -77,9 +77,9 @@ def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, byt
             raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
         return Checkpoint(
             state=AggregatorState.from_fields(options, fields, gone=dropped),
-            position=_position(fields, "position"),
-            feedback_position=_position(fields, "feedback"),
-            steps=int(fields.get("steps", b"0")),
+            position=_position(fields, CheckpointField.POSITION),
+            feedback_position=_position(fields, CheckpointField.FEEDBACK_POSITION),
+            steps=int(fields.get(CheckpointField.STEPS, b"0")),
             pending=PendingFeedback.from_fields(fields),
             fields=fields,
         )
@@ -100,7 +100,7 @@ def damaged(streams: Streams, error: DamagedFieldError) -> CheckpointError:
     )
 
 
-def _position(fields: Mapping[str, bytes], name: str) -> str:
+def _position(fields: Mapping[str, bytes], name: CheckpointField) -> str:
     position = fields.get(name, START.encode()).decode()
     order(position)
     return position

@@ -19,9 +19,10 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.stream_loss import LOST_LUA
-from ragtide_schemas import Alert, DeadLetter, Streams
+from ragtide_schemas import Alert, DeadLetter
 
 from ..errors import LeaseLostError, StreamWentBackError
 

@@ -12,12 +12,11 @@ from typing import Final
 
 import structlog
 
+from ragtide_runtime.redis.keys import CheckpointField
+
 from ..estimates.estimates import estimates
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
-
-OWED: Final = "owed"
-"""Field of the checkpoint that exists while estimates are owed."""
 
 KEYS_AT_ONCE: Final = 500
 """Most keys that one commit publishes, so that a crowd of pipelines does not delay it."""
@@ -75,7 +74,7 @@ class EstimatesStream:
         before, self._marked = self._marked, bool(self._owed or self._due)
         if before == self._marked:
             return {}, ()
-        return ({OWED: b"1"}, ()) if self._marked else ({}, (OWED,))
+        return ({CheckpointField.ESTIMATES_OWED: b"1"}, ()) if self._marked else ({}, (CheckpointField.ESTIMATES_OWED,))
 
 
 def _encoded(state: AggregatorState, keys: Sequence[EstimateKey], confidence: float) -> list[bytes]:

@@ -7,12 +7,13 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.known_ids import FIND_SCRIPT
 from ragtide_runtime.redis.log import Entry, order, read_range
 from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.scripts import Run, run_together
 from ragtide_runtime.telemetry.repeats import Repeats
-from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason, Streams, known_digest
+from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason
 
 from ..state.feedback import Held, PendingFeedback, judge_feedback
 from ..state.state import AggregatorState
@@ -52,7 +53,7 @@ class Joiner:
         places: list[Any] = await run_together(self._redis, runs)
         async with self._redis.pipeline(transaction=False) as pipe:
             for one in held:
-                pipe.smembers(self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id))
+                pipe.smembers(self._graded_key(one))
             replies: list[Any] = await pipe.execute()
         for one, scored, graded in zip(held, places, replies, strict=True):
             at = None if scored is None else scored.decode()
@@ -105,6 +106,9 @@ class Joiner:
             self._letter(entry.entry_id, raw_of(entry.fields), error.reason, error.detail)
             return None
 
+    def _graded_key(self, one: Held) -> str:
+        return self._streams.graded(interaction_digest(one.feedback.pipeline, one.feedback.interaction_id))
+
     async def _event(self, entry_id: str) -> MetricEvent | None:
         found = await read_range(self._redis, self._streams.metrics, first=entry_id, last=entry_id, count=1)
         return MetricEvent.decode(payload_of(found[0].fields, "metric event")) if found else None
@@ -113,7 +117,7 @@ class Joiner:
         if one.entry_id in self.culprits:
             self._refuse(one, Reason.NOT_AGGREGATABLE, self.culprits[one.entry_id])
             return
-        key = self._streams.graded(one.feedback.pipeline, one.feedback.interaction_id)
+        key = self._graded_key(one)
         verdict = judge_feedback(one.feedback, event, graded | set(self._graded.get(key, {})))
         if verdict.accepted:
             try:

@@ -14,8 +14,9 @@ from typing import Final, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
-from ragtide_schemas import Alert, Streams, from_milliseconds
+from ragtide_schemas import Alert, from_milliseconds
 
 from ..alerts.rule_state import Watch
 from ..errors import LeaseLostError
@@ -25,10 +26,11 @@ from ..state.rows import KeyRows
 from ..statistics.moments import MomentTable
 
 REPAIRED: Final = (
-    "estimate:", "watch:", "pane:", "processed:", "quantiles:", "pair:", "declared:", "pending:", "stall:", "recent:",
-    "capped:",
+    CheckpointField.ESTIMATE, CheckpointField.RULE_STATE, CheckpointField.PANE, CheckpointField.PROCESSED,
+    CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
+    CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED,
 )  # fmt: skip
-"""Beginnings of the names of fields that may be dropped; `clock` and `went_back` may be dropped, too."""
+"""Beginnings of the names of fields that may be dropped; two more fields may be dropped, too (`may_be_dropped`)."""
 
 REPAIR_SCRIPT: Final = """
 -- KEYS: lease, checkpoint, alerts. ARGV: token, number of fields, fields, alerts. Returns how many fields were dropped.
@@ -66,7 +68,7 @@ class Lost:
 
 def may_be_dropped(field: str) -> bool:
     """Return whether a checkpoint can do without a field."""
-    return field.startswith(REPAIRED) or field in ("clock", "went_back")
+    return field.startswith(REPAIRED) or field in (CheckpointField.ALERT_CLOCK, CheckpointField.STREAM_ROLLBACK)
 
 
 def lost(fields: Mapping[str, bytes], field: str) -> Lost:
@@ -76,35 +78,37 @@ def lost(fields: Mapping[str, bytes], field: str) -> Lost:
         fields: all fields.
         field: the name of one of them.
     """
-    at_ms = order(fields.get("position", START.encode()).decode())[0]
+    at_ms = order(fields.get(CheckpointField.POSITION, START.encode()).decode())[0]
     since = from_milliseconds(at_ms) if at_ms else None
-    if field.startswith("recent:"):
-        return Lost(tuple(sorted(name for name in fields if name.startswith("recent:"))), since=since)
+    if field.startswith(CheckpointField.SEEN_IDS):
+        return Lost(tuple(sorted(name for name in fields if name.startswith(CheckpointField.SEEN_IDS))), since=since)
     names: tuple[str, ...] = (field,)
-    if field.startswith("estimate:"):
-        names = (field, *sorted(name for name in fields if _of_key(name, field.removeprefix("estimate:"))))
-    resolved = tuple(alert for name in names if name.startswith("watch:") for alert in _withdrawn(fields[name]))
+    if field.startswith(CheckpointField.ESTIMATE):
+        names = (field, *sorted(name for name in fields if _of_key(name, field.removeprefix(CheckpointField.ESTIMATE))))
+    rules = [name for name in names if name.startswith(CheckpointField.RULE_STATE)]
+    resolved = tuple(alert for name in rules for alert in _withdrawn(fields[name]))
     n, mean, updated_at = _counted(field, fields[field])
     return Lost(names, n, mean, updated_at, since, resolved)
 
 
 def _of_key(name: str, key: str) -> bool:
     """Return whether a field is about a key, in the form in which `EstimateKey.encode` writes it."""
-    kind, _, rest = name.partition(":")
-    if kind in ("quantiles", "processed", "pane"):
+    kind, colon, rest = name.partition(":")
+    kind += colon
+    if kind in (CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE):
         return rest == key or rest.endswith(":" + key)
-    if kind == "watch":
+    if kind == CheckpointField.RULE_STATE:
         return rest.endswith("," + key[1:])
-    return kind == "pair" and rest.startswith(f"[{key},")
+    return kind == CheckpointField.PAIR and rest.startswith(f"[{key},")
 
 
 def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetime | None]:
-    if not field.startswith("estimate:"):
+    if not field.startswith(CheckpointField.ESTIMATE):
         return None, None, None
     rows, moments = KeyRows(), MomentTable(bounded=False)
     row = moments.add_row()
     try:
-        rows.add(EstimateKey.decode(field.removeprefix("estimate:")))
+        rows.add(EstimateKey.decode(field.removeprefix(CheckpointField.ESTIMATE)))
         rows.load(row, data)
         moments.load(row, data[ROW_SIZE:])
     except (ValueError, TypeError, struct.error):

@@ -5,16 +5,13 @@ Redis came back without its last writes, or the stream was deleted or restored f
 
 import json
 from collections.abc import Mapping
-from typing import Final
 
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import end_at
-from ragtide_schemas import Streams, utc_now
-
-ROLLBACK: Final = "went_back"
-"""Field of the checkpoint that says when a stream ended before the checkpoint's position, and how often."""
+from ragtide_schemas import utc_now
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -27,7 +24,7 @@ async def stream_ends(redis: Redis, streams: Streams, *, metrics: str, feedback:
 def rollback_record(
     streams: Streams, fields: Mapping[str, bytes], *, position: tuple[str, str], ends: tuple[str, str]
 ) -> bytes:
-    """Return the field `ROLLBACK` after one more rollback, and log the rollback.
+    """Return the field `STREAM_ROLLBACK` after one more rollback, and log the rollback.
 
     Args:
         streams: keys of the partition.
@@ -35,7 +32,7 @@ def rollback_record(
         position: positions of the checkpoint in the metrics and feedback streams.
         ends: the last entries before them that the streams have.
     """
-    earlier = json.loads(fields.get(ROLLBACK, b"{}"))
+    earlier = json.loads(fields.get(CheckpointField.STREAM_ROLLBACK, b"{}"))
     record = {
         "times": earlier.get("times", 0) + 1,
         "at": utc_now().isoformat(),

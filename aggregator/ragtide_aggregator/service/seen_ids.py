@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from ragtide_schemas.streams import interaction_digest
+from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 
 from ..errors import reading
 
@@ -18,7 +18,7 @@ PER_CHUNK: Final = 128
 SIZE: Final = CHUNKS * PER_CHUNK
 """Interactions that are remembered."""
 
-_FIELD: Final = "recent:"
+_FIELD: Final = CheckpointField.SEEN_IDS
 _COUNT: Final = struct.Struct("<Q")
 _BYTES: Final = 8
 

@@ -7,7 +7,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.ownership.lease import Lease, Progress
-from ragtide_schemas import Streams
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 
 from ..errors import DamagedFieldError, LeaseLostError, StreamWentBackError
 from .absent_share import Absences
@@ -17,7 +17,7 @@ from .commit_timing import CommitTiming
 from .halving import Halving, StepFailedError, countable
 from .options import ServiceOptions
 from .pace import Pace
-from .rollback import ROLLBACK, rollback_record, stream_ends
+from .rollback import rollback_record, stream_ends
 from .stalls import Stalls
 from .step_writer import StepWriter
 from .telemetry import TenureObserver
@@ -151,7 +151,7 @@ class PartitionSession:
         ends = await self._ends()
         if ends != applier.positions:
             record = rollback_record(self._streams, checkpoint.fields, position=applier.positions, ends=ends)
-            applier.uncommitted.rows[ROLLBACK] = record
+            applier.uncommitted.rows[CheckpointField.STREAM_ROLLBACK] = record
             # Events that were counted before the rollback are not counted again.
             applier.positions, applier.guarded = ends, True
         if self._halving.part is None:

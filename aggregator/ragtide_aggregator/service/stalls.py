@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 
 from ..errors import reading
 from .trimming import Seen
 
 What = Literal["labeling", "traffic", "dropped"]
-
-_FIRING: Final = "stall:firing:"
-_DROPPED: Final = "stall:dropped"
 
 _METRICS: Final[dict[What, str]] = {
     "labeling": "stall.waiting_s",
@@ -64,11 +62,11 @@ class Stalls:
             what: What = alert.rule.removeprefix("stall-")  # type: ignore[assignment]  # as it was made
             if alert.status == "firing":
                 self._firing[what] = alert
-                self._written[_FIRING + what] = alert.encode()
+                self._written[CheckpointField.HEALTH_FIRING + what] = alert.encode()
             else:
                 del self._firing[what]
-                self._written.pop(_FIRING + what, None)
-                self._gone.append(_FIRING + what)
+                self._written.pop(CheckpointField.HEALTH_FIRING + what, None)
+                self._gone.append(CheckpointField.HEALTH_FIRING + what)
         return alerts
 
     def _labeling(self, seen: Seen) -> list[Alert]:
@@ -107,7 +105,7 @@ class Stalls:
         new = total - self._dropped
         if new:
             self._dropped, self._dropped_ms = total, seen.now_ms
-            self._written[_DROPPED] = f"{total} {seen.now_ms}".encode()
+            self._written[CheckpointField.HEALTH_DROPPED] = f"{total} {seen.now_ms}".encode()
         whys = ", ".join(f"{count:,} {why}" for why, count in sorted(seen.dropped.items()))
         return self._change(
             "dropped",
@@ -152,11 +150,11 @@ class Stalls:
         """Return what the fields of a checkpoint hold."""
         stalls = cls(limits, partition)
         for what in _METRICS:
-            data = fields.get(_FIRING + what)
+            data = fields.get(CheckpointField.HEALTH_FIRING + what)
             if data is not None:
-                with reading(_FIRING + what):
+                with reading(CheckpointField.HEALTH_FIRING + what):
                     stalls._firing[what] = Alert.decode(data)
-        with reading(_DROPPED):
-            total, _, at_ms = fields.get(_DROPPED, b"0 0").partition(b" ")
+        with reading(CheckpointField.HEALTH_DROPPED):
+            total, _, at_ms = fields.get(CheckpointField.HEALTH_DROPPED, b"0 0").partition(b" ")
             stalls._dropped, stalls._dropped_ms = int(total), int(at_ms)
         return stalls

@@ -9,17 +9,17 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import order
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff
-from ragtide_schemas import Streams
 
 from ..state.state import Changes
 from .absent_share import Absences
 from .applying import EventApplier, Uncommitted
 from .checkpoint import Checkpoint
 from .commit import Committer, Step
-from .estimates_stream import OWED, EstimatesStream
+from .estimates_stream import EstimatesStream
 from .options import ServiceOptions
 from .stalls import Stalls
 from .telemetry import TenureObserver
@@ -82,7 +82,7 @@ class StepWriter:
         )
         # A thread of its own: labeling in the same process may occupy those of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
-        owed = checkpoint.state.keys if OWED in checkpoint.fields else ()
+        owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
         self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""

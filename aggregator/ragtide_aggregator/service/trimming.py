@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
+from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 
 ALERTS_HARD: Final = 10
 """How many times their cap alerts may be that wait to be recorded."""

@@ -7,15 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 
 from .capping import OTHER, Admission, Admitted, KeyCaps
-
-CAPPED: Final = "capped:"
-"""Beginning of the checkpoint's fields that hold what counts in `other`; a pipeline follows."""
-
-KEYS: Final = "keys"
-"""Field of the checkpoint that sums up how many keys there are and what is capped."""
 
 SHOWN: Final = 20
 """Pipelines that the summary names, those with the most in `other`."""
@@ -144,9 +139,9 @@ class CappedRecords:
         Args:
             keys: number of keys there are.
         """
-        fields = {CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
+        fields = {CheckpointField.CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
         if self._caps is not None and (self._changed or keys != self._keys):
-            fields[KEYS] = self._summary(keys)
+            fields[CheckpointField.KEYS_SUMMARY] = self._summary(keys)
         alerts, self._alerts, self._changed, self._keys = self._alerts, [], set(), keys
         return fields, alerts
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ragtide_runtime.redis.keys import CheckpointField
+
 from ..errors import DamagedFieldError
 from .table import Kept
 
@@ -26,13 +28,13 @@ def check(kept: Kept, rows: Iterable[int], *, everything: bool = False) -> None:
     index = np.fromiter(rows, dtype=np.intp)
     wrong = kept.rows.impossible(index) | kept.moments.impossible(index)
     if wrong.any():
-        raise _error(f"estimate:{kept.rows.keys[int(index[np.argmax(wrong)])].encode()}")
+        raise _error(f"{CheckpointField.ESTIMATE}{kept.rows.keys[int(index[np.argmax(wrong)])].encode()}")
     pair = kept.pairs.impossible(everything=everything)
     if pair is not None:
-        raise _error(f"pair:{pair.encode()}")
+        raise _error(f"{CheckpointField.PAIR}{pair.encode()}")
     pane = None if kept.panes is None else kept.panes.impossible(kept.rows.keys, everything=everything)
     if pane is not None:
-        raise _error(f"pane:{pane}")
+        raise _error(f"{CheckpointField.PANE}{pane}")
 
 
 def _error(field: str) -> DamagedFieldError:

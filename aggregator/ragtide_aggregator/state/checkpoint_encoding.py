@@ -3,18 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
+from ragtide_runtime.redis.keys import CheckpointField
+
 from ..alerts.rule_state import Watch
 from ..errors import reading
 from ..events.keys import EstimateKey, PairKey
 from ..statistics.quantiles import Quantiles
-from .capped import CAPPED
 from .checking import check
 from .rows import SIZE as ROW_SIZE
 from .table import Kept
-
-_ROW, _WATCH, _PANE, _PROCESSED = "estimate:", "watch:", "pane:", "processed:"
-_PAIR, _QUANTILES, _CLOCK = "pair:", "quantiles:", "clock"
-_DECLARED = "declared:"
 
 
 def written(kept: Kept) -> tuple[dict[str, bytes], list[str]]:
@@ -23,20 +20,21 @@ def written(kept: Kept) -> tuple[dict[str, bytes], list[str]]:
     fields: dict[str, bytes] = {}
     for row in sorted(kept.changed):
         name = keys[row].encode()
-        fields[_ROW + name] = kept.rows.to_bytes(row) + kept.moments.to_bytes(row)
-        fields |= {_WATCH + at: data for at, data in kept.watching.dump(row, kept.moments.n(row)).items()}
+        fields[CheckpointField.ESTIMATE + name] = kept.rows.to_bytes(row) + kept.moments.to_bytes(row)
+        rules = kept.watching.dump(row, kept.moments.n(row))
+        fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
         if row in kept.quantiles:
-            fields[_QUANTILES + name] = kept.quantiles[row].to_bytes()
-    fields |= {_PAIR + name: data for name, data in kept.pairs.take_changes().items()}
-    fields |= {_DECLARED + name: data for name, data in kept.declarations.take_changes()}
+            fields[CheckpointField.QUANTILES + name] = kept.quantiles[row].to_bytes()
+    fields |= {CheckpointField.PAIR + name: data for name, data in kept.pairs.take_changes().items()}
+    fields |= {CheckpointField.DECLARED + name: data for name, data in kept.declarations.take_changes()}
     gone: list[str] = []
     if kept.panes is not None:
         panes, dropped = kept.panes.take_changes(keys)
-        fields |= {_PANE + name: data for name, data in panes.items()}
-        gone = [_PANE + name for name in dropped]
-        fields |= {_PROCESSED + name: data for name, data in kept.panes.take_processed(keys).items()}
+        fields |= {CheckpointField.PANE + name: data for name, data in panes.items()}
+        gone = [CheckpointField.PANE + name for name in dropped]
+        fields |= {CheckpointField.PROCESSED + name: data for name, data in kept.panes.take_processed(keys).items()}
     if kept.changed:
-        fields[_CLOCK] = kept.watching.dump_clock()
+        fields[CheckpointField.ALERT_CLOCK] = kept.watching.dump_clock()
     return fields, gone
 
 
@@ -48,38 +46,38 @@ def load(kept: Kept, fields: Mapping[str, bytes]) -> list[str]:
     """
     by_kind: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
     for name, data in fields.items():
-        kind = name.partition(":")[0]
-        by_kind[kind + ":"].append((name.removeprefix(kind + ":"), data))
-    for name, data in by_kind[_DECLARED]:
-        with reading(_DECLARED + name):
+        kind, colon, rest = name.partition(":")
+        by_kind[kind + colon].append((rest, data))
+    for name, data in by_kind[CheckpointField.DECLARED]:
+        with reading(CheckpointField.DECLARED + name):
             kept.declarations.load(name, data)
-    for name, data in by_kind[_ROW]:
-        with reading(_ROW + name):
+    for name, data in by_kind[CheckpointField.ESTIMATE]:
+        with reading(CheckpointField.ESTIMATE + name):
             row = kept.row(EstimateKey.decode(name))
             kept.rows.load(row, data)
             kept.moments.load(row, data[ROW_SIZE:])
-    for name, data in by_kind[_PAIR]:
-        with reading(_PAIR + name):
+    for name, data in by_kind[CheckpointField.PAIR]:
+        with reading(CheckpointField.PAIR + name):
             key = PairKey.decode(name)
             kept.pairs.load(kept.pairs.add_row(key, kept.row(key.cheap)), data)
-    for name, data in by_kind[_QUANTILES]:
-        with reading(_QUANTILES + name):
+    for name, data in by_kind[CheckpointField.QUANTILES]:
+        with reading(CheckpointField.QUANTILES + name):
             row = kept.row(EstimateKey.decode(name))
             if row in kept.quantiles:
                 kept.quantiles[row] = Quantiles.from_bytes(data)
-    for name, data in by_kind[CAPPED]:
-        with reading(CAPPED + name):
+    for name, data in by_kind[CheckpointField.CAPPED]:
+        with reading(CheckpointField.CAPPED + name):
             kept.capped.load(name, data)
     gone: list[str] = []
-    for kind in (_PANE, _PROCESSED):
+    for kind in (CheckpointField.PANE, CheckpointField.PROCESSED):
         for name, data in by_kind[kind]:
             with reading(kind + name):
                 if not _load_pane(kept, kind, name, data):
                     gone.append(kind + name)
-    for _, data in by_kind[_CLOCK + ":"]:
-        with reading(_CLOCK):
+    for _, data in by_kind[CheckpointField.ALERT_CLOCK]:
+        with reading(CheckpointField.ALERT_CLOCK):
             kept.watching.load_clock(data)
-    gone += _load_watches(kept, by_kind[_WATCH])
+    gone += _load_watches(kept, by_kind[CheckpointField.RULE_STATE])
     check(kept, range(len(kept.rows)), everything=True)
     return gone
 
@@ -89,7 +87,7 @@ def _load_pane(kept: Kept, kind: str, name: str, data: bytes) -> bool:
     length, _, rest = name.partition(":")
     if kept.panes is None or int(length) != kept.options.panes.pane_ms:
         return False
-    if kind == _PROCESSED:
+    if kind == CheckpointField.PROCESSED:
         kept.panes.load_processed(kept.row(EstimateKey.decode(rest)), data)
         return True
     pane, _, key = rest.partition(":")
@@ -102,12 +100,12 @@ def _load_watches(kept: Kept, stored: list[tuple[str, bytes]]) -> list[str]:
     watches = {watch.field: (row, watch) for row in range(len(kept.rows)) for watch in kept.watching.of(row)}
     gone = []
     for name, data in stored:
-        with reading(_WATCH + name):
+        with reading(CheckpointField.RULE_STATE + name):
             if name in watches:
                 row, watch = watches[name]
                 watch.load(data)
                 kept.watching.refresh(row)
             else:
-                gone.append(_WATCH + name)
+                gone.append(CheckpointField.RULE_STATE + name)
                 kept.alerts += Watch.withdrawn(data)
     return gone

@@ -8,15 +8,13 @@ the same commit, so a crash anywhere neither loses nor doubles one.
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_runtime.redis.log import order
 from ragtide_schemas import Feedback, MetricEvent, Reason
-from ragtide_schemas.streams import interaction_digest
 
 from ..errors import reading
-
-_FIELD: Final = "pending:"
 
 
 class Held(NamedTuple):
@@ -40,7 +38,7 @@ class PendingFeedback:
     def hold(self, held: Held) -> None:
         """Keep feedback until its interaction is scored."""
         self._held[_digest(held.feedback)].append(held)
-        self._added[_FIELD + held.entry_id] = held.feedback.encode()
+        self._added[CheckpointField.PENDING_FEEDBACK + held.entry_id] = held.feedback.encode()
 
     def take(self, event: MetricEvent) -> list[Held]:
         """Return, and forget, the feedback that waits for an event's interaction, in the order in which it came."""
@@ -62,7 +60,7 @@ class PendingFeedback:
 
     def _forget(self, taken: list[Held]) -> list[Held]:
         for held in taken:
-            name = _FIELD + held.entry_id
+            name = CheckpointField.PENDING_FEEDBACK + held.entry_id
             if self._added.pop(name, None) is None:
                 self._gone.append(name)
         return taken
@@ -79,12 +77,12 @@ class PendingFeedback:
         pending = cls()
         names = []
         for name in fields:
-            if name.startswith(_FIELD):
+            if name.startswith(CheckpointField.PENDING_FEEDBACK):
                 with reading(name):
-                    names.append((order(name[len(_FIELD) :]), name))
+                    names.append((order(name[len(CheckpointField.PENDING_FEEDBACK) :]), name))
         for _, name in sorted(names):
             with reading(name):
-                pending.hold(Held(name.removeprefix(_FIELD), Feedback.decode(fields[name])))
+                pending.hold(Held(name.removeprefix(CheckpointField.PENDING_FEEDBACK), Feedback.decode(fields[name])))
         pending.take_changes()
         return pending
 

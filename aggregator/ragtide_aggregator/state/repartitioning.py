@@ -4,35 +4,37 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import order
-from ragtide_schemas import Feedback, Layout
+from ragtide_schemas import Feedback
 
 from .capping import further_pipelines
 
 Fields = dict[str, bytes]
 
-_BY_KEY: Final = ("estimate", "quantiles", "declared")
-_AFTER_LENGTH: Final = {"pane": 2, "processed": 1}
+_BY_KEY: Final = (CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED)
+_AFTER_LENGTH: Final[dict[str, int]] = {CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1}
 """How many numbers stand before the key."""
 
-_PENDING: Final = "pending:"
-_OF_THE_PARTITION: Final = ("clock", "version")
+_OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.VERSION)
 
 
 def pipeline_of(name: str, data: bytes) -> str | None:
     """Return the pipeline that a field of a checkpoint is about, None for what is about the partition."""
-    kind, _, rest = name.partition(":")
+    kind, colon, rest = name.partition(":")
+    kind += colon
     if kind in _BY_KEY:
         return str(json.loads(rest)[0])
     if kind in _AFTER_LENGTH:
         return str(json.loads(rest.split(":", _AFTER_LENGTH[kind])[-1])[0])
-    if kind == "watch":
+    if kind == CheckpointField.RULE_STATE:
         return str(json.loads(rest)[2])
-    if kind == "pair":
+    if kind == CheckpointField.PAIR:
         return str(json.loads(rest)[0][0])
-    if kind == "capped":
+    if kind == CheckpointField.CAPPED:
         return rest
-    return Feedback.decode(data).pipeline if kind == "pending" else None
+    return Feedback.decode(data).pipeline if kind == CheckpointField.PENDING_FEEDBACK else None
 
 
 def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, bytes]]) -> dict[int, Fields]:
@@ -57,7 +59,7 @@ def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, b
             if pipeline is None:
                 if name in _OF_THE_PARTITION and partition in found:
                     found[partition][name] = data
-            elif name.startswith(_PENDING):
+            elif name.startswith(CheckpointField.PENDING_FEEDBACK):
                 _hold(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
             else:
                 if (partition, pipeline) not in places:
@@ -84,6 +86,6 @@ def _place(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
 def _hold(fields: Fields, name: str, data: bytes) -> None:
     """Add feedback that waits; entries of two partitions may have had the same id."""
     while name in fields:
-        milliseconds, number = order(name.removeprefix(_PENDING))
-        name = f"{_PENDING}{milliseconds}-{number + 1}"
+        milliseconds, number = order(name.removeprefix(CheckpointField.PENDING_FEEDBACK))
+        name = f"{CheckpointField.PENDING_FEEDBACK}{milliseconds}-{number + 1}"
     fields[name] = data

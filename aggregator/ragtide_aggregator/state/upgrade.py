@@ -8,13 +8,19 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import METRICS
 
 from ..events.keys import UNBOUNDED, scored_metric
 
 VERSION_BEFORE: Final = b"2"
 
-_NUMBERS_BEFORE_KEY: Final = {"estimate": 0, "quantiles": 0, "processed": 1, "pane": 2}
+_NUMBERS_BEFORE_KEY: Final[dict[str, int]] = {
+    CheckpointField.ESTIMATE: 0,
+    CheckpointField.QUANTILES: 0,
+    CheckpointField.PROCESSED: 1,
+    CheckpointField.PANE: 2,
+}
 _METRIC: Final = 3
 """Place of the metric in a key."""
 
@@ -32,9 +38,10 @@ def _has_a_unit(name: str) -> bool:
 
 def _metric(name: str) -> str | None:
     """Return the metric that a field is about; None if it is about none."""
-    kind, _, rest = name.partition(":")
+    kind, colon, rest = name.partition(":")
+    kind += colon
     if kind in _NUMBERS_BEFORE_KEY:
         return str(json.loads(rest.split(":", _NUMBERS_BEFORE_KEY[kind])[-1])[_METRIC])
-    if kind == "watch":
+    if kind == CheckpointField.RULE_STATE:
         return str(json.loads(rest)[2 + _METRIC])
-    return str(json.loads(rest)[0][_METRIC]) if kind == "pair" else None
+    return str(json.loads(rest)[0][_METRIC]) if kind == CheckpointField.PAIR else None

@@ -8,9 +8,9 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.recordings import Kind
+from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.stream_loss import LOST_LUA
-from ragtide_schemas import RECORD_GROUP, Streams
 
 from .errors import RecorderFencedError, StreamLostError
 

@@ -16,11 +16,11 @@ from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.recordings.kinds import Kind
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import RecorderInstruments
 from ragtide_runtime.telemetry.observed import Observed
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
-from ragtide_schemas import Streams
 
 from .errors import RecorderFencedError, StepAbortedError, StreamLostError
 from .fence import hold

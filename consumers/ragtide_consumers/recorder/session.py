@@ -42,11 +42,12 @@ from ragtide_runtime.recordings.manifest import (
 )
 from ragtide_runtime.recordings.store import TEMPORARY, Store
 from ragtide_runtime.redis.copies import Copies
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import START, Entry, end_at, last_id, read_after
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_runtime.telemetry.outages import Attempt
-from ragtide_schemas import SCHEMA_VERSION, Streams, utc_now
+from ragtide_schemas import SCHEMA_VERSION, utc_now
 
 from .errors import NotRecordableError, RecorderFencedError
 from .fence import Fence

@@ -10,12 +10,12 @@ from redis import RedisError, ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Condition, Health, Sign
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
-from ragtide_schemas import LABEL_GROUP
 
 from ..labelers.protocol import Labeler
 from .claims import ClaimKeeper

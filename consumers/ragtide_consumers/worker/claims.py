@@ -15,9 +15,9 @@ from typing import Final
 from redis import Redis, RedisError, ResponseError
 
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.telemetry.health import SILENT_S, Pulse
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_schemas import LABEL_GROUP, Streams
 
 RENEW_SCRIPT: Final = """
 -- KEYS: interactions. ARGV: group, consumer, entry ids. Makes those of the entries that are still the consumer's look

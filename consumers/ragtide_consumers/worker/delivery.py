@@ -18,9 +18,10 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import KNOWN_IDS
 from ragtide_runtime.redis.scripts import Run, run_together
-from ragtide_schemas import LABEL_GROUP, DeadLetter, MetricEvent, Streams, known_digest
+from ragtide_schemas import DeadLetter, MetricEvent
 
 EMIT_SCRIPT: Final = (
     KNOWN_IDS

@@ -12,7 +12,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import Streams
+from ragtide_runtime.redis.keys import Streams
 
 TRIES_ALONE: Final = 3
 """Tries in the lane after which an entry is given up: something else than the entry may also kill the worker."""

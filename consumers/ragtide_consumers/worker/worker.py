@@ -13,13 +13,14 @@ from redis.asyncio import Redis
 from structlog.contextvars import bind_contextvars
 
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.telemetry.health import Pulse
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
 from ragtide_runtime.telemetry.repeats import Repeats
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
 from ragtide_runtime.waiting import Backoff
-from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, Streams, utc_now
+from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, utc_now
 
 from ..labelers.event import identity, metric_event
 from ..labelers.protocol import Labeler

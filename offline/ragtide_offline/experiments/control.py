@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from redis import Redis as BlockingRedis
 
 from ragtide_runtime.redis.client import connect, connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.workspaces import get_workspace
-from ragtide_schemas import DATA_FIELD
 from ragtide_schemas.experiments import Limits, Order
 
 from .board import Board, board

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from redis import RedisError, ResponseError
@@ -22,11 +22,12 @@ from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
+from ragtide_runtime.redis.keys import EXPERIMENT_GROUP, Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
-from ragtide_schemas import Streams, Workspace
+from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Begun, Plan
 
 from .errors import ExperimentError
@@ -35,9 +36,6 @@ from .measuring import Measure
 from .racer import APPEND_SCRIPT, Racer
 from .reader import ExperimentReader
 from .targets import target_of
-
-KEPT: Final = "experiment"
-"""Consumer group that reads nothing: it keeps an experiment's answers and scores from being trimmed."""
 
 POLL_S = 0.2
 """Most seconds between two looks whether it is over."""
@@ -63,7 +61,7 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
     await agree_on_layout(redis, settings_of_workspace(settings, plan.run).layout)
     for stream in (streams.interactions, streams.metrics):
         try:
-            await redis.xgroup_create(stream, KEPT, id="0", mkstream=True)
+            await redis.xgroup_create(stream, EXPERIMENT_GROUP, id="0", mkstream=True)
         except ResponseError as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise

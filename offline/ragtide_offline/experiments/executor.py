@@ -18,10 +18,11 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 
 from ragtide_producers.files.items import Item
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import START, read_after
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff
-from ragtide_schemas import DATA_FIELD, InvalidEntryError, MetricEvent, RagInteraction, Streams
+from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.experiments import Config, Execution, Halted, Plan, Progress, decode_entry
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
 from ragtide_schemas.printable import printable

@@ -4,9 +4,10 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams, executed_field, known_digest
 from ragtide_runtime.redis.known_ids import KNOWN_IDS
 from ragtide_runtime.redis.log import read_all, read_range
-from ragtide_schemas import DATA_FIELD, RagInteraction, Streams, known_digest
+from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution
 
 EXECUTED_SCRIPT: Final = (
@@ -65,7 +66,7 @@ class Ledger:
         reply = await self._script(
             keys=[streams.executed, streams.executions, streams.interactions, *streams.owner_keys(*identity)],
             args=[
-                _field(execution.config, execution.item),
+                executed_field(execution.config, execution.item),
                 execution.encode(),
                 b"" if interaction is None else interaction.encode(),
                 self._window_ms,
@@ -76,7 +77,7 @@ class Ledger:
 
     async def answer(self, config: str, item: int) -> RagInteraction | None:
         """Return the answer of a config to an item; None if it has none."""
-        reply = await self._redis.hget(self._streams.executed, _field(config, item))
+        reply = await self._redis.hget(self._streams.executed, executed_field(config, item))
         entry_id = cast("bytes | None", reply)
         if not entry_id:
             return None
@@ -84,7 +85,3 @@ class Ledger:
             self._redis, self._streams.interactions, first=entry_id.decode(), last=entry_id.decode(), count=1
         )
         return RagInteraction.decode(found[0].fields[DATA_FIELD]) if found else None
-
-
-def _field(config: str, item: int) -> str:
-    return f"{item}:{config}"

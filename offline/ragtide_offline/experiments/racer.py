@@ -7,9 +7,9 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
-from ragtide_schemas import Streams
 from ragtide_schemas.experiments import Completed, Entry, Order
 
 from .reader import ExperimentReader

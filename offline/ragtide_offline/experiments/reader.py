@@ -5,8 +5,9 @@ from collections.abc import Callable
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import START, Entry, read_after
-from ragtide_schemas import DATA_FIELD, DeadLetter, InvalidEntryError, MetricEvent, Streams
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent
 from ragtide_schemas.experiments import Begun, Execution, Order, Progress, decode_entry
 
 from .decisions import Judging

@@ -23,8 +23,10 @@ from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import START
-from ragtide_schemas import Feedback, Layout, MetricEvent, Streams
+from ragtide_schemas import Feedback, MetricEvent
 
 from .counting import Counted, Scope
 from .partition import FOR_EVER_MS, PartitionReplay
@@ -164,7 +166,7 @@ class MetricsReplay:
         }
 
     async def _begin_of(self, streams: Streams) -> _Begin:
-        stored = cast("bytes | None", await self._redis.hget(streams.checkpoint, "feedback"))
+        stored = cast("bytes | None", await self._redis.hget(streams.checkpoint, CheckpointField.FEEDBACK_POSITION))
         position = START if stored is None else stored.decode()
         return _Begin(streams, position, self._reader.expected(streams.partition, position))
 

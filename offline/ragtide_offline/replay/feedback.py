@@ -7,16 +7,12 @@ to come for, by a pass over the feedback beforehand; they are part of the checkp
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from ragtide_aggregator.state.feedback import Held, PendingFeedback, judge_feedback
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_runtime.redis.log import order
 from ragtide_schemas import InvalidEntryError, MetricEvent, Reason
-from ragtide_schemas.streams import interaction_digest
-
-_SCORED: Final = "scored:"
-_GRADED: Final = "graded:"
 
 
 class RecordedJoiner:
@@ -50,12 +46,12 @@ class RecordedJoiner:
     def load(self, fields: Mapping[str, bytes]) -> None:
         """Take on what the fields of a checkpoint hold."""
         for name, data in fields.items():
-            if name.startswith(_SCORED):
-                entry_id, _, event = data.partition(b" ")
-                self._scored[name.removeprefix(_SCORED)] = entry_id.decode(), MetricEvent.decode(event)
-            elif name.startswith(_GRADED):
-                entry_id, _, metrics = data.partition(b" ")
-                self._graded[name.removeprefix(_GRADED)] = entry_id.decode(), frozenset(json.loads(metrics))
+            entry_id, _, content = data.partition(b" ")
+            digest = name.partition(":")[2]
+            if name.startswith(CheckpointField.REPLAY_SCORED):
+                self._scored[digest] = entry_id.decode(), MetricEvent.decode(content)
+            elif name.startswith(CheckpointField.REPLAY_GRADED):
+                self._graded[digest] = entry_id.decode(), frozenset(json.loads(content))
 
     def concerns(self, pipeline: str, interaction_id: str) -> bool:
         """Return whether there is, or will be, feedback for an interaction."""
@@ -72,7 +68,7 @@ class RecordedJoiner:
         digest = interaction_digest(event.pipeline, event.interaction_id)
         if self._expected.get(digest):
             self._scored[digest] = entry_id, event
-            self._rows[_SCORED + digest] = f"{entry_id} ".encode() + event.encode()
+            self._rows[CheckpointField.REPLAY_SCORED + digest] = f"{entry_id} ".encode() + event.encode()
 
     def applied(self, entry_id: str, event: MetricEvent) -> None:
         """Join the feedback that waited for an event which has just been applied."""
@@ -119,7 +115,7 @@ class RecordedJoiner:
                 return
             graded = graded | set(verdict.accepted)
             self._graded[digest] = at, graded
-            self._rows[_GRADED + digest] = f"{at} {json.dumps(sorted(graded))}".encode()
+            self._rows[CheckpointField.REPLAY_GRADED + digest] = f"{at} {json.dumps(sorted(graded))}".encode()
         if verdict.reason is not None:
             self.refused[verdict.reason] += 1
 
@@ -129,10 +125,10 @@ class RecordedJoiner:
             return
         del self._expected[digest]
         if self._scored.pop(digest, None) is not None:
-            self._drop(_SCORED + digest)
+            self._drop(CheckpointField.REPLAY_SCORED + digest)
         # What waits may still be joined: until then it must be known what was graded.
         if not self._pending.waits_for(digest) and self._graded.pop(digest, None) is not None:
-            self._drop(_GRADED + digest)
+            self._drop(CheckpointField.REPLAY_GRADED + digest)
 
     def _drop(self, name: str) -> None:
         self._rows.pop(name, None)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import Feedback, RagInteraction
-from ragtide_schemas.streams import interaction_digest
 
 from .counting import first_entry
 from .selection import Selection

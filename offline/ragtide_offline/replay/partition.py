@@ -22,13 +22,11 @@ from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError, Taken, countable
 from ragtide_aggregator.state.feedback import Held
 from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
-from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason, Streams
+from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 
 from .feedback import RecordedJoiner
-
-_REPLAY: Final = "replay"
-"""Field of the checkpoint with what was counted."""
 
 _EVENT: Final = "event "
 """Beginning of the name of a metric event; feedback is named by its entry id alone."""
@@ -71,7 +69,7 @@ class Counts:
     @classmethod
     def of_fields(cls, fields: Mapping[str, bytes]) -> "Counts":
         """Return what the fields of a checkpoint hold."""
-        return cls.decode(fields.get(_REPLAY))
+        return cls.decode(fields.get(CheckpointField.REPLAY_COUNTS))
 
 
 class PartitionReplay:
@@ -248,7 +246,7 @@ class PartitionReplay:
             before=self._steps,
             position=self.at.metrics,
             feedback_position=self.at.feedback,
-            rows={**changes.rows, **rows, _REPLAY: self.counts.encode()},
+            rows={**changes.rows, **rows, CheckpointField.REPLAY_COUNTS: self.counts.encode()},
             gone=[*changes.gone, *gone],
             alerts=changes.alerts,
         )

@@ -6,11 +6,9 @@ from pydantic import BaseModel, Field
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import DATA_FIELD, REPLAY_GROUP, ReplayField, Streams
 from ragtide_runtime.redis.log import START, read_after
-from ragtide_schemas import DATA_FIELD, DeadLetter, MetricEvent, Streams
-
-GROUP = "replay"
-"""Consumer group that reads nothing: it keeps metric events until they were counted."""
+from ragtide_schemas import DeadLetter, MetricEvent
 
 AT_ONCE = 1000
 
@@ -47,11 +45,11 @@ class Tallying:
     async def begin(self) -> None:
         """Go on with what was counted before."""
         try:
-            await self._redis.xgroup_create(self._streams.metrics, GROUP, id="0", mkstream=True)
+            await self._redis.xgroup_create(self._streams.metrics, REPLAY_GROUP, id="0", mkstream=True)
         except ResponseError as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise
-        stored = await self._redis.hget(self._streams.replay, "tally")
+        stored = await self._redis.hget(self._streams.replay, ReplayField.PROGRESS)
         if stored is not None:
             self.tally = Tally.model_validate_json(stored)
 
@@ -72,8 +70,8 @@ class Tallying:
             if not found:
                 return tally
             # First what was counted; what is only then let go is, after a crash in between, still there.
-            await self._redis.hset(streams.replay, "tally", tally.model_dump_json())
-            await self._redis.xgroup_setid(streams.metrics, GROUP, tally.metrics)
+            await self._redis.hset(streams.replay, ReplayField.PROGRESS, tally.model_dump_json())
+            await self._redis.xgroup_setid(streams.metrics, REPLAY_GROUP, tally.metrics)
 
 
 def _count_event(tally: Tally, event: MetricEvent) -> None:

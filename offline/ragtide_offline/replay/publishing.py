@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, cast
 from redis.asyncio import Redis
 
 from ragtide_producers.errors import ReplayError
+from ragtide_runtime.redis.keys import ReplayField, Streams, known_digest
 from ragtide_runtime.redis.known_ids import KNOWN_IDS
-from ragtide_schemas import Streams, known_digest
 
 from .interactions import Item
 
@@ -60,9 +60,8 @@ class Fed(NamedTuple):
 
 async def read_fed(redis: Redis, streams: Streams) -> Fed:
     """Return how far publishing into a run is."""
-    position, published, duplicates = cast(
-        "list[bytes | None]", await redis.hmget(streams.replay, ["position", "published", "duplicates"])
-    )
+    fields = [ReplayField.POSITION, ReplayField.PUBLISHED, ReplayField.DUPLICATES]
+    position, published, duplicates = cast("list[bytes | None]", await redis.hmget(streams.replay, fields))
     return Fed(None if position is None else position.decode(), int(published or 0), int(duplicates or 0))
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
-from ragtide_schemas.streams import interaction_digest
 
 from .counting import first_entry
 from .partition import At

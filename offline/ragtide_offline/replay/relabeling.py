@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 from ragtide_roles.serving import serve
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.observed import Observed
-from ragtide_schemas import Streams
 
 from .counting import Counted, Scope
 from .interactions import Item, Items
@@ -156,7 +156,8 @@ class Relabeling:
 
     async def _aggregated(self, redis: Redis) -> bool:
         streams = self._streams
-        stored = cast("list[bytes | None]", await redis.hmget(streams.checkpoint, ["position", "feedback"]))
+        fields = [CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION]
+        stored = cast("list[bytes | None]", await redis.hmget(streams.checkpoint, fields))
         ends = [await last_id(redis, streams.metrics), await last_id(redis, streams.feedback)]
         return all(end_ == "0-0" or (at or b"").decode() == end_ for at, end_ in zip(stored, ends, strict=True))
 

@@ -18,9 +18,10 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.paired import PairedDifference, paired_difference
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording, UnreadableRecordingError
+from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import order, read_all
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DATA_FIELD, InvalidEntryError, Measure, MetricEvent, Streams, Workspace, range_of
+from ragtide_schemas import InvalidEntryError, Measure, MetricEvent, Workspace, range_of
 from ragtide_schemas import Kind as MetricKind
 from ragtide_schemas.metric_definitions import METRICS
 
@@ -151,7 +152,7 @@ async def read_scores(
         if recording is None:
             return None
         for one in streams:
-            stored = cast("bytes | None", await redis.hget(one.checkpoint, "position"))
+            stored = cast("bytes | None", await redis.hget(one.checkpoint, CheckpointField.POSITION))
             _add_recorded(
                 scores,
                 pipeline,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
-from ragtide_schemas import RagInteraction, Streams, Workspace
+from ragtide_schemas import RagInteraction, Workspace
 from ragtide_schemas.experiments import Order, Progress
 
 from ..experiments.decisions import Judging

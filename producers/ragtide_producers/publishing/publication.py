@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.known_ids import KNOWN_IDS
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.producer import Policy
-from ragtide_schemas import Dropped, InvalidEntryError, Layout, RagInteraction, Reason, Streams, known_digest
+from ragtide_schemas import Dropped, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
-from ragtide_schemas.streams import interaction_digest
 
 PUBLISH_SCRIPT: Final = (
     KNOWN_IDS

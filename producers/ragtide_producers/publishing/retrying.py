@@ -2,8 +2,9 @@
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams, known_digest
 from ragtide_runtime.redis.known_ids import KNOWN_IDS
-from ragtide_schemas import DeadLetter, RagInteraction, Streams, known_digest
+from ragtide_schemas import DeadLetter, RagInteraction
 
 RETRY_SCRIPT = (
     KNOWN_IDS

@@ -6,8 +6,10 @@ from hashlib import blake2b
 from itertools import groupby, islice
 from typing import Any, ClassVar, Final, Protocol
 
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.tracing import trace_publishing
-from ragtide_schemas import DATA_FIELD, Dropped, Feedback, InvalidEntryError, Layout, RagInteraction, Reason
+from ragtide_schemas import Dropped, Feedback, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .course import BATCH
@@ -140,7 +142,7 @@ class FeedbackRoute:
                 f"{ENTRY_MAX_BYTES} are taken: send less metadata",
             )
         streams = self.layout.of(item.pipeline, item.interaction_id)
-        mark = streams.feedback_mark(blake2b(payload, digest_size=16).hexdigest())
+        mark = streams.feedback_probe(blake2b(payload, digest_size=16).hexdigest())
         keys = streams.feedback, mark, streams.dropped
         return Call(
             item.interaction_id,

@@ -23,12 +23,13 @@ from redis.retry import Retry
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.deployment import check_layout_blocking
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.known_ids import FIND_SCRIPT
 from ragtide_runtime.redis.scripts import BlockingRun, run_together_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.waiting import Backoff
-from ragtide_schemas import Dropped, Streams
+from ragtide_schemas import Dropped
 
 from .course import BATCH
 from .invalid import Mistakes

@@ -16,7 +16,8 @@ from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.report.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 from ragtide_runtime.recordings import Recording
-from ragtide_schemas import Workspace, workspace_of
+from ragtide_runtime.redis.keys import workspace_of
+from ragtide_schemas import Workspace
 from ragtide_schemas.suggestions import unknown
 
 

@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers.publishing.retrying import Retrier
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams
 
 from .common import JsonOption, err, out, print_json, warn, with_redis
 from .tables import dead_letters_table

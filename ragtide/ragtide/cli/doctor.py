@@ -14,13 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.service.rollback import ROLLBACK
 from ragtide_roles.rule_findings import rule_findings
 from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS, Backlog
 from ragtide_runtime.redis.eviction import SAFE, danger_of
+from ragtide_runtime.redis.keys import LABEL_GROUP, CheckpointField, Streams
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import LABEL_GROUP, Streams
 
 from .common import JsonOption, Role, given, out, print_json, with_redis
 from .doctor_judge import judge_findings
@@ -273,7 +272,7 @@ async def _losses(redis: Redis, streams: Streams, name: str, dropped: dict[str, 
         findings.append(
             Finding("warning", f"{name}: dropped", whys, "add workers, or raise interactions_cap: estimates miss them")
         )
-    went_back = cast("bytes | None", await redis.hget(streams.checkpoint, ROLLBACK))
+    went_back = cast("bytes | None", await redis.hget(streams.checkpoint, CheckpointField.STREAM_ROLLBACK))
     if went_back is not None:
         told = json.loads(went_back)
         findings.append(

@@ -5,9 +5,8 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.state.capped import KEYS
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams
 
 SHOWN = 5
 """Pipelines that are named."""
@@ -15,7 +14,7 @@ SHOWN = 5
 
 async def keys_of(redis: Redis, streams: Streams, settings: Settings) -> tuple[str, str] | None:
     """Return how many keys a partition has and, if some are shared, the advice; None before the first commit."""
-    stored = cast("bytes | None", await redis.hget(streams.checkpoint, KEYS))
+    stored = cast("bytes | None", await redis.hget(streams.checkpoint, CheckpointField.KEYS_SUMMARY))
     if stored is None:
         return None
     summary: dict[str, Any] = json.loads(stored)

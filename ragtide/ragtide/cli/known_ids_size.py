@@ -5,10 +5,9 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import KNOWN_BUCKETS, KNOWN_SHARDS, Streams
 from ragtide_runtime.redis.scripts import Run, run_together
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams
-from ragtide_schemas.streams import KNOWN_BUCKETS, KNOWN_SHARDS
 
 STORED_BYTES: Final = 26
 """Bytes of Redis's memory that a known id takes, about, as `benchmarks/known_ids.py` measures."""
@@ -55,8 +54,4 @@ async def known_ids_size(redis: Redis, partitions: Sequence[Streams]) -> tuple[i
 
 
 def _shard(streams: Streams) -> list[str]:
-    return [
-        streams.known_buckets(kind).replace("*", f"0:{bucket}")
-        for kind in ("owners", "events")
-        for bucket in range(KNOWN_BUCKETS)
-    ]
+    return [family(f"0:{bucket}") for family in (streams.owners, streams.events) for bucket in range(KNOWN_BUCKETS)]

@@ -12,8 +12,8 @@ from ragtide_aggregator.service.repairing import Lost, checkpoint_fields, drop, 
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Streams
 
 from .common import out, print_json
 
@@ -30,7 +30,7 @@ async def repaired(redis: Redis, settings: Settings, key: str) -> list[tuple[Str
         ConfigurationError: no checkpoint has the field, none can do without it, or an aggregator owns the partition.
         LeaseLostError: an aggregator has taken the partition meanwhile.
     """
-    field = f"estimate:{key}" if key.startswith("[") else key
+    field = f"{CheckpointField.ESTIMATE}{key}" if key.startswith("[") else key
     if not may_be_dropped(field):
         raise ConfigurationError(
             f"--repair {key}: no checkpoint can do without this field; delete the checkpoint to count the metrics "
@@ -100,7 +100,7 @@ def told(streams: Streams, dropped: Lost) -> list[str]:
     lines = [
         f"partition {streams.partition}: dropped {field}" + (f" and {more} fields that belong to it" if more else "")
     ]
-    if field.startswith("estimate:"):
+    if field.startswith(CheckpointField.ESTIMATE):
         values = "an unreadable number of values" if dropped.n is None else f"{dropped.n:,} values"
         mean = "" if dropped.mean is None else f" with mean {dropped.mean:.6g}"
         newest = "" if dropped.updated_at is None else f", the newest of {dropped.updated_at:%Y-%m-%d %H:%M:%S} UTC"

@@ -22,28 +22,20 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.deployment import decode_layout, encode_layout, layout_key
+from ragtide_runtime.redis.keys import DATA_FIELD, MOVED_FIELD, CheckpointField, RepartitionField, Streams, known_digest
 from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, REMEMBER_SCRIPT, without_entries
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import START, last_id, read_all
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import (
-    DATA_FIELD,
-    MOVED_FIELD,
-    DeadLetter,
-    InvalidEntryError,
-    Layout,
-    MetricEvent,
-    RagInteraction,
-    Streams,
-    known_digest,
-)
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 
 from .common import err, given, with_redis
 
 KINDS: Final = ("owner", "graded", "scored")
-"""Prefixes of keys that hold one interaction each."""
+"""Families of keys that hold one interaction each."""
 
 BUCKETS: Final = ("owners", "events")
-"""Prefixes of keys that hold many interactions each (`known_ids.py`)."""
+"""Families of keys that hold many interactions each (`known_ids.py`)."""
 
 AT_ONCE: Final = 500
 """Entries or keys moved in one round trip."""
@@ -89,35 +81,35 @@ class _Repartition:
         home = Streams(self._new.prefix, 0)
         stored = cast("bytes | None", await redis.get(layout_key(self._new.prefix)))
         old = self._settings.layout if stored is None else decode_layout(self._new.prefix, stored)
-        noted = cast("dict[bytes, bytes]", await redis.hgetall(home.relocation))
+        noted = cast("dict[bytes, bytes]", await redis.hgetall(home.repartition))
         if not noted:
             # 1.
             for streams in old.all():
                 await _at_rest(redis, streams)
-            await redis.hset(home.relocation, "layout", encode_layout(self._new))
-        elif noted[b"layout"] != encode_layout(self._new):
-            begun = decode_layout(self._new.prefix, noted[b"layout"])
+            await redis.hset(home.repartition, RepartitionField.LAYOUT, encode_layout(self._new))
+        elif noted[RepartitionField.LAYOUT.encode()] != encode_layout(self._new):
+            begun = decode_layout(self._new.prefix, noted[RepartitionField.LAYOUT.encode()])
             raise ConfigurationError(
                 f"a change to {begun.partitions} partitions was interrupted: finish it first, with "
                 f"ragtide repartition {begun.partitions} and its splits"
             )
-        await redis.hsetnx(home.relocation, "token", uuid4().hex)
-        self._token = cast("bytes", await redis.hget(home.relocation, "token")).decode()
+        await redis.hsetnx(home.repartition, RepartitionField.TOKEN, uuid4().hex)
+        self._token = cast("bytes", await redis.hget(home.repartition, RepartitionField.TOKEN)).decode()
         for streams in self._new.all():
             await begin_copies(redis, streams, self._token)
         moved = 0
-        if b"prepared" not in noted:
+        if RepartitionField.PREPARED.encode() not in noted:
             # 2.
             try:
                 moved = await self._prepare(redis, old)
             except ConfigurationError:  # it cannot be done, and nothing has been copied
-                await redis.delete(home.relocation)
+                await redis.delete(home.repartition)
                 raise
-            await redis.hset(home.relocation, "prepared", 1)
+            await redis.hset(home.repartition, RepartitionField.PREPARED, 1)
         # 3.
         for streams in self._new.all():
-            if await redis.exists(streams.relocated):
-                await redis.rename(streams.relocated, streams.checkpoint)
+            if await redis.exists(streams.next_checkpoint):
+                await redis.rename(streams.next_checkpoint, streams.checkpoint)
         for streams in old.all():
             await self._move_letters(redis, streams)
             if streams.partition >= self._new.partitions:
@@ -125,7 +117,7 @@ class _Repartition:
         for streams in self._new.all():
             await end_copies(redis, streams, self._token)
         await redis.set(layout_key(self._new.prefix), encode_layout(self._new))
-        await redis.delete(home.relocation)
+        await redis.delete(home.repartition)
         return moved
 
     async def _prepare(self, redis: Redis, old: Layout) -> int:
@@ -140,14 +132,14 @@ class _Repartition:
         moved = sum([await self._copy_known(redis, streams) for streams in old.all()])
         for streams in self._new.all():
             mine = fields[streams.partition]
-            mine["steps"] = checkpoints.get(streams.partition, {}).get("steps", b"0")
-            for name, stream in (("position", streams.metrics), ("feedback", streams.feedback)):
+            mine[CheckpointField.STEPS] = checkpoints.get(streams.partition, {}).get(CheckpointField.STEPS, b"0")
+            for name, stream in _positions(streams):
                 mine[name] = (await last_id(redis, stream)).encode()
-            await redis.delete(streams.relocated)
+            await redis.delete(streams.next_checkpoint)
             names = list(mine)
             for start in range(0, len(names), AT_ONCE):
                 await redis.hset(
-                    streams.relocated, mapping={name: mine[name] for name in names[start : start + AT_ONCE]}
+                    streams.next_checkpoint, mapping={name: mine[name] for name in names[start : start + AT_ONCE]}
                 )
         return moved
 
@@ -228,13 +220,17 @@ class _Repartition:
             streams.copies,
         ]
         await redis.delete(*gone)
-        for pattern in (*map(streams.known, KINDS), *map(streams.known_buckets, BUCKETS)):
-            async for key in redis.scan_iter(match=pattern, count=AT_ONCE):
+        for kind in (*KINDS, *BUCKETS):
+            async for key in redis.scan_iter(match=getattr(streams, kind)("*"), count=AT_ONCE):
                 await redis.unlink(key)
 
 
+def _positions(streams: Streams) -> tuple[tuple[CheckpointField, str], ...]:
+    return (CheckpointField.POSITION, streams.metrics), (CheckpointField.FEEDBACK_POSITION, streams.feedback)
+
+
 def _targets(field: str, new: Layout) -> list[Streams]:
-    if not field.startswith("estimate:"):
+    if not field.startswith(CheckpointField.ESTIMATE):
         return []
     return new.all_of(cast("str", pipeline_of(field, b"")))
 
@@ -259,7 +255,7 @@ async def _at_rest(redis: Redis, streams: Streams) -> None:
             f"{name} has {waiting} interactions that wait: stop the producers, and let workers and aggregators finish "
             "before you stop them (ragtide doctor shows what waits)"
         )
-    for field, stream in (("position", streams.metrics), ("feedback", streams.feedback)):
+    for field, stream in _positions(streams):
         last = await last_id(redis, stream)
         position = cast("bytes | None", await redis.hget(streams.checkpoint, field))
         if last != START and (position is None or position.decode() != last):
@@ -273,7 +269,7 @@ async def _copy(redis: Redis, source: Streams, kind: str, targets: list[Streams]
     if not targets:
         return
     names: list[str] = []
-    async for key in redis.scan_iter(match=source.known(kind), count=AT_ONCE):
+    async for key in redis.scan_iter(match=getattr(source, kind)("*"), count=AT_ONCE):
         names.append(key.decode())
         if len(names) == AT_ONCE:
             await _copy_some(redis, source, names, kind, targets)
@@ -296,7 +292,7 @@ async def _copy_some(redis: Redis, source: Streams, names: list[str], kind: str,
             for digest, ttl_ms, data in zip(digests, replies[::2], replies[1::2], strict=True):
                 if ttl_ms <= 0 or not data:
                     continue
-                name = target.known(kind).replace("*", digest)
+                name = getattr(target, kind)(digest)
                 if kind == "graded":
                     pipe.sadd(name, *data)
                     pipe.pexpire(name, ttl_ms)
@@ -311,13 +307,13 @@ async def _copy_buckets(redis: Redis, source: Streams, kind: str, targets: list[
     if not targets:
         return
     copy = redis.register_script(COPY_SCRIPT)
-    async for key in redis.scan_iter(match=source.known_buckets(kind), count=AT_ONCE):
+    async for key in redis.scan_iter(match=getattr(source, kind)("*"), count=AT_ONCE):
         kept_ms = await redis.pttl(key)
         groups = cast("list[bytes]", await redis.hvals(key))
         if kind == "events":  # metric events get new entry ids there, which are written afterwards
             groups = [without_entries(group) for group in groups]
         shard_and_bucket = key.decode().partition(f":{kind}:")[2]
         for target in targets:
-            name = target.known_buckets(kind).replace("*", shard_and_bucket)
+            name = getattr(target, kind)(shard_and_bucket)
             for start in range(0, len(groups), AT_ONCE):
                 await copy(keys=[name], args=[kept_ms, *groups[start : start + AT_ONCE]])

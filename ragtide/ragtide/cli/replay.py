@@ -27,11 +27,12 @@ from ragtide_roles.known_metrics import check_rules, known_metrics
 from ragtide_roles.running import on_signal
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.workspaces import settings_of_workspace
-from ragtide_schemas import Alert, Estimate, Layout, Workspace, utc_now
+from ragtide_schemas import Alert, Estimate, Workspace, utc_now
 
 from .common import JsonOption, err, given, out, print_json, with_redis
 from .replay_bar import metrics_bar, relabel_bar

@@ -10,7 +10,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_schemas import Streams
+from ..redis.keys import Streams
 
 ACQUIRE_SCRIPT: Final = """
 -- KEYS: lease, counter of fencing tokens. ARGV: holder, lease ms.

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import Streams
+from ..redis.keys import Streams
 
 BEAT_SCRIPT: Final = """
 -- KEYS: aggregators. ARGV: holder, ms for which it counts, partitions it owns.

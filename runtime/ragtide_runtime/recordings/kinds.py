@@ -2,8 +2,10 @@
 
 from enum import StrEnum
 
-from ragtide_schemas import Alert, Feedback, MetricEvent, RagInteraction, Streams
+from ragtide_schemas import Alert, Feedback, MetricEvent, RagInteraction
 from ragtide_schemas.base import VersionedModel
+
+from ..redis.keys import Streams
 
 
 class Kind(StrEnum):

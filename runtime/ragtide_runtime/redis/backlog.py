@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import LABEL_GROUP, RECORD_GROUP, Streams
-
+from .keys import LABEL_GROUP, RECORD_GROUP, Streams
 from .scripts import Argument, Run, run_together
 
 COUNT_CAP: Final = 1000

@@ -11,8 +11,7 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from ragtide_schemas import MOVED_FIELD, Streams
-
+from .keys import MOVED_FIELD, Streams, copies_field
 from .log import Entry, last_id, order
 
 COPIED: Final = ("metrics", "alerts")
@@ -22,13 +21,15 @@ COPIED: Final = ("metrics", "alerts")
 async def begin_copies(redis: Redis, streams: Streams, token: str) -> None:
     """Note where the streams of a partition end before copies are added; noted once, however often it is called."""
     for name in COPIED:
-        await redis.hsetnx(streams.copies, f"{name}:{token}:after", await last_id(redis, getattr(streams, name)))
+        end = await last_id(redis, getattr(streams, name))
+        await redis.hsetnx(streams.copies, copies_field(name, token, "after"), end)
 
 
 async def end_copies(redis: Redis, streams: Streams, token: str) -> None:
     """Note where the streams of a partition end after the last copy was added. Without it no copy counts as one."""
     for name in COPIED:
-        await redis.hset(streams.copies, f"{name}:{token}:until", await last_id(redis, getattr(streams, name)))
+        end = await last_id(redis, getattr(streams, name))
+        await redis.hset(streams.copies, copies_field(name, token, "until"), end)
 
 
 class Copies:
@@ -52,5 +53,6 @@ class Copies:
         if token is None:
             return False
         text = token.decode(errors="replace")
-        after, until = (self._ends.get(f"{name}:{text}:{end}") for end in ("after", "until"))
+        after = self._ends.get(copies_field(name, text, "after"))
+        until = self._ends.get(copies_field(name, text, "until"))
         return after is not None and until is not None and order(after) < order(entry.entry_id) <= order(until)

@@ -6,9 +6,9 @@ from typing import cast
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from ragtide_schemas import Layout, Streams
-
 from ..errors import ConfigurationError
+from .keys import Streams
+from .layout import Layout
 
 
 def layout_key(prefix: str) -> str:
@@ -44,13 +44,13 @@ async def check_layout(redis: AsyncRedis, layout: Layout) -> None:
         ConfigurationError: it has another, or is being changed to another.
     """
     stored = cast("bytes | None", await redis.get(layout_key(layout.prefix)))
-    _compare(layout, stored, changing=bool(await redis.exists(Streams(layout.prefix, 0).relocation)))
+    _compare(layout, stored, changing=bool(await redis.exists(Streams(layout.prefix, 0).repartition)))
 
 
 def check_layout_blocking(redis: Redis, layout: Layout) -> None:
     """Do as `check_layout`, with a blocking client."""
     stored = cast("bytes | None", redis.get(layout_key(layout.prefix)))
-    _compare(layout, stored, changing=bool(redis.exists(Streams(layout.prefix, 0).relocation)))
+    _compare(layout, stored, changing=bool(redis.exists(Streams(layout.prefix, 0).repartition)))
 
 
 def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from ragtide_schemas import DATA_FIELD, InvalidEntryError, Reason
+from ragtide_schemas import InvalidEntryError, Reason
+
+from .keys import DATA_FIELD
 
 FASTSTREAM_FIELD = b"__data__"
 """The field in which FastStream's own publisher puts its envelope."""

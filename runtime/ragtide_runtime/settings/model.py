@@ -23,11 +23,12 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from ragtide_schemas import AlertRule, Layout
+from ragtide_schemas import AlertRule
 from ragtide_schemas.alert import Duration
 
 from ..errors import ConfigurationError
 from ..redis.addresses import with_credentials
+from ..redis.layout import Layout
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
 from .judge import CascadeSettings, JudgeSettings

@@ -10,9 +10,8 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
-from ragtide_schemas import Streams
-
 from ..redis.backlog import Backlog, read_backlogs
+from ..redis.keys import Streams
 from . import catalogue
 from .outages import redis_outage
 

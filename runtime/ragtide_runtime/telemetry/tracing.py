@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
-from ragtide_schemas import TRACEPARENT_FIELD, RagInteraction
+from ragtide_schemas import RagInteraction
 
 from ..errors import ConfigurationError
+from ..redis.keys import TRACEPARENT_FIELD
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -17,8 +17,8 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reservation, read_spent
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.settings.judge import JudgeSettings
-from ragtide_schemas import Streams, workspace_prefix
 
 pytestmark = pytest.mark.processes
 

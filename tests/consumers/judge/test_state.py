@@ -15,9 +15,9 @@ from ragtide.cli.finding import Finding
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.state import read_judge_states
 from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health
-from ragtide_schemas import workspace_prefix
 
 pytestmark = pytest.mark.processes
 

@@ -11,9 +11,10 @@ from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
 from ragtide_runtime.recordings.store import Store, open_store
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_schemas import DATA_FIELD, Alert, Feedback, MetricEvent, RagInteraction, RetrievedDocument, Streams
+from ragtide_schemas import Alert, Feedback, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas.base import VersionedModel
 
 STREAMS = Streams("ragtide", 0)

@@ -34,10 +34,10 @@ from ragtide_runtime.recordings import Kind, Recording, UnreadableRecordingError
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.instruments import RecorderInstruments
 from ragtide_runtime.telemetry.observed import Observed
-from ragtide_schemas import LABEL_GROUP, Streams
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])

@@ -5,9 +5,9 @@ from functools import partial
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import JudgeInstruments
-from ragtide_schemas import deployment_prefix
 
 from ...metrics.ragchecker import PROFILES as CLAIM_PROFILES
 from ...metrics.trace import PROFILES as TRACE_PROFILES
@@ -57,7 +57,7 @@ def _client(settings: Settings, redis: Redis | None, instruments: JudgeInstrumen
     spend: Spend = NoSpendLimit()
     if judge.cache_ttl_s > 0:
         # An offline run reuses the deployment's cached answers instead of asking again.
-        cached = f"{deployment_prefix(settings.prefix)}:judge-cache"
+        cached = Streams(deployment_prefix(settings.prefix), 0).judge_cache
         cache = MemoryCache() if redis is None else RedisCache(redis, cached, judge.cache_ttl_s)
     if limited:
         spend = FileSpend(settings.data_dir, judge) if redis is None else RedisSpend(redis, settings.prefix, judge)

@@ -1,7 +1,7 @@
 """Answers kept by their question, so that the same question is paid for once."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
@@ -73,19 +73,16 @@ class RedisCache:
 
     Args:
         redis: where answers are.
-        prefix: first part of every key, such as `ragtide:judge-cache`.
+        key: returns the key in Redis of an answer.
         ttl_s: seconds for which an answer is kept.
     """
 
-    def __init__(self, redis: Redis, prefix: str, ttl_s: float) -> None:
+    def __init__(self, redis: Redis, key: Callable[[str], str], ttl_s: float) -> None:
         self._redis = redis
-        self._prefix = prefix
+        self._key = key
         self._ttl_ms = max(int(ttl_s * 1000), 1)
         self._get: Coalesced[str, bytes | None] = Coalesced(self._get_all)
         self._put: Coalesced[tuple[str, bytes], None] = Coalesced(self._put_all)
-
-    def _key(self, key: str) -> str:
-        return f"{self._prefix}:{key}"
 
     async def get(self, key: str) -> Any:
         """Return the answer under a key; None if there is none, or if it is no JSON."""

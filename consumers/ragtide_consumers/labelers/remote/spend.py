@@ -13,8 +13,9 @@ from typing import Final, Protocol, cast
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.settings.judge import JudgeSettings
-from ragtide_schemas import Alert, InvalidEntryError, Streams, deployment_prefix, utc_now
+from ragtide_schemas import Alert, InvalidEntryError, utc_now
 
 RESERVE_SCRIPT: Final = """
 -- KEYS: spent this hour, spent this day, alert that fires, alerts stream.
@@ -118,14 +119,10 @@ class Spent:
     day_usd: float
 
 
-def _spend_key(prefix: str, name: str) -> str:
-    # All in the slot of partition 0, whose stream takes the alert.
-    return f"{prefix}:{{0}}:judge-spend:{name}"
-
-
 async def read_spent(redis: Redis, prefix: str, *, now: datetime | None = None) -> Spent:
     """Return the dollars that a deployment spent in this clock hour and day."""
-    hour, day = (_spend_key(deployment_prefix(prefix), name) for name in period(now or utc_now()))
+    spend = Streams(deployment_prefix(prefix), 0).judge_spend
+    hour, day = (spend(name) for name in period(now or utc_now()))
     found = cast("list[bytes | None]", await redis.mget(hour, day))
     return Spent(*(float(amount or 0) for amount in found))
 
@@ -140,15 +137,12 @@ class RedisSpend:
         self, redis: Redis, prefix: str, settings: JudgeSettings, *, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._redis = redis
-        self._prefix = deployment_prefix(prefix)
+        # All in the slot of partition 0, whose stream takes the alert.
+        self._streams = Streams(deployment_prefix(prefix), 0)
         self._settings = settings
         self._now = now
-        self._alerts = Streams(self._prefix, 0).alerts
         self._reserve = redis.register_script(RESERVE_SCRIPT)
         self._resolve = redis.register_script(RESOLVE_SCRIPT)
-
-    def _key(self, name: str) -> str:
-        return _spend_key(self._prefix, name)
 
     async def reserve(self, amount_usd: float) -> Reservation | Reached:
         """Set dollars aside for a call.
@@ -160,7 +154,7 @@ class RedisSpend:
         hour, day = period(now)
         limits = [self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd]
         outcome, firing = await self._reserve(
-            keys=[self._key(hour), self._key(day), self._key("alert"), self._alerts],
+            keys=[*map(self._streams.judge_spend, (hour, day, "alert")), self._streams.alerts],
             args=[
                 repr(amount_usd),
                 *(-1 if limit is None else repr(limit) for limit in limits),
@@ -181,7 +175,8 @@ class RedisSpend:
         except InvalidEntryError:
             resolved = b""
         with suppress(RedisError):  # the next call tries again
-            await self._resolve(keys=[self._key("alert"), self._alerts], args=[firing, resolved])
+            keys = [self._streams.judge_spend("alert"), self._streams.alerts]
+            await self._resolve(keys=keys, args=[firing, resolved])
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Say what the call really cost.
@@ -191,8 +186,8 @@ class RedisSpend:
         """
         difference = cost_usd - reservation.amount_usd
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.incrbyfloat(self._key(reservation.hour), difference)
-            pipe.incrbyfloat(self._key(reservation.day), difference)
+            pipe.incrbyfloat(self._streams.judge_spend(reservation.hour), difference)
+            pipe.incrbyfloat(self._streams.judge_spend(reservation.day), difference)
             await pipe.execute()
 
     def _alert(self, now: datetime) -> Alert:

@@ -13,7 +13,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.cancellation import end
-from ragtide_schemas import deployment_prefix
+from ragtide_runtime.redis.keys import Streams, deployment_prefix
 
 LOOK_S: Final = 1.0
 """Seconds between two looks whether the state has changed."""
@@ -42,21 +42,13 @@ class JudgeState:
     """The period whose spend limit is reached: `hour` or `day`; empty if none is."""
 
 
-def _set_key(prefix: str) -> str:
-    # All in one slot.
-    return f"{deployment_prefix(prefix)}:{{0}}:judge-states"
-
-
-def _key(prefix: str, process: str) -> str:
-    return f"{_set_key(prefix)}:{process}"
-
-
 async def read_judge_states(redis: Redis, prefix: str) -> dict[str, JudgeState]:
     """Return the state of each process of a deployment that asks a judge, by host and process id."""
-    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(_set_key(prefix))))
+    streams = Streams(deployment_prefix(prefix), 0)
+    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(streams.judge_states)))
     if not names:
         return {}
-    stored = cast("list[bytes | None]", await redis.mget([_key(prefix, name) for name in names]))
+    stored = cast("list[bytes | None]", await redis.mget([streams.judge_state(name) for name in names]))
     states = {name: _decoded(data) for name, data in zip(names, stored, strict=True) if data is not None}
     return {name: state for name, state in states.items() if state is not None}
 
@@ -86,9 +78,10 @@ class StateReporter:
 
     def __init__(self, redis: Redis, prefix: str, state: Callable[[], JudgeState]) -> None:
         self._redis = redis
-        self._set = _set_key(prefix)
+        self._streams = Streams(deployment_prefix(prefix), 0)
+        self._set = self._streams.judge_states
         self._process = f"{socket.gethostname()}-{os.getpid()}"
-        self._own = _key(prefix, self._process)
+        self._own = self._streams.judge_state(self._process)
         self._state = state
         self._task: asyncio.Task[None] | None = None
 
@@ -134,7 +127,7 @@ class StateReporter:
 
     async def _forget_dead(self) -> None:
         names = [name.decode() for name in cast("set[bytes]", await self._redis.smembers(self._set))]
-        stored = cast("list[bytes | None]", await self._redis.mget([f"{self._set}:{name}" for name in names]))
+        stored = cast("list[bytes | None]", await self._redis.mget([self._streams.judge_state(name) for name in names]))
         dead = [name for name, data in zip(names, stored, strict=True) if data is None]
         if dead:
             await self._redis.srem(self._set, *dead)

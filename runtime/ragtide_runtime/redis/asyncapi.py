@@ -1,4 +1,4 @@
-"""The AsyncAPI document of all streams and messages: `python -m ragtide_schemas.asyncapi FILE` writes it."""
+"""The AsyncAPI document of all streams and messages: `python -m ragtide_runtime.redis.asyncapi FILE` writes it."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,16 +9,11 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from .alert import Alert
-from .base import SCHEMA_VERSION
-from .dead_letter import DeadLetter
-from .dropped import Dropped
-from .estimate import Estimate
-from .experiments import Begun, Completed, Execution, Halted, Looked, Order
-from .feedback import Feedback
-from .interaction import RagInteraction
-from .metric_event import MetricEvent
-from .streams import DATA_FIELD, LABEL_GROUP, RECORD_GROUP, TRACEPARENT_FIELD
+from ragtide_schemas import Alert, DeadLetter, Dropped, Estimate, Feedback, MetricEvent, RagInteraction
+from ragtide_schemas.base import SCHEMA_VERSION
+from ragtide_schemas.experiments import Begun, Completed, Execution, Halted, Looked, Order
+
+from .keys import DATA_FIELD, LABEL_GROUP, RECORD_GROUP, TRACEPARENT_FIELD, Streams
 
 _DESCRIPTION: Final = (
     f"The Redis streams of a ragtide deployment. The field `{DATA_FIELD.decode()}` of an entry is a message as JSON. "
@@ -131,7 +126,8 @@ def _dropped() -> dict[str, Any]:
 
 def _keyed(name: str) -> dict[str, Any]:
     parameters = {one: {"$ref": f"#/components/parameters/{one}"} for one in ("prefix", "partition")}
-    return {"address": f"{{prefix}}:{{{{partition}}}}:{name}", "parameters": parameters}
+    key: str = getattr(Streams("{prefix}", 0), name.replace("-", "_"))
+    return {"address": key.replace("{0}", "{{partition}}"), "parameters": parameters}
 
 
 def _message(model: type[BaseModel]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from ragtide_schemas import RagInteraction, Streams
-from ragtide_schemas.asyncapi import asyncapi_document, asyncapi_text
+from ragtide_runtime.redis.asyncapi import asyncapi_document, asyncapi_text
+from ragtide_runtime.redis.keys import Streams
+from ragtide_schemas import RagInteraction
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "asyncapi.yaml"
 

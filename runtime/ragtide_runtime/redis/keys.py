@@ -1,0 +1,272 @@
+"""Names in Redis: every key, every field of a hash or stream entry, and every consumer group.
+
+All names stand here, and nowhere else, in Python or in Lua. Data that is stored already depends on them, so a name
+never changes; docs/redis-keys.md lists them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple
+
+Place = Literal["every partition", "partition 0", "no partition"]
+"""Where a key exists. A key of no partition has no hash tag: a cluster spreads such keys over its nodes."""
+
+
+class KeyShape(NamedTuple):
+    """One line of the list of keys."""
+
+    shape: str
+    kind: str
+    place: Place
+    content: str
+
+
+class _Named:
+    """A key, or a family of keys, with its line in the list."""
+
+    def __init__(self, name: str, kind: str, content: str, *, place: Place = "every partition") -> None:
+        self.name = name
+        self.kind = kind
+        self.content = content
+        self.place = place
+
+    def key(self, streams: "Streams") -> str:
+        """Return the key, or the beginning of the keys of a family."""
+        tag = "" if self.place == "no partition" else f"{{{streams.partition}}}:"
+        return f"{streams.prefix}:{tag}{self.name}"
+
+
+class _Key(_Named):
+    """A single key."""
+
+    def __get__(self, streams: "Streams", owner: type) -> str:
+        return f"{streams.prefix}:{{{streams.partition}}}:{self.name}"
+
+
+class _Family(_Named):
+    """Keys that share a beginning; called with the rest of one key, or with `*` for the pattern of all."""
+
+    def __get__(self, streams: "Streams", owner: type) -> Callable[[str], str]:
+        base = self.key(streams)
+        return lambda rest: f"{base}:{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The keys of one partition, most of them streams. All have the hash tag `{partition}`, so they share a slot."""
+
+    prefix: str
+    partition: int
+
+    interactions = _Key("interactions", "stream", "interactions, from producers to label workers")
+    metrics = _Key("metrics", "stream", "metric events, from label workers to the aggregator")
+    feedback = _Key("feedback", "stream", "gold scores, from people and judges to the aggregator")
+    estimates = _Key("estimates", "stream", "estimates that changed, from the aggregator to dashboards; capped")
+    alerts = _Key("alerts", "stream", "changes of alerts, from the aggregator to subscribers")
+    dead_letters = _Key("dead-letters", "stream", "entries that could not be used, each with the reason")
+    dropped = _Key("dropped", "hash", "numbers of dropped entries, by reason")
+
+    checkpoint = _Key("checkpoint", "hash", "state of the aggregator and its positions in the streams")
+    lease = _Key("lease", "string", "fencing token of the aggregator that owns the partition")
+    fencing_tokens = _Key("fencing-tokens", "counter", "last fencing token of an aggregator")
+    recorder_lease = _Key("recorder-lease", "string", "fencing token of the recorder that records the partition")
+    recorder_fencing_tokens = _Key("recorder-fencing-tokens", "counter", "last fencing token of a recorder")
+    aggregators = _Key(
+        "aggregators", "hash", "aggregators that run, with their number of partitions", place="partition 0"
+    )
+
+    owner = _Family("owner", "string", "entry of one interaction id that no bucket takes, by digest")
+    owners = _Family("owners", "hash", "bucket of interaction ids with their entries, by shard and bucket")
+    scored = _Family("scored", "string", "metric event of one interaction that no bucket takes, by digest")
+    events = _Family("events", "hash", "bucket of interactions with their metric events, by shard and bucket")
+    graded = _Family("graded", "set", "metrics of one interaction that feedback has graded, by digest")
+    feedback_probe = _Family("feedback-mark", "string", "entry of one submitted feedback item, for ten minutes")
+    quarantine = _Family("quarantine", "counter", "exclusive tries of one entry that was delivered too often")
+
+    layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
+    repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
+    next_checkpoint = _Key("checkpoint-relocated", "hash", "checkpoint that a running repartition has prepared")
+    copies = _Key("copies", "hash", "ranges of entries that a repartition has copied from other partitions")
+
+    workspaces = _Key("runs", "hash", "workspaces of replays and experiments, by name", place="partition 0")
+    replay = _Key("replay", "hash", "progress of a replay of interactions", place="partition 0")
+    experiment = _Key("experiment", "stream", "log of an experiment: plan, commands, decisions", place="partition 0")
+    executions = _Key(
+        "executions", "stream", "results of an experiment's calls, by config and item", place="partition 0"
+    )
+    executed = _Key(
+        "executed", "hash", "calls of an experiment that have a result, with the entry", place="partition 0"
+    )
+    driver = _Key("driver", "string", "lease of the process that executes an experiment", place="partition 0")
+
+    judge_spend = _Family("judge-spend", "string", "dollars spent on judges, by hour and day", place="partition 0")
+    judge_states = _Key("judge-states", "set", "processes that ask a judge", place="partition 0")
+    judge_state = _Family("judge-states", "string", "state of the judge in one process", place="partition 0")
+    judge_cache = _Family(
+        "judge-cache", "string", "answer of a judge, by a digest of the question", place="no partition"
+    )
+
+    def owner_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        """Return the keys that may hold the entry of an interaction id: its own key first, then six buckets."""
+        return self._known_keys("owner", "owners", pipeline, interaction_id)
+
+    def event_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        """Return the keys that may hold the metric event of an interaction: its own key first, then six buckets."""
+        return self._known_keys("scored", "events", pipeline, interaction_id)
+
+    def _known_keys(self, own: str, buckets: str, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        digest = interaction_digest(pipeline, interaction_id)
+        shard = int(digest[-2:], 16) % KNOWN_SHARDS
+        base = f"{self.prefix}:{{{self.partition}}}:"
+        return (f"{base}{own}:{digest}", *(f"{base}{buckets}:{shard}:{bucket}" for bucket in range(KNOWN_BUCKETS)))
+
+
+def key_shapes() -> Iterator[KeyShape]:
+    """Yield every key that ragtide uses, with `{p}` for the partition and `*` for the rest of a family's keys."""
+    for named in vars(Streams).values():
+        if isinstance(named, _Named):
+            shape = named.key(Streams("ragtide", 0))
+            shape = shape.replace("{0}", "{p}") if named.place == "every partition" else shape
+            yield KeyShape(shape + ":*" * isinstance(named, _Family), named.kind, named.place, named.content)
+
+
+def keys_table() -> str:
+    """Return the table of keys in docs/redis-keys.md."""
+    lines = ["| key | type | in | holds |", "|---|---|---|---|"]
+    lines += [f"| `{one.shape}` | {one.kind} | {one.place} | {one.content} |" for one in key_shapes()]
+    return "\n".join(lines) + "\n"
+
+
+KNOWN_SHARDS: Final = 64
+"""Shards over which known interaction ids are spread, so that no key of them becomes large."""
+
+KNOWN_BUCKETS: Final = 6
+"""Buckets of a shard of known ids, which are written in turn."""
+
+DATA_FIELD: Final = b"data"
+"""The field of a stream entry that holds the JSON of one model."""
+
+TRACEPARENT_FIELD: Final = b"traceparent"
+"""An optional field of a stream entry: the W3C trace context of the process that added it."""
+
+MOVED_FIELD: Final = b"moved"
+"""An optional field of a stream entry: the token of the repartition that copied the entry here."""
+
+LABEL_GROUP: Final = "label"
+"""Consumer group of the label workers."""
+
+RECORD_GROUP: Final = "record"
+"""Consumer group that pins entries until a recorder has recorded them."""
+
+REPLAY_GROUP: Final = "replay"
+"""Consumer group that pins the metric events of a replay until its progress counts them."""
+
+EXPERIMENT_GROUP: Final = "experiment"
+"""Consumer group that pins the answers and metric events of an experiment for its whole life."""
+
+
+@unique
+class CheckpointField(StrEnum):
+    """Fields of the hash `checkpoint`. A name that ends with `:` begins the names of many fields."""
+
+    POSITION = "position"
+    FEEDBACK_POSITION = "feedback"
+    STEPS = "steps"
+    VERSION = "version"
+    STREAM_ROLLBACK = "went_back"
+    ALERT_CLOCK = "clock"
+    KEYS_SUMMARY = "keys"
+    ESTIMATE = "estimate:"
+    QUANTILES = "quantiles:"
+    PANE = "pane:"
+    PROCESSED = "processed:"
+    PAIR = "pair:"
+    RULE_STATE = "watch:"
+    DECLARED = "declared:"
+    CAPPED = "capped:"
+    PENDING_FEEDBACK = "pending:"
+    SEEN_IDS = "recent:"
+    PIPELINE_HEALTH = "stall:"
+    HEALTH_FIRING = "stall:firing:"
+    HEALTH_DROPPED = "stall:dropped"
+    HEALTH_ABSENT = "stall:absent:"
+    HEALTH_ABSENT_FIRED = "stall:absent-fired:"
+    ESTIMATES_OWED = "owed"
+    REPLAY_COUNTS = "replay"
+    REPLAY_SCORED = "scored:"
+    REPLAY_GRADED = "graded:"
+
+
+@unique
+class ReplayField(StrEnum):
+    """Fields of the hash `replay`."""
+
+    POSITION = "position"
+    PUBLISHED = "published"
+    DUPLICATES = "duplicates"
+    PROGRESS = "tally"
+
+
+@unique
+class RepartitionField(StrEnum):
+    """Fields of the hash `relocation`."""
+
+    LAYOUT = "layout"
+    TOKEN = "token"  # noqa: S105 - the name of a field
+    PREPARED = "prepared"
+
+
+def copies_field(stream: str, token: str, end: Literal["after", "until"]) -> str:
+    """Return the field of the hash `copies` that holds where a repartition's copies in a stream begin or end."""
+    return f"{stream}:{token}:{end}"
+
+
+def executed_field(config: str, item: int) -> str:
+    """Return the field of the hash `executed` that holds the answer of a config to an item."""
+    return f"{item}:{config}"
+
+
+_INFIX: Final = ".run."
+
+
+def workspace_prefix(prefix: str, workspace: str) -> str:
+    """Return the first part of the keys of a workspace of a deployment.
+
+    >>> workspace_prefix("ragtide", "may")
+    'ragtide.run.may'
+    """
+    return f"{deployment_prefix(prefix)}{_INFIX}{workspace}"
+
+
+def workspace_of(prefix: str) -> str | None:
+    """Return the name of the workspace with this prefix; None if it is the prefix of a deployment.
+
+    >>> workspace_of("ragtide.run.may"), workspace_of("ragtide")
+    ('may', None)
+    """
+    return prefix.partition(_INFIX)[2] or None
+
+
+def deployment_prefix(prefix: str) -> str:
+    """Return the first part of the deployment's keys, given its own prefix or that of one of its workspaces.
+
+    >>> deployment_prefix("ragtide.run.may"), deployment_prefix("ragtide")
+    ('ragtide', 'ragtide')
+    """
+    return prefix.partition(_INFIX)[0]
+
+
+def interaction_digest(pipeline: str, interaction_id: str) -> str:
+    """Return 32 characters that stand for an interaction, so that a long id does not lengthen every key."""
+    return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
+
+
+def known_digest(pipeline: str, interaction_id: str) -> bytes:
+    """Return the 10 bytes by which an interaction id is known."""
+    return bytes.fromhex(interaction_digest(pipeline, interaction_id))[:10]
+
+
+if __name__ == "__main__":
+    print(keys_table(), end="")  # noqa: T201 - for the documentation

@@ -1,0 +1,100 @@
+"""Names in Redis: stored data depends on them, so they are unique, listed, documented, and in one place."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.crc import key_slot
+
+from ragtide_runtime.redis.keys import (
+    CheckpointField,
+    RepartitionField,
+    ReplayField,
+    Streams,
+    interaction_digest,
+    key_shapes,
+    keys_table,
+    workspace_prefix,
+)
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "redis-keys.md").read_text(encoding="utf-8")
+NAMES = ROOT / "runtime" / "ragtide_runtime" / "redis" / "keys.py"
+PACKAGES = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+PRODUCT = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")) if path != NAMES]
+BEGINNINGS = tuple(field.value for field in CheckpointField if field.endswith(":"))
+HASH_COMMANDS = {"hget", "hset", "hmget", "hdel", "hsetnx", "hexists", "hincrby"}
+
+
+def test_no_two_keys_have_the_same_name() -> None:
+    shapes = [one.shape for one in key_shapes()]
+    assert len(shapes) == len(set(shapes)) > 30
+
+
+def test_the_documentation_lists_every_key() -> None:
+    assert keys_table() in PAGE, "the keys changed: run python -m ragtide_runtime.redis.keys"
+
+
+@pytest.mark.parametrize("field", CheckpointField)
+def test_the_documentation_lists_every_field_of_a_checkpoint(field: CheckpointField) -> None:
+    assert f"| `{field}` |" in PAGE
+
+
+def test_the_rule_for_an_acl_covers_every_key_of_a_deployment_and_of_a_workspace() -> None:
+    assert all(one.shape.startswith("ragtide:") for one in key_shapes())
+    assert workspace_prefix("ragtide", "may").startswith("ragtide.run.")
+    assert "`~ragtide:* ~ragtide.run.*`" in PAGE
+
+
+def test_names_are_those_of_the_first_version() -> None:
+    """A name in code may change; the string in Redis never does."""
+    streams = Streams("ragtide", 3)
+    digest = interaction_digest("shop", "i-1")
+    assert digest == "f847fe30f4f5de0639f4b88f8cc7f2a0"
+    assert streams.repartition == "ragtide:{3}:relocation"
+    assert streams.next_checkpoint == "ragtide:{3}:checkpoint-relocated"
+    assert streams.feedback_probe("d") == "ragtide:{3}:feedback-mark:d"
+    assert streams.judge_spend("20260101") == "ragtide:{3}:judge-spend:20260101"
+    assert streams.judge_state("host-1") == "ragtide:{3}:judge-states:host-1"
+    assert streams.judge_cache("d") == "ragtide:judge-cache:d"
+    shard = int(digest[-2:], 16) % 64
+    for found, own, bucket in (
+        (streams.owner_keys("shop", "i-1"), "owner", "owners"),
+        (streams.event_keys("shop", "i-1"), "scored", "events"),
+    ):
+        buckets = [f"ragtide:{{3}}:{bucket}:{shard}:{number}" for number in range(6)]
+        assert found == (f"ragtide:{{3}}:{own}:{digest}", *buckets)
+
+
+def test_all_keys_of_a_partition_share_a_slot() -> None:
+    named = [one for one in key_shapes() if one.place != "no partition"]
+    shapes = [one.shape.replace("{p}", "{0}") for one in named]
+    assert len({key_slot(shape.encode()) for shape in shapes}) == 1
+
+
+def test_no_other_file_spells_a_name() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text!r}"
+        for path in PRODUCT
+        for line, text in spelled(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+def spelled(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield literals that begin a field of a checkpoint, make a key, or name a field in a command on a hash."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            whole = node.value.startswith(BEGINNINGS) and "\n" not in node.value and " " not in node.value
+            if whole or node.value == CheckpointField.STREAM_ROLLBACK or ":{" in node.value.replace("{{", "{"):
+                yield node.lineno, node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in HASH_COMMANDS:
+            for argument in node.args[1:2]:
+                if isinstance(argument, ast.Constant):
+                    yield node.lineno, str(argument.value)
+
+
+def test_fields_of_hashes_are_those_of_the_first_version() -> None:
+    assert [field.value for field in ReplayField] == ["position", "published", "duplicates", "tally"]
+    assert [field.value for field in RepartitionField] == ["layout", "token", "prepared"]
