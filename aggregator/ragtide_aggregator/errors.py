@@ -1,9 +1,7 @@
 """Errors of the aggregator.
 
 RagtideError
-├── LeaseLostError        another aggregator owns the partition
-├── StreamWentBackError   what an aggregator had read is no longer in the stream
-└── CheckpointError       a checkpoint cannot be read by this release, or is damaged
+└── CheckpointError   a checkpoint cannot be read by this release, or is damaged
 
 StepFailedError is in service/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
 ValueError: a field of a checkpoint cannot be read.
@@ -13,14 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ragtide_runtime.errors import RagtideError
-
-
-class LeaseLostError(RagtideError):
-    """Another aggregator owns the partition; what this one had not committed is done again by the other."""
-
-
-class StreamWentBackError(RagtideError):
-    """Redis lost the tail of a stream that had been read; what was not committed is read again."""
 
 
 class CheckpointError(RagtideError):

@@ -1,8 +1,6 @@
 """Roles as coroutines: label workers, aggregators and recorders, alone or together in one process."""
 
 import asyncio
-import os
-import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,12 +8,13 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.custom_metrics import CustomMetric
+from ragtide_runtime.ownership.lease import process_name
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import AggregatorInstruments, JudgeInstruments, WorkerInstruments
+from ragtide_runtime.telemetry.instruments import JudgeInstruments, WorkerInstruments
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.observed import Observed
 
@@ -120,7 +119,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
     from ragtide_aggregator.service.stalls import StallLimits  # noqa: PLC0415
     from ragtide_aggregator.service.state_options import state_options  # noqa: PLC0415
-    from ragtide_aggregator.service.telemetry import Observer  # noqa: PLC0415
+    from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above
 
     say_role("aggregator")
@@ -147,10 +146,9 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
         ),
         stalls=StallLimits(**settings.stall.model_dump()),
     )
-    holder = f"{socket.gethostname()}-{os.getpid()}"
-    observer = Observer(AggregatorInstruments(observed.registry), observed.health)
+    telemetry = AggregatorTelemetry(settings.partitions, observed.registry, observed.health)
     try:
-        with observer.watched():
-            await Aggregator(redis, settings.layout, options, holder=holder, observer=observer).run(stop)
+        with telemetry.watched():
+            await Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry).run(stop)
     finally:
         await redis.aclose()

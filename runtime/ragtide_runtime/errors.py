@@ -2,7 +2,9 @@
 
 RagtideError
 ├── ConfigurationError    a setting is unknown or wrong
-└── RedisUnavailable      no Redis can be started, reached or used
+├── RedisUnavailable      no Redis can be started, reached or used
+├── LeaseLostError        another process owns the partition
+└── StreamRollbackError   entries that were read are no longer in the stream
 """
 
 
@@ -16,3 +18,11 @@ class RedisUnavailable(RagtideError):  # noqa: N818  # reads as the state it nam
 
 class ConfigurationError(RagtideError):
     """A setting is unknown or wrong, or the settings cannot be read."""
+
+
+class LeaseLostError(RagtideError):
+    """Another process owns the partition; it does again everything that this process had not committed."""
+
+
+class StreamRollbackError(RagtideError):
+    """Redis lost the end of a stream that was read; entries that were not committed are read again."""

@@ -16,7 +16,7 @@ from tests.support.metric_events import event
 from ragtide import Alert, MetricEvent
 from ragtide.cli.doctor import examine
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.service.telemetry import Observer
+from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.repartitioning import relocated
@@ -24,7 +24,6 @@ from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import AggregatorInstruments
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}
@@ -218,8 +217,8 @@ async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_o
     options = replace(SERVICE, state=CAPPED)
     for first in (0, 100):  # the second aggregator continues from the checkpoint of the first
         await publish(async_redis, crowd(200)[first : first + 100])
-        observer = Observer(AggregatorInstruments(registry) if not first else None)
-        async with running(async_redis, options, observer):
+        telemetry = AggregatorTelemetry(1, registry if not first else None)
+        async with running(async_redis, options, telemetry):
             await until_caught_up(async_redis)
     alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
     assert [(one.kind, one.status, one.pipeline) for one in alerts] == [("capped", "firing", "crowd")]

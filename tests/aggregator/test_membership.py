@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_runtime.ownership.membership import Membership, share
+from ragtide_runtime.ownership.membership import Membership, rebalance
 
 
 def settled(owned: dict[str, int], partitions: int) -> list[dict[str, int]]:
@@ -13,10 +13,10 @@ def settled(owned: dict[str, int], partitions: int) -> list[dict[str, int]]:
     for _ in range(4 * len(owned) + 4):
         before = dict(owned)
         for name in owned:
-            owned[name] -= share(name, owned, partitions).give
+            owned[name] -= rebalance(name, owned, partitions).release
         for name in owned:
             free = partitions - sum(owned.values())
-            owned[name] += min(share(name, owned, partitions).take, free)
+            owned[name] += min(rebalance(name, owned, partitions).acquire, free)
         history.append(dict(owned))
         if owned == before:
             return history
@@ -47,12 +47,12 @@ def test_a_newcomer_moves_no_more_than_its_share() -> None:
 
 async def test_one_that_is_silent_no_longer_counts(async_redis: Any) -> None:
     here, gone = (
-        Membership(async_redis, "ragtide", holder=name, silent_s=silent_s) for name, silent_s in (("a", 5), ("b", 0.05))
+        Membership(async_redis, "ragtide", member=name, silent_s=silent_s) for name, silent_s in (("a", 5), ("b", 0.05))
     )
-    assert await gone.beat(3) == {"b": 3}
+    assert await gone.heartbeat(3) == {"b": 3}
     async with asyncio.timeout(120):
-        while await here.beat(1) != {"a": 1}:  # noqa: ASYNC110 - time passes in Redis
+        while await here.heartbeat(1) != {"a": 1}:  # noqa: ASYNC110 - time passes in Redis
             await asyncio.sleep(0.01)
-    await gone.beat(0)
+    await gone.heartbeat(0)
     await gone.leave()
-    assert await here.beat(2) == {"a": 2}
+    assert await here.heartbeat(2) == {"a": 2}

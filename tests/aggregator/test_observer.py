@@ -10,21 +10,20 @@ from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, p
 from tests.support.conditions import until
 
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.telemetry import Observer
+from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.instruments import AggregatorInstruments
 
 
 class Watched:
-    """One aggregator's own registry and observer, as in a process of its own."""
+    """One aggregator's own telemetry, as in a process of its own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.health = Health("aggregator")
         self.health.redis_answered()
-        self.observer = Observer(AggregatorInstruments(self.registry), self.health)
+        self.telemetry = AggregatorTelemetry(1, self.registry, self.health)
 
     def __getitem__(self, name: str) -> float | None:
         return self.registry.get_sample_value(name)
@@ -40,10 +39,10 @@ class Watched:
     @asynccontextmanager
     async def running(self, redis: Any, holder: str) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        service = Aggregator(redis, Layout("ragtide"), OPTIONS, holder=holder, observer=self.observer)
+        service = Aggregator(redis, Layout("ragtide"), OPTIONS, holder=holder, telemetry=self.telemetry)
         task = asyncio.create_task(service.run(stop))
         try:
-            with self.observer.watched():
+            with self.telemetry.watched():
                 yield
         finally:
             stop.set()
@@ -58,7 +57,9 @@ async def test_what_is_committed_is_counted(async_redis: Any) -> None:
         await until(lambda: caught_up(async_redis))
         assert watched.of_partition("ragtide_lease_owned") == 1
         assert (watched.of_partition("ragtide_keys") or 0) >= 1
-        assert "'sharing partitions': 'owns 1 of 1 partitions', 'partition 0': 'owned'" in watched.said()
+        assert (
+            "'aggregator: partitions': 'owns 1 of 1 partitions', 'aggregator: partition 0': 'owned'" in watched.said()
+        )
         assert watched.said().startswith("True")
     assert watched["ragtide_events_applied_total"] == len(EVENTS)
     assert watched["ragtide_events_refused_total"] == 1

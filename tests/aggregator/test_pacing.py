@@ -21,7 +21,7 @@ from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.service.pace import Pace
-from ragtide_aggregator.service.telemetry import Observer
+from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -48,10 +48,10 @@ def many_keys(n: int, segments: int = 15) -> list[MetricEvent]:
 
 @asynccontextmanager
 async def running(
-    redis: Redis, options: ServiceOptions = OPTIONS, observer: Observer | None = None
+    redis: Redis, options: ServiceOptions = OPTIONS, telemetry: AggregatorTelemetry | None = None
 ) -> AsyncIterator[Aggregator]:
     stop = asyncio.Event()
-    service = Aggregator(redis, Layout("ragtide"), options, holder="a", observer=observer)
+    service = Aggregator(redis, Layout("ragtide"), options, holder="a", telemetry=telemetry)
     task = asyncio.create_task(service.run(stop))
     try:
         yield service

@@ -117,8 +117,7 @@ async def test_an_owner_that_is_paused_while_its_last_commit_is_answered_says_th
         await commit(self, step, token)
         await async_redis.delete(STREAMS.lease)  # it runs out meanwhile
         assert (await Lease(async_redis, STREAMS, holder="other", lease_s=60).acquire()).token is not None
-        (serving,) = aggregator._serving.values()
-        serving.stop.set()  # as with one partition and two aggregators that both count it as theirs
+        aggregator.owner.owned[0].stop.set()  # as with one partition and two aggregators that both count it as theirs
         taken.set()
 
     monkeypatch.setattr(Committer, "commit", paused)
@@ -126,6 +125,6 @@ async def test_an_owner_that_is_paused_while_its_last_commit_is_answered_says_th
         async with running(async_redis, "paused") as aggregator:
             await publish(async_redis, adherence(beta(0.85, 20, 1)))
             await until(taken.is_set)
-            await until(lambda: not aggregator.owned)
+            await until(lambda: not aggregator.owner.owned)
     assert [line for line in logs if line["event"].startswith("partition lost")]
     assert (await owner(async_redis)).partition(":")[2].startswith("other:")

@@ -156,7 +156,7 @@ def replay(
     options: ReplayOptions = OPTIONS,
 ) -> MetricsReplay:
     counted = count_selected(recording, Kind.METRICS, part, SCOPE_FIELDS)
-    return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options, holder="replay")
+    return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options)
 
 
 def unseen(_: Progress) -> None:

@@ -13,6 +13,7 @@ from tests.support.recorded import record
 from ragtide_aggregator.events.batch import Gathered
 from ragtide_aggregator.state.table import Kept
 from ragtide_offline.replay.aggregating import MetricsReplay, ReplayOptions, Seen
+from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent
 
@@ -43,9 +44,9 @@ def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a commit come before the first entry, as one does where another partition's step is full, or time is up."""
     go_on = MetricsReplay._replay
 
-    async def committed(self: MetricsReplay, stop: asyncio.Event, seen: Seen) -> bool:
+    async def committed(self: MetricsReplay, ownership: Ownership, seen: Seen) -> bool:
         await self._commit()
-        return await go_on(self, stop, seen)
+        return await go_on(self, ownership, seen)
 
     monkeypatch.setattr(MetricsReplay, "_replay", committed)
 

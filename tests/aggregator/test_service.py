@@ -10,11 +10,12 @@ from tests.support.metric_events import adherence, beta
 from tests.support.metric_events import event as metric_event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.errors import CheckpointError, LeaseLostError
+from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import Layout

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from ragtide_aggregator.service import aggregator as service
 from ragtide_aggregator.service import commit
 from ragtide_consumers.worker import delivery
-from ragtide_runtime.ownership import lease
-from ragtide_runtime.ownership.membership import share
+from ragtide_runtime.ownership import lease, owner
+from ragtide_runtime.ownership.membership import rebalance
 from ragtide_runtime.redis.stream_loss import LOST_LUA
 
 
@@ -26,7 +25,7 @@ def fencing() -> None:
     _replace(commit, "COMMIT_SCRIPT", lambda script: LOST_LUA + begins + script.partition(begins)[2])
     _replace(lease, "RENEW_SCRIPT", lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
     # Nor does it leave the partition to its successor by itself, for having one too many.
-    vars(service)["share"] = lambda me, owned, partitions: share(me, owned, partitions)._replace(give=0)
+    vars(owner)["rebalance"] = lambda me, owned, partitions: rebalance(me, owned, partitions)._replace(release=0)
 
 
 PLANTS: dict[str, Callable[[], None]] = {"emit": emit, "fencing": fencing}

@@ -6,6 +6,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from ragtide_aggregator.service.telemetry import AggregatorTelemetry
+from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -13,9 +15,7 @@ from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.endpoints import serving
 from ragtide_runtime.telemetry.health import Health, Pulse
 from ragtide_runtime.telemetry.instruments import (
-    AggregatorInstruments,
     JudgeInstruments,
-    RecorderInstruments,
     WorkerInstruments,
 )
 from ragtide_runtime.telemetry.observed import Observed
@@ -82,8 +82,10 @@ async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_
 
 async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_redis: Any, redis_url: str) -> None:
     observed = Observed()
-    for instruments in (WorkerInstruments, JudgeInstruments, AggregatorInstruments, RecorderInstruments):
+    for instruments in (WorkerInstruments, JudgeInstruments):
         instruments(observed.registry)
+    for telemetry in (AggregatorTelemetry, RecorderTelemetry):
+        telemetry(1, observed.registry)
     async with serving(settings(), redis_url, observed) as port:
         _, _, text = await get(port, "/metrics")
     metrics = [metric for metrics in CATALOGUE.values() for metric in metrics]

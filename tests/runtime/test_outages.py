@@ -4,8 +4,8 @@ from typing import Any
 
 import structlog
 
+from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import AFTERSHOCK_S, FORGOTTEN_S, Outage, redis_outage
-from ragtide_runtime.telemetry.repeats import Repeats
 
 
 class Clock:
@@ -82,11 +82,11 @@ def test_of_each_kind_one_line_a_minute_is_logged_with_how_many_were_not() -> No
         def warning(self, event: str, **fields: Any) -> None:
             said.append({"event": event, **fields})
 
-    repeats = Repeats(every_s=60, clock=clock)
+    log_limit = LogLimit(every_s=60, clock=clock)
     for number in range(180):
-        repeats.warning(Log(), "invalid", "refused", number=number)
+        log_limit.warning(Log(), "invalid", "refused", number=number)
         clock.now += 1
-    repeats.warning(Log(), "too_large", "refused", number=0)
+    log_limit.warning(Log(), "too_large", "refused", number=0)
     assert said == [
         {"event": "refused", "number": 0},
         {"event": "refused", "number": 60, "not_logged_before": 59},

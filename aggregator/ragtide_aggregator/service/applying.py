@@ -13,7 +13,8 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import Entry, order, read_after
 from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.read_size import ReadSize
-from ragtide_runtime.telemetry.repeats import Repeats
+from ragtide_runtime.telemetry.log_limit import LogLimit
+from ragtide_runtime.telemetry.tracing import traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
 
 from .checkpoint import Checkpoint
@@ -21,7 +22,7 @@ from .feedback_reader import Joiner
 from .halving import Halving, Taken
 from .pace import Pace
 from .seen_ids import Recent
-from .telemetry import TenureObserver
+from .telemetry import TracedEvent
 
 SLICE_S = 0.05
 """Seconds of applying after which other tasks of the event loop have their turn."""
@@ -52,6 +53,8 @@ class Uncommitted:
     """Entries of feedback that were taken."""
     applied: int = 0
     """Metric events that were taken and count in the state."""
+    traced: list[TracedEvent] = field(default_factory=list)
+    """These of them that carry a trace."""
     last: str = ""
     """Id of the last metric event that was taken or, without one, of the last feedback."""
 
@@ -71,7 +74,6 @@ class EventApplier:
         feedback_window_s: seconds for which feedback waits for its metric event.
         pace: most events and changed keys of a step.
         halving: which entries a step may take, while an entry that the state cannot take is looked for.
-        observer: counts events and traces them.
     """
 
     def __init__(
@@ -83,15 +85,13 @@ class EventApplier:
         feedback_window_s: float,
         pace: Pace,
         halving: Halving,
-        observer: TenureObserver,
     ) -> None:
         self._redis = redis
         self._streams = streams
         self._pace = pace
         self._halving = halving
-        self._observer = observer
         self._read_size = ReadSize(redis)
-        self._repeats = Repeats()
+        self._log_limit = LogLimit()
         self.state = checkpoint.state
         self.joiner = Joiner(redis, streams, self.state, checkpoint.pending, window_s=feedback_window_s)
         self.recent = Recent.from_fields(checkpoint.fields)
@@ -182,7 +182,8 @@ class EventApplier:
         self.uncommitted.applied += 1
         self.recent.add(event.pipeline, event.interaction_id)
         self.joiner.applied(event)
-        self._observer.applied(entry.fields, event)
+        if traceparent := traceparent_of(entry.fields):
+            self.uncommitted.traced.append(TracedEvent.of(event, traceparent))
 
     def _blame(self) -> str:
         return (
@@ -201,7 +202,7 @@ class EventApplier:
                 component="aggregator",
             )
         )
-        self._repeats.warning(
+        self._log_limit.warning(
             log,
             error.reason,
             "metric event refused: it is a dead letter now, see ragtide dead-letters",

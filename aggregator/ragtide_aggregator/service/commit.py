@@ -19,12 +19,11 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.stream_loss import LOST_LUA
 from ragtide_schemas import Alert, DeadLetter
-
-from ..errors import LeaseLostError, StreamWentBackError
 
 CHECKPOINT_VERSION: Final = b"3"
 """Version of what the checkpoint's fields hold."""
@@ -126,7 +125,7 @@ class Committer:
 
         Raises:
             LeaseLostError: another aggregator owns the partition or moved on; nothing was written.
-            StreamWentBackError: what was read is no longer there; nothing was written.
+            StreamRollbackError: what was read is no longer there; nothing was written.
             redis.RedisError: it may or may not have been written; commit the same step again.
         """
         rows = [part for item in step.rows.items() for part in item]
@@ -170,7 +169,7 @@ class Committer:
             args=arguments,
         )
         if reply == b"lost":
-            raise StreamWentBackError(
+            raise StreamRollbackError(
                 f"partition {streams.partition} lost what had been read of its streams, up to {step.position}: Redis "
                 "came back without its last writes; the rest is read again from the checkpoint"
             )

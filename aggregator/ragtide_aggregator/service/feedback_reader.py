@@ -12,7 +12,7 @@ from ragtide_runtime.redis.known_ids import FIND_SCRIPT
 from ragtide_runtime.redis.log import Entry, order, read_range
 from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.scripts import Run, run_together
-from ragtide_runtime.telemetry.repeats import Repeats
+from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason
 
 from ..state.feedback import Held, PendingFeedback, judge_feedback
@@ -28,7 +28,7 @@ class Joiner:
         self, redis: Redis, streams: Streams, state: AggregatorState, pending: PendingFeedback, *, window_s: float
     ) -> None:
         self._redis = redis
-        self._repeats = Repeats()
+        self._log_limit = LogLimit()
         self._streams = streams
         self._state = state
         self.pending = pending
@@ -145,7 +145,7 @@ class Joiner:
                 component="aggregator",
             )
         )
-        self._repeats.warning(
+        self._log_limit.warning(
             log,
             reason,
             "feedback refused: it is a dead letter now, see ragtide dead-letters",

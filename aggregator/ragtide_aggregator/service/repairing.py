@@ -13,13 +13,13 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Alert, from_milliseconds
 
 from ..alerts.rule_state import Watch
-from ..errors import LeaseLostError
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..state.rows import SIZE as ROW_SIZE
 from ..state.rows import KeyRows

@@ -1,4 +1,4 @@
-"""One ownership session of an aggregator: its work on a partition from the checkpoint on, while it holds the lease."""
+"""One ownership session of an aggregator: its work on a partition, from the checkpoint on, while it owns it."""
 
 import asyncio
 from time import monotonic
@@ -6,10 +6,11 @@ from time import monotonic
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_runtime.ownership.lease import Lease, Progress
+from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
+from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
-from ..errors import DamagedFieldError, LeaseLostError, StreamWentBackError
+from ..errors import DamagedFieldError
 from .absent_share import Absences
 from .applying import EventApplier, Positions
 from .checkpoint import Checkpoint, damaged, load_checkpoint
@@ -20,7 +21,7 @@ from .pace import Pace
 from .rollback import rollback_record, stream_ends
 from .stalls import Stalls
 from .step_writer import StepWriter
-from .telemetry import TenureObserver
+from .telemetry import AggregatorTelemetry
 from .trimming import House
 
 HOUSE_S = 1.0
@@ -33,30 +34,36 @@ log = structlog.get_logger("ragtide.aggregator")
 
 
 class PartitionSession:
-    """Reads, applies and commits the entries of a partition, and trims its streams."""
+    """Reads, applies and commits the entries of a partition, and trims its streams.
+
+    Args:
+        redis: client.
+        options: of the service.
+        ownership: of the partition.
+        checkpoint: where it continues.
+        telemetry: of the role.
+        pace: of the partition, which outlives a session.
+        halving: which entries its steps may take.
+    """
 
     def __init__(
         self,
         redis: Redis,
-        streams: Streams,
         options: ServiceOptions,
-        *,
-        lease: Lease,
-        token: str,
+        ownership: Ownership,
         checkpoint: Checkpoint,
-        observer: TenureObserver,
+        *,
+        telemetry: AggregatorTelemetry,
         pace: Pace,
-        progress: Progress,
         halving: Halving,
     ) -> None:
+        (streams,) = ownership.streams
         self._redis = redis
-        self._streams = streams
+        self._streams: Streams = streams
         self._options = options
-        self._lease = lease
-        self._token = token
-        self._observer = observer
+        self._ownership = ownership
+        self._telemetry = telemetry
         self._pace = pace
-        self._progress = progress
         self._halving = halving
         self._applier = EventApplier(
             redis,
@@ -65,7 +72,6 @@ class PartitionSession:
             feedback_window_s=options.feedback_window_s,
             pace=pace,
             halving=halving,
-            observer=observer,
         )
         self._stalls = Stalls.from_fields(options.stalls, streams.partition, checkpoint.fields)
         self._absences = Absences.from_fields(options.stalls.absent_share, streams.partition, checkpoint.fields)
@@ -73,12 +79,12 @@ class PartitionSession:
             redis,
             streams,
             options,
-            token=token,
+            token=ownership.tokens[streams.partition],
             checkpoint=checkpoint,
             applier=self._applier,
             stalls=self._stalls,
             absences=self._absences,
-            observer=observer,
+            telemetry=telemetry,
         )
         self._house = House(redis, streams, options.caps)
         self._committed = self._applier.positions
@@ -93,47 +99,23 @@ class PartitionSession:
     async def begin(
         cls,
         redis: Redis,
-        streams: Streams,
         options: ServiceOptions,
-        lease: Lease,
-        token: str,
+        ownership: Ownership,
         *,
-        observer: TenureObserver,
+        telemetry: AggregatorTelemetry,
         pace: Pace,
-        progress: Progress,
         halving: Halving,
     ) -> "PartitionSession":
         """Return a session that continues from the checkpoint.
 
-        Args:
-            redis: client.
-            streams: keys of the partition.
-            options: of the service.
-            lease: of the partition.
-            token: with which the lease is held.
-            observer: of this session.
-            pace: of the partition, which outlives a session.
-            progress: told of every turn, for whatever renews the lease meanwhile.
-            halving: which entries its steps may take.
-
         Raises:
             CheckpointError: another version of ragtide wrote the checkpoint.
         """
+        (streams,) = ownership.streams
         state_options = options.state.of_partition(streams.partition, split=options.split)
         checkpoint = await load_checkpoint(redis, streams, state_options, owned=True)
         try:
-            session = cls(
-                redis,
-                streams,
-                options,
-                lease=lease,
-                token=token,
-                checkpoint=checkpoint,
-                observer=observer,
-                pace=pace,
-                progress=progress,
-                halving=halving,
-            )
+            session = cls(redis, options, ownership, checkpoint, telemetry=telemetry, pace=pace, halving=halving)
         except DamagedFieldError as error:
             raise damaged(streams, error) from None
         if pace.begins(checkpoint.steps):
@@ -162,19 +144,19 @@ class PartitionSession:
                 keys=len(applier.state),
             )
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop; then everything that was applied is committed.
+    async def run(self) -> None:
+        """Serve until the ownership is to end; then everything that was applied is committed.
 
         Raises:
             LeaseLostError: another aggregator owns the partition.
-            StreamWentBackError: what was read is no longer there; begin again from the checkpoint.
+            StreamRollbackError: entries that were read are gone; begin again from the checkpoint.
             StepFailedError: an entry cannot be counted; begin again from the checkpoint, in halves.
             redis.RedisError: Redis failed; begin again from the checkpoint.
         """
         try:
             # Any look at the state may fail because of an entry: queued events are worked on late.
             with countable(lambda: self._applier.taken):
-                await self._serve(stop)
+                await self._serve(self._ownership.stop)
         except StepFailedError:
             self._applier.events_applied -= self._applier.uncommitted.applied
             raise
@@ -187,15 +169,14 @@ class PartitionSession:
     async def _serve(self, stop: asyncio.Event) -> None:
         options, applier = self._options, self._applier
         timing = CommitTiming(options.commit_interval_s, longest_pause_s=self._pace.step_s, now=monotonic())
-        next_renewal = monotonic() + options.lease_s / 3
         next_look = monotonic()
         while True:
-            self._progress.made()
+            self._ownership.check()
             behind = False
             if not stop.is_set():
                 wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else options.lease_s / 4
                 behind = await self._take(min(wait_s, LONGEST_WAIT_S))
-                self._observer.turned(len(applier.state))
+                self._telemetry.serving(self._streams.partition, len(applier.state))
             now = monotonic()
             due = timing.is_due(now, behind=behind)
             if now >= next_look and not stop.is_set():
@@ -204,10 +185,6 @@ class PartitionSession:
             if self._uncommitted(stop) and (due or applier.full or self._halving.part or stop.is_set()):
                 await self._commit(stop)
                 timing.committed(monotonic(), took_s=monotonic() - now, behind=behind)
-                next_renewal = monotonic() + options.lease_s / 3
-            elif now >= next_renewal:
-                await self._renew()
-                next_renewal = now + options.lease_s / 3
             if stop.is_set() and not self._uncommitted(stop):
                 return
 
@@ -229,22 +206,22 @@ class PartitionSession:
         return behind
 
     async def _look(self) -> None:
-        """Trim entries that every reader is done with, and raise alerts about pipelines that have stalled."""
+        """Trim entries that every reader is done with, and raise alerts about pipelines that have stalled.
+
+        Raises:
+            StreamRollbackError: entries that were read are gone.
+        """
+        if await self._ends() != self._applier.positions:
+            raise StreamRollbackError(
+                f"partition {self._streams.partition} has streams that end before "
+                f"{self._applier.positions.metrics}, which was read: "
+                "Redis came back without its last writes; they are read again from the checkpoint"
+            )
         seen = await self._house.keep(*self._committed)
         alerts = [*self._stalls.look(seen), *self._absences.look(seen.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True
-
-    async def _renew(self) -> None:
-        if not await self._lease.renew(self._token):
-            raise LeaseLostError(f"the lease of partition {self._streams.partition} ran out: another may own it")
-        if await self._ends() != self._applier.positions:
-            raise StreamWentBackError(
-                f"partition {self._streams.partition} has streams that end before "
-                f"{self._applier.positions.metrics}, which was read: "
-                "Redis came back without its last writes; they are read again from the checkpoint"
-            )
 
     async def _commit(self, stop: asyncio.Event) -> None:
         taken, positions = self._applier.taken, self._applier.positions

@@ -22,7 +22,7 @@ from .commit import Committer, Step
 from .estimates_stream import EstimatesStream
 from .options import ServiceOptions
 from .stalls import Stalls
-from .telemetry import TenureObserver
+from .telemetry import AggregatorTelemetry
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -50,7 +50,7 @@ class StepWriter:
         applier: collects what a step holds.
         stalls: pipeline health, which the checkpoint keeps too.
         absences: likewise.
-        observer: told of every commit.
+        telemetry: counts every commit.
     """
 
     def __init__(
@@ -64,14 +64,15 @@ class StepWriter:
         applier: EventApplier,
         stalls: Stalls,
         absences: Absences,
-        observer: TenureObserver,
+        telemetry: AggregatorTelemetry,
     ) -> None:
         self._token = token
         self._confidence = options.confidence
         self._applier = applier
         self._stalls = stalls
         self._absences = absences
-        self._observer = observer
+        self._telemetry = telemetry
+        self._partition = streams.partition
         self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
         self._committer = Committer(
             redis,
@@ -99,7 +100,7 @@ class StepWriter:
 
         Raises:
             LeaseLostError: another aggregator owns the partition.
-            StreamWentBackError: entries that were read are no longer in the stream.
+            StreamRollbackError: entries that were read are no longer in the stream.
             redis.RedisError: Redis failed while `stop` was set.
         """
         started = perf_counter()
@@ -168,11 +169,14 @@ class StepWriter:
                 if stop.is_set():  # the next owner reads the uncommitted entries again
                     raise
                 # Sent again as it is: the script finds out whether it had been written.
-                self._observer.failed(error)
+                self._telemetry.partition_failed(self._partition, error)
                 self._outage.failed(error)
                 await asyncio.sleep(backoff.pause_s())
             else:
                 took_s = perf_counter() - started
                 self._outage.succeeded()
-                self._observer.committed(step, took_s)
+                uncommitted = self._applier.uncommitted
+                self._telemetry.committed(
+                    self._partition, step, seconds=took_s, applied=uncommitted.applied, traced=uncommitted.traced
+                )
                 return took_s

@@ -1,120 +1,98 @@
-"""What an aggregator tells of itself: metrics, signs of life, and the last span of each trace."""
+"""Telemetry of the aggregators of a process: metrics, health, and the last span of each trace."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from time import time_ns
+from typing import Final, NamedTuple
 
-from ragtide_runtime.telemetry.health import Health, Pulse
-from ragtide_runtime.telemetry.instruments import AggregatorInstruments
-from ragtide_runtime.telemetry.tracing import record, traceparent_of
+from prometheus_client import CollectorRegistry
+
+from ragtide_runtime.ownership.telemetry import OwnerTelemetry
+from ragtide_runtime.telemetry import catalogue
+from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.tracing import record
 from ragtide_schemas import MetricEvent
 
 from .commit import Step
 
-ROLE = "aggregator"
-"""Name of the role in what is told of health."""
+ROLE: Final = "aggregator"
+"""Name of the role in logs and health reports."""
 
 
-class TenureObserver:
-    """Counts one tenure, keeps its pulse, and ends the traces of what it commits.
+class TracedEvent(NamedTuple):
+    """A metric event that carries a trace, and when it was read."""
 
-    Events count once they are committed: what an owner read and lost with its lease is counted by the next one.
-    """
+    traceparent: str
+    pipeline: str
+    interaction_id: str
+    read_ns: int
 
-    def __init__(self, partition: int, instruments: AggregatorInstruments) -> None:
-        self._partition = str(partition)
-        self._instruments = instruments
-        self._applied = 0
-        self._traces: list[tuple[str, int, dict[str, str]]] = []
-        self.pulse = Pulse(f"partition {partition}")
-
-    def turned(self, keys: int) -> None:
-        """Take note of a turn, with so many keys."""
-        self._instruments.keys.labels(self._partition).set(keys)
-        self.pulse.beat("owned")
-
-    def failed(self, error: Exception) -> None:
-        """Take note that Redis failed; it is tried again."""
-        self.pulse.trouble(f"Redis failed: {error}")
-
-    def lost(self) -> None:
-        """Take note that another aggregator has the partition, or that Redis lost what was read."""
-        self._instruments.leases_lost.inc()
-
-    def applied(self, fields: Mapping[bytes, bytes], event: MetricEvent) -> None:
-        """Take note of an event that was applied and is not committed yet."""
-        self._applied += 1
-        parent = traceparent_of(fields)
-        if parent:
-            attributes = {
-                "messaging.system": "redis",
-                "ragtide.pipeline": event.pipeline,
-                "ragtide.interaction_id": event.interaction_id,
-            }
-            self._traces.append((parent, time_ns(), attributes))
-
-    def dropped(self) -> None:
-        """Forget the events that were applied and are not committed: their step failed."""
-        self._applied = 0
-        self._traces.clear()
-
-    def committed(self, step: Step, seconds: float) -> None:
-        """Take note of a commit of all that was applied, and of how long it took."""
-        instruments = self._instruments
-        instruments.checkpoint_seconds.observe(seconds)
-        instruments.checkpoint_rows.inc(len(step.rows))
-        instruments.events_applied.inc(self._applied)
-        instruments.events_refused.inc(len(step.dead_letters))
-        instruments.capped.labels(self._partition).inc(step.capped)
-        for alert in step.alerts:
-            instruments.alerts.labels(alert.rule, alert.status).inc()
-        now_ns = time_ns()
-        for parent, read_ns, attributes in self._traces:
-            record("ragtide estimate", "CONSUMER", attributes, parent=parent, start_ns=read_ns, end_ns=now_ns)
-        self._applied = 0
-        self._traces.clear()
+    @classmethod
+    def of(cls, event: MetricEvent, traceparent: str) -> "TracedEvent":
+        """Return the trace of an event that was read just now."""
+        return cls(traceparent, event.pipeline, event.interaction_id, time_ns())
 
 
-class Observer:
-    """Counts the aggregator of a process for Prometheus, and keeps the pulse of its search for partitions.
+class AggregatorTelemetry(OwnerTelemetry):
+    """Counts what the aggregators of a process commit, and ends the traces of committed events.
+
+    Events count once they are committed: events that an owner read and lost with its lease are counted by the next one.
 
     Args:
-        instruments: of the process; by default instruments that are not scraped.
+        partitions: number of partitions.
+        registry: of the process; by default the metrics are not scraped.
         health: of the process; by default one that is not served.
     """
 
-    def __init__(self, instruments: AggregatorInstruments | None = None, health: Health | None = None) -> None:
-        self._instruments = instruments or AggregatorInstruments()
-        self._health = health or Health()
-        self.pulse = Pulse("sharing partitions")
+    def __init__(
+        self, partitions: int = 1, registry: CollectorRegistry | None = None, health: Health | None = None
+    ) -> None:
+        super().__init__(ROLE, partitions, owned=catalogue.LEASE_OWNED.gauge(registry), health=health)
+        self._leases_lost = catalogue.LEASES_LOST.counter(registry)
+        self._keys = catalogue.KEYS.gauge(registry)
+        self._events_applied = catalogue.EVENTS_APPLIED.counter(registry)
+        self._events_refused = catalogue.EVENTS_REFUSED.counter(registry)
+        self._checkpoint_seconds = catalogue.CHECKPOINT_SECONDS.histogram(registry)
+        self._checkpoint_rows = catalogue.CHECKPOINT_ROWS.counter(registry)
+        self._capped = catalogue.CAPPED.counter(registry)
+        self._alerts = catalogue.ALERTS.counter(registry)
 
-    def watched(self) -> AbstractContextManager[None]:
-        """Count as the role that runs, for the body of a `with`."""
-        return self._health.watching(ROLE, self.pulse)
+    def lost(self) -> None:
+        """Count a partition that another aggregator took, or of whose streams Redis lost the end."""
+        self._leases_lost.inc()
 
-    def owns_none_of(self, partitions: int) -> None:
-        """Show no partition as owned by this process, until a tenure begins."""
-        for partition in range(partitions):
-            self._instruments.lease_owned.labels(str(partition)).set(0)
+    def serving(self, partition: int, keys: int) -> None:
+        """Take note of a turn of the work on a partition, with so many keys."""
+        self._keys.labels(str(partition)).set(keys)
+        self.partition_turned(partition, "owned")
 
-    def turned(self, *, owned: int, partitions: int) -> None:
-        """Take note of a turn of the search, and of how many partitions are owned."""
-        self.pulse.beat(f"owns {owned} of {partitions} partitions" if owned else "standing by: others own them all")
+    def ended(self, partition: int) -> None:
+        """Take note that this process no longer keeps the keys of a partition."""
+        self._keys.labels(str(partition)).set(0)
 
-    def failed(self, error: Exception) -> None:
-        """Take note that Redis failed; it is tried again."""
-        self.pulse.trouble(f"Redis failed: {error}")
+    def committed(
+        self, partition: int, step: Step, *, seconds: float, applied: int, traced: Sequence[TracedEvent]
+    ) -> None:
+        """Count a commit.
 
-    @contextmanager
-    def tenure(self, partition: int) -> Iterator[TenureObserver]:
-        """Give the observer of a tenure, for as long as it lasts."""
-        observer = TenureObserver(partition, self._instruments)
-        owned = self._instruments.lease_owned.labels(str(partition))
-        keys = self._instruments.keys.labels(str(partition))
-        owned.set(1)
-        try:
-            with self._health.watching(ROLE, observer.pulse):
-                yield observer
-        finally:
-            owned.set(0)
-            keys.set(0)
+        Args:
+            partition: of the step.
+            step: as it was committed.
+            seconds: that the commit took.
+            applied: metric events of the step that count.
+            traced: events of the step that carry a trace.
+        """
+        self._checkpoint_seconds.observe(seconds)
+        self._checkpoint_rows.inc(len(step.rows))
+        self._events_applied.inc(applied)
+        self._events_refused.inc(len(step.dead_letters))
+        self._capped.labels(str(partition)).inc(step.capped)
+        for alert in step.alerts:
+            self._alerts.labels(alert.rule, alert.status).inc()
+        now_ns = time_ns()
+        for traceparent, pipeline, interaction_id, read_ns in traced:
+            attributes = {
+                "messaging.system": "redis",
+                "ragtide.pipeline": pipeline,
+                "ragtide.interaction_id": interaction_id,
+            }
+            record("ragtide estimate", "CONSUMER", attributes, parent=traceparent, start_ns=read_ns, end_ns=now_ns)

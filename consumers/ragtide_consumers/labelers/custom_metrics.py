@@ -7,7 +7,7 @@ from math import isfinite
 
 import structlog
 
-from ragtide_runtime.telemetry.repeats import Repeats
+from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import MetricDeclaration, MetricDefinition, RagInteraction, declaration_of
 
 from ..metrics.scores import Absent, AbsentReason
@@ -18,7 +18,7 @@ Compute = Callable[[RagInteraction, Sequence[Labels]], float | Absent | AbsentRe
 
 log = structlog.get_logger("ragtide.metrics")
 
-repeats = Repeats()
+log_limit = LogLimit()
 """A metric that fails does so for every interaction: the log says it once a minute."""
 
 
@@ -125,7 +125,7 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
             return str(value.reason if isinstance(value, Absent) else value)
         number = float(value)
     except Exception as error:  # noqa: BLE001 - it is a user's code: an error in it must not stop the worker
-        repeats.warning(
+        log_limit.warning(
             log,
             (definition.name, type(error)),
             "a metric of yours failed; it is absent as metric_failed",
@@ -134,7 +134,7 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
         )
         return str(AbsentReason.METRIC_FAILED)
     if not (isfinite(number) and definition.lower <= number <= definition.upper):
-        repeats.warning(
+        log_limit.warning(
             log,
             (definition.name, "range"),
             "a metric of yours left its range; it is absent as metric_failed",

@@ -1,8 +1,6 @@
 """Errors of the recorder.
 
 RagtideError
-├── RecorderFencedError   another recorder writes the partition down
-├── StreamLostError       Redis lost entries that were read
 ├── NotRecordableError    the place of the recording belongs to another deployment
 ├── RedactionError        a text could not be redacted, so that nothing was written
 ├── NotRedactedError      redaction of one entry took too long, so that its texts are not recorded
@@ -11,14 +9,6 @@ RagtideError
 """
 
 from ragtide_runtime.errors import RagtideError
-
-
-class RecorderFencedError(RagtideError):
-    """Another recorder writes the partition down; the other reads again the entries that this one did not write."""
-
-
-class StreamLostError(RagtideError):
-    """Redis lost the end of a stream that was read; entries that were not written are read again."""
 
 
 class NotRecordableError(RagtideError):

@@ -7,26 +7,24 @@ from typing import Final
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.stream_loss import LOST_LUA
 
-from .errors import RecorderFencedError, StreamLostError
-
 CHECK_SCRIPT: Final = (
     LOST_LUA
     + """
--- KEYS: the recorder's lease, then streams. ARGV: token, lease ms, then for each stream how many ids, and the ids.
--- Prolongs the lease, one that ran out and that nobody else took too (if somebody did in between, the number of the
--- next manifest is taken); and says whether each stream still has what was read of it: of what is lost the last entry
--- of every read goes first, and an entry before the stream's first one was trimmed, not lost.
+-- KEYS: the recorder's lease, then streams. ARGV: token, then for each stream how many ids, and the ids.
+-- Returns 'fenced' if another recorder holds the lease, 'lost' if Redis lost entries that were read, otherwise 'held'.
+-- A lease that ran out is not fenced: if another recorder wrote in between, the number of the next manifest is taken.
+-- A loss takes the last entry of every read first. An entry before the stream's first one was trimmed, not lost.
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[1] then
     return 'fenced'
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-local at = 3
+local at = 2
 for i = 2, #KEYS do
     local last = at + tonumber(ARGV[at])
     for j = at + 1, last do
@@ -56,33 +54,32 @@ return 'held'
 class Fence:
     """The lease and the groups of one partition, seen by the recorder that has the token."""
 
-    def __init__(self, redis: Redis, streams: Streams, kinds: Sequence[Kind], *, token: str, lease_s: float) -> None:
+    def __init__(self, redis: Redis, streams: Streams, kinds: Sequence[Kind], *, token: str) -> None:
         self._redis = redis
         self._streams = streams
         self._kinds = kinds
         self._token = token
-        self._lease_ms = int(lease_s * 1000)
         self._check = redis.register_script(CHECK_SCRIPT)
         self._advance = redis.register_script(ADVANCE_SCRIPT)
 
     async def check(self, read: Mapping[Kind, Sequence[str]]) -> None:
-        """Prolong the lease.
+        """Check that this recorder still owns the partition, and that the streams have all that was read.
 
         Args:
             read: for each stream the ends of what was read of it.
 
         Raises:
-            RecorderFencedError: another recorder has the lease.
-            StreamLostError: Redis lost some of what was read.
+            LeaseLostError: another recorder has the lease.
+            StreamRollbackError: Redis lost some of what was read.
             redis.RedisError: Redis failed.
         """
         ids: list[str | int] = []
         for kind in self._kinds:
             ends = [entry_id for entry_id in read.get(kind, ()) if entry_id != START]
             ids += [len(ends), *ends]
-        reply = await self._check(keys=self._keys(), args=[self._token, self._lease_ms, *ids])
+        reply = await self._check(keys=self._keys(), args=[self._token, *ids])
         if reply == b"lost":
-            raise StreamLostError(
+            raise StreamRollbackError(
                 f"partition {self._streams.partition} lost what had been read of its streams: Redis came back without "
                 "its last writes; the rest is read again from the last manifest"
             )
@@ -103,7 +100,7 @@ class Fence:
         """Let recorded entries be trimmed.
 
         Raises:
-            RecorderFencedError: another recorder has the lease.
+            LeaseLostError: another recorder has the lease.
             redis.RedisError: Redis failed, or a group is gone.
         """
         at = [positions.get(kind, START) for kind in self._kinds]
@@ -114,7 +111,7 @@ class Fence:
 
     def _held(self, reply: bytes) -> None:
         if reply != b"held":
-            raise RecorderFencedError(f"partition {self._streams.partition} has another recorder now: standing by")
+            raise LeaseLostError(f"partition {self._streams.partition} has another recorder now: standing by")
 
 
 async def hold(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:

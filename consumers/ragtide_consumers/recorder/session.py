@@ -1,4 +1,4 @@
-"""One tenure: a recorder's work on a partition, from the moment it has the lease until it no longer has it.
+"""One ownership session of a recorder: its work on a partition, while it owns the partition.
 
 One step:
 
@@ -9,50 +9,47 @@ One step:
 4. The manifest is created under the next number, unless there is one: from here on the step counts.
 5. The group `record` of each stream is moved on, so that what is recorded may be trimmed.
 
-If the recorder is killed before 4, the step does not count: no manifest names its files, and the next tenure removes
-them. The next tenure first creates a manifest of its own, so that a frozen earlier owner cannot name them afterwards.
-If the recorder is killed before 5, the next tenure moves the group.
+If the recorder is killed before 4, the step does not count: no manifest names its files, and the next session removes
+them. The next session first creates a manifest of its own, so that a frozen earlier owner cannot name them afterwards.
+If the recorder is killed before 5, the next session moves the group.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.errors import LeaseLostError
+from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.recordings.chain import recorded as read_chain
-from ragtide_runtime.recordings.chain import replaced
 from ragtide_runtime.recordings.manifest import (
     COMPLETE_EVERY,
-    FAR,
-    FOLDER,
     Manifest,
     Recorded,
     is_complete,
     manifest_path,
-    step_of,
 )
-from ragtide_runtime.recordings.store import TEMPORARY, Store
+from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
-from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.redis.log import START, Entry, end_at, last_id, read_after
+from ragtide_runtime.redis.log import START, end_at, last_id, read_after
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_runtime.telemetry.outages import Attempt
+from ragtide_runtime.version import __version__
 from ragtide_schemas import SCHEMA_VERSION, utc_now
 
-from .errors import NotRecordableError, RecorderFencedError
+from .collected import Collected
+from .errors import NotRecordableError
 from .fence import Fence
-from .observer import TenureObserver
 from .redaction import Redaction
+from .retention import files_before, remove_left_overs, remove_replaced
+from .telemetry import RecorderTelemetry
 from .writing import Writer, Written
 
 READ: Final = 250
@@ -60,6 +57,9 @@ READ: Final = 250
 
 BLOCK_S: Final = 0.5
 """Seconds one read waits at most, so that a stop is heard."""
+
+LOOK_S: Final = 1.0
+"""Seconds between two checks of the streams and of old days, while nothing is written."""
 
 STOP_S: Final = 20.0
 """Seconds after being told to stop in which what the streams still hold is written."""
@@ -69,44 +69,22 @@ log = structlog.get_logger("ragtide.recorder")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Collected:
-    """Entries that were read and are not written yet."""
-
-    entries: defaultdict[Kind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-    ends: defaultdict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Last entry of every read."""
-    count: int = 0
-    bytes: int = 0
-    since: float = 0.0
-    """When the first was read, on the monotonic clock."""
-
-    def add(self, kind: Kind, entries: Sequence[Entry]) -> None:
-        """Take note of a read."""
-        if not self.count:
-            self.since = monotonic()
-        self.entries[kind] += entries
-        self.ends[kind].append(entries[-1].entry_id)
-        self.count += len(entries)
-        self.bytes += sum(len(value) for entry in entries for value in entry.fields.values())
-
-
-class Tenure:
+class RecorderSession:
     """Records a partition while this recorder owns it."""
 
     def __init__(
         self,
         redis: Redis,
-        streams: Streams,
         settings: RecorderSettings,
+        ownership: Ownership,
         *,
         store: Store,
         redaction: Redaction,
-        token: str,
-        lease_s: float,
-        observer: TenureObserver,
+        telemetry: RecorderTelemetry,
         storing: Attempt | None = None,
     ) -> None:
+        (streams,) = ownership.streams
+        token = ownership.tokens[streams.partition]
         self._storing = storing
         self._redis = redis
         self._streams = streams
@@ -114,57 +92,60 @@ class Tenure:
         self._store = store
         self._redaction = redaction
         self._token = token
-        self._lease_s = lease_s
-        self._observer = observer
+        self.ownership = ownership
+        self._telemetry = telemetry
         self._kinds = [Kind(name) for name in settings.kinds]
-        self._fence = Fence(redis, streams, self._kinds, token=token, lease_s=lease_s)
+        self._fence = Fence(redis, streams, self._kinds, token=token)
         letters = blake2b(token.encode(), digest_size=3).hexdigest()
         self._writer = Writer(store, streams.partition, form=settings.format, redaction=redaction, letters=letters)
         self._recorded = Recorded(streams.partition)
         self._read_size = ReadSize(redis)
         self._next = Collected()
-        self._stop = asyncio.Event()
         self._stop_by: float | None = None
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Record until told to stop; then everything the streams hold is written, as far as `STOP_S` allows.
+    async def run(self) -> None:
+        """Record until the ownership is to end; then everything the streams hold is written, as far as `STOP_S` allows.
 
         Raises:
-            RecorderFencedError: another recorder owns the partition.
-            StreamLostError: Redis lost what was read; begin again.
+            LeaseLostError: another recorder owns the partition.
+            StreamRollbackError: Redis lost entries that were read; begin again.
             NotRecordableError: the recording is of another deployment.
             RedactionError: a text could not be redacted.
             StepAbortedError: writing took longer than `STOP_S` after being told to stop.
             UnreadableRecordingError: the manifests cannot be read.
             redis.RedisError, OSError: Redis or the store failed; begin again.
         """
-        self._stop = stop
-        await self._begin()
-        next_renewal = monotonic() + self._lease_s / 3
+        await self.begin()
+        next_look = monotonic() + LOOK_S
         while True:
-            wait_s = min(BLOCK_S, next_renewal - monotonic())
+            wait_s = BLOCK_S
             if self._next.count:
                 wait_s = min(wait_s, self._next.since + self._settings.roll_s - monotonic())
-            behind = await self._take(max(wait_s, 0.0))
-            self._observer.turned(self._next.count)
-            stopping = stop.is_set()
+            behind = await self.take(max(wait_s, 0.0))
+            self._turned(self._next.count)
+            stopping = self.ownership.stop.is_set()
             if self._due() or (stopping and self._next.count and not behind):
-                await self._write()
-                next_renewal = monotonic() + self._lease_s / 3
-            elif monotonic() >= next_renewal:
+                await self.write()
+            elif monotonic() >= next_look:
                 await self._check()
                 await self._retire()
-                next_renewal = monotonic() + self._lease_s / 3
+                next_look = monotonic() + LOOK_S
             if stopping and ((not behind and not self._next.count) or self._is_late()):
                 return
 
+    def _turned(self, waiting: int) -> None:
+        self.ownership.check()
+        doing = f"recording, {waiting} read and not written yet"
+        self._telemetry.partition_turned(self._streams.partition, doing)
+
     def _is_late(self) -> bool:
         """Return whether more than `STOP_S` have passed since it was seen that the recorder is to stop."""
-        if self._stop.is_set() and self._stop_by is None:
+        if self.ownership.stop.is_set() and self._stop_by is None:
             self._stop_by = monotonic() + STOP_S
         return self._stop_by is not None and monotonic() >= self._stop_by
 
-    async def _begin(self) -> None:
+    async def begin(self) -> None:
+        """Read how far the recording is, and create a manifest of this session."""
         self._recorded = await self._aside(lambda: read_chain(self._store, self._streams.partition))
         prefix = self._recorded.prefix
         if prefix is not None and prefix != self._streams.prefix:
@@ -197,7 +178,7 @@ class Tenure:
         await self._fence.check({})
         self._writer.copies = await Copies.read(self._redis, self._streams)
         await self._commit(self._manifest(positions=positions, void=void, anew=tuple(anew)))
-        removed = await self._aside(self._clean)
+        removed = await self._aside(lambda: remove_left_overs(self._store, self._recorded))
         await self._retire()
         log.info(
             "recorder of the partition",
@@ -207,7 +188,7 @@ class Tenure:
             left_overs=removed,
         )
 
-    async def _take(self, wait_s: float) -> bool:
+    async def take(self, wait_s: float) -> bool:
         """Read the next entries, and return whether there may be more at once."""
         positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
@@ -231,14 +212,15 @@ class Tenure:
             or monotonic() >= collected.since + settings.roll_s
         )
 
-    async def _write(self) -> None:
+    async def write(self) -> None:
+        """Write the entries that were read, and the manifest that counts them."""
         collected, self._next = self._next, Collected()
         number = self._recorded.number + 1
         written = await self._aside(lambda: self._writer.write(number, collected.entries), collected)
         await self._check(collected)
         positions = {kind: ends[-1] for kind, ends in collected.ends.items()}
         await self._commit(self._manifest(positions=positions, written=written))
-        self._observer.wrote(written, self._redaction)
+        self._telemetry.wrote(written, self._redaction)
         if self._storing is not None:
             self._storing.succeeded()
 
@@ -258,7 +240,7 @@ class Tenure:
             unreadable={} if written is None else {kind: n for kind, n in written.unreadable.items() if n},
             written_at=utc_now(),
             written_by=self._token,
-            ragtide_version=_version(),
+            ragtide_version=__version__,
             schema_version=SCHEMA_VERSION,
             redaction=self._redaction.names,
             **changes,
@@ -273,42 +255,22 @@ class Tenure:
     async def _commit(self, manifest: Manifest) -> None:
         path = manifest_path(self._streams.partition, manifest.number)
         if not await self._aside(lambda: self._store.create(path, manifest.encode())):
-            raise RecorderFencedError(
+            raise LeaseLostError(
                 f"partition {self._streams.partition} has another recorder, which wrote {path} first: standing by"
             )
         self._recorded = self._recorded.following(manifest)
-        self._observer.committed()
+        self._telemetry.committed(self._streams.partition)
         await self._fence.advance(self._recorded.positions)
         if is_complete(manifest.number):
-            await self._aside(self._compact)
-
-    def _compact(self) -> None:
-        """Remove manifests that a complete one replaces; the last ones are kept for current readers."""
-        for path in replaced(self._store, self._streams.partition, self._recorded.number - COMPLETE_EVERY):
-            self._store.remove(path)
-
-    def _clean(self) -> int:
-        """Remove files that a killed step left; no manifest can name them any more, because the number is taken."""
-        named = {file.path for file in self._recorded.files}
-        partition, number = self._streams.partition, self._recorded.number
-        removed = 0
-        for kind in Kind:
-            for path in [*self._store.list(kind.value), *self._store.list(f"{kind.value}-unreadable")]:
-                step = step_of(path)
-                if step is not None and step[0] == partition and step[1] <= number and path not in named:
-                    self._store.remove(path)
-                    removed += 1
-        for path in self._store.list(FOLDER):
-            if path.endswith(TEMPORARY) and path.startswith(f"{FOLDER}/.p{partition}-"):
-                self._store.remove(path)
-        return removed
+            number = self._recorded.number - COMPLETE_EVERY
+            await self._aside(lambda: remove_replaced(self._store, self._streams.partition, number))
 
     async def _retire(self) -> None:
         """Remove whole days that are not to be kept: first the manifest says so, then the files go."""
         if self._settings.keep_days is None:
             return
         cutoff = utc_now().date() - timedelta(days=self._settings.keep_days)
-        old = [file for file in self._recorded.files if file.day < cutoff != FAR]
+        old = files_before(self._recorded, cutoff)
         if not old:
             return
         await self._check()
@@ -318,20 +280,16 @@ class Tenure:
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
     async def _aside(self, work: Callable[[], T], collected: Collected | None = None) -> T:
-        """Do blocking work in a thread while the lease is prolonged, and return its result.
+        """Do blocking work in a thread, and return its result.
 
         Redaction is stopped where a stop has waited for `STOP_S`.
         """
         task = asyncio.ensure_future(asyncio.to_thread(work))
-        next_check = monotonic() + self._lease_s / 3
         try:
-            while not (await asyncio.wait([task], timeout=min(self._lease_s / 3, BLOCK_S)))[0]:
+            while not (await asyncio.wait([task], timeout=BLOCK_S))[0]:
                 if self._is_late():
                     self._redaction.abort()
-                if monotonic() >= next_check:
-                    await self._check(collected)
-                    self._observer.turned((collected or self._next).count)
-                    next_check = monotonic() + self._lease_s / 3
+                self._turned((collected or self._next).count)
         except BaseException:
             # The thread cannot be cancelled: wait for it and ignore its result.
             self._writer.abort()
@@ -344,10 +302,3 @@ async def _settled(task: Awaitable[Any]) -> None:
     await asyncio.wait([asyncio.ensure_future(task)])
     if isinstance(task, asyncio.Future) and not task.cancelled():
         task.exception()
-
-
-def _version() -> str:
-    try:
-        return version("ragtide")
-    except PackageNotFoundError:
-        return "unknown"

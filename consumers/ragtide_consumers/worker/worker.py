@@ -16,8 +16,8 @@ from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.telemetry.health import Pulse
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
+from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
-from ragtide_runtime.telemetry.repeats import Repeats
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
 from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, utc_now
@@ -81,7 +81,7 @@ class LabelWorker:
                 "taking over abandoned entries",
             )
         )
-        self._repeats = Repeats()
+        self._log_limit = LogLimit()
         self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
         self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
         self.pulses = [Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "room", "taking over")]
@@ -246,7 +246,7 @@ class LabelWorker:
                 span.failed(type(error).__name__)
                 self._outcomes[FAILED].inc()
                 detail = f"{type(error).__name__}: {error}"
-                self._repeats.warning(
+                self._log_limit.warning(
                     log,
                     (FAILED, type(error)),
                     "labeling failed; the interaction is delivered again, and after the last delivery a dead letter",
@@ -324,7 +324,7 @@ class LabelWorker:
                     )
                     again.append((entry, self._refuse(entry, Reason.DUPLICATE, detail, result.event.interaction_id)))
                 elif isinstance(result, Refused) and outcome is Delivered.REFUSED:
-                    self._repeats.warning(
+                    self._log_limit.warning(
                         log,
                         result.letter.reason,
                         "entry refused: it is a dead letter now, see ragtide dead-letters",

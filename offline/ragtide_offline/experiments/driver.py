@@ -1,18 +1,13 @@
 """Driving an experiment in one process: beginning it, executing it, judging it, and the roles it needs."""
 
 import asyncio
-import os
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import structlog
-from redis import RedisError, ResponseError
+from redis import ResponseError
 from redis.asyncio import Redis
-from redis.asyncio.lock import Lock
-from redis.exceptions import LockError
 
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
 from ragtide_producers.files.items import Item
@@ -20,12 +15,15 @@ from ragtide_roles.experiment_workers import settings_of_experiment
 from ragtide_roles.running import together
 from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.ownership.lease import Lease, process_name
+from ragtide_runtime.ownership.owner import PartitionOwner
+from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.keys import EXPERIMENT_GROUP, Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Begun, Plan
@@ -39,8 +37,6 @@ from .targets import target_of
 
 POLL_S = 0.2
 """Most seconds between two looks whether it is over."""
-
-log = structlog.get_logger("ragtide.experiment")
 
 
 def streams_of(settings: Settings, run: str) -> Streams:
@@ -130,37 +126,54 @@ async def drive(
     """
     own = settings_of_experiment(settings, plan)
     streams = Streams(own.prefix, 0)
-    async with AsyncExitStack() as stack:
-        redis = await stack.enter_async_context(connect_async(url))
-        await stack.enter_async_context(_alone(redis, streams, plan.run, settings.lease_s))
-        answering = await stack.enter_async_context(target_of(target, folder=folder, concurrency=plan.concurrency))
-        racer = Racer(redis, streams)
-        executor = Executor(redis, streams, items, answering, measure=measure, dedupe_window_s=settings.dedupe_window_s)
-        ending = asyncio.Event()
-        executing = asyncio.create_task(executor.run(ending))
-        judging = asyncio.create_task(racer.run(ending))
-        others = [asyncio.ensure_future(one(redis)) for one in beside]
-        if roles:
-            ended = asyncio.Event()
-            serving = (work(own, url, ended, also=own_metrics(plan)), aggregate(own, url, ended))
-            others.append(asyncio.create_task(together(*serving, stop=ended)))
-        try:
-            while not (stop.is_set() or any(task.done() for task in others)):
-                if executing.done() and (executing.exception() or judging.done() or _settled(racer)):
-                    break
-                if judging.done() and judging.exception():
-                    break
-                await asyncio.wait({executing, judging, *others}, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ending.set()
+
+    async def driving(ownership: Ownership) -> None:
+        async with AsyncExitStack() as stack:
+            answering = await stack.enter_async_context(target_of(target, folder=folder, concurrency=plan.concurrency))
+            racer = Racer(redis, streams)
+            executor = Executor(
+                redis, streams, items, answering, measure=measure, dedupe_window_s=settings.dedupe_window_s
+            )
+            ending = asyncio.Event()
+            executing = asyncio.create_task(executor.run(ending))
+            judging = asyncio.create_task(racer.run(ending))
+            others = [asyncio.ensure_future(one(redis)) for one in beside]
             if roles:
-                ended.set()
-            await asyncio.wait({executing, judging, *others[len(beside) :]})
-            for task in others[: len(beside)]:
-                await end(task)
-        for task in (executing, judging, *others):
-            if not task.cancelled():
-                task.result()
+                ended = asyncio.Event()
+                serving = (work(own, url, ended, also=own_metrics(plan)), aggregate(own, url, ended))
+                others.append(asyncio.create_task(together(*serving, stop=ended)))
+            tasks = {executing, judging, *others}
+            try:
+                while not (ownership.stop.is_set() or _over(racer, executing, judging, others)):
+                    ownership.check()
+                    await asyncio.wait(tasks, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ending.set()
+                if roles:
+                    ended.set()
+                await asyncio.wait({executing, judging, *others[len(beside) :]})
+                for task in others[: len(beside)]:
+                    await end(task)
+            for task in (executing, judging, *others):
+                if not task.cancelled():
+                    task.result()
+
+    refusal = ExperimentError(
+        f"another process drives {plan.run!r}: look at it with ragtide experiment show {plan.run}, or stop that "
+        "process first"
+    )
+    async with connect_async(url) as redis:
+        lease = Lease(redis, streams, holder=process_name(), lease_s=settings.lease_s, role="driver")
+        await PartitionOwner(redis, [lease], driving, telemetry=OwnerTelemetry("driver", 1), refusal=refusal).run(stop)
+
+
+def _over(
+    racer: Racer, executing: asyncio.Task[None], judging: asyncio.Task[None], others: Sequence[asyncio.Future[None]]
+) -> bool:
+    """Return whether the experiment is over, or a task has failed."""
+    if any(task.done() for task in others) or (judging.done() and judging.exception()):
+        return True
+    return executing.done() and bool(executing.exception() or judging.done() or _settled(racer))
 
 
 def _settled(racer: Racer) -> bool:
@@ -174,42 +187,3 @@ def _settled(racer: Racer) -> bool:
             for cell in cells.values()
         )
     )
-
-
-@asynccontextmanager
-async def _alone(redis: Redis, streams: Streams, run: str, lease_s: float) -> AsyncIterator[None]:
-    """Hold the lock of who drives an experiment for the body of an `async with`; that of a dead one is waited for.
-
-    Raises:
-        ExperimentError: another process holds it.
-    """
-    # A driver that lives prolongs its lock all the time; that of a dead one runs out.
-    lock = Lock(redis, streams.driver, timeout=lease_s, blocking_timeout=1.2 * lease_s, thread_local=False)
-    if not await lock.acquire(token=f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"):
-        raise ExperimentError(
-            f"another process drives {run!r}: look at it with ragtide experiment show {run}, or stop that process first"
-        )
-    holding = asyncio.create_task(_hold(lock, lease_s))
-    try:
-        yield
-    finally:
-        await end(holding)
-        try:
-            await lock.release()
-        except (LockError, RedisError):
-            log.info("the lock of the experiment was lost", run=run)
-
-
-async def _hold(lock: Lock, lease_s: float) -> None:
-    outage = redis_outage(lock.redis).attempt("keeping the lock of the experiment")
-    while True:
-        await asyncio.sleep(lease_s / 3)
-        try:
-            await lock.reacquire()
-        except LockError:
-            # Lost while Redis or this process stood still. Results stay exact: the ledger takes each answer once.
-            await lock.acquire(blocking=False)
-        except RedisError as error:
-            outage.failed(error)
-        else:
-            outage.succeeded()

@@ -4,7 +4,6 @@ import asyncio
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.util import find_spec
@@ -15,17 +14,19 @@ from typing import Any, Final, NamedTuple, cast
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_aggregator.errors import LeaseLostError
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.halving import Halving, StepFailedError
 from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.lease import Lease, process_name
+from ragtide_runtime.ownership.owner import PartitionOwner
+from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.recordings import Kind, Recording
-from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.redis.log import START
+from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import Feedback, MetricEvent
 
 from .counting import Counted, Scope
@@ -75,14 +76,6 @@ class Progress(NamedTuple):
     """Whether everything was replayed, feedback after the last event too."""
 
 
-class _Begin(NamedTuple):
-    """Where a partition begins, and for each interaction how much feedback is to come from there on."""
-
-    streams: Streams
-    feedback_position: str
-    expected: Counter[str]
-
-
 Seen = Callable[[Progress], None]
 
 
@@ -96,7 +89,6 @@ class MetricsReplay:
         selection: which part of it.
         counted: how much that is, told apart by `SCOPE_FIELDS`.
         options: how.
-        holder: name of this process.
     """
 
     def __init__(
@@ -108,14 +100,12 @@ class MetricsReplay:
         selection: Selection,
         counted: Counted,
         options: ReplayOptions,
-        holder: str,
     ) -> None:
         self._redis = redis
         self._layout = layout
         self._reader = Reader(recording, selection)
         self._counted = counted
         self._options = options
-        self._holder = holder
         self._parts: dict[int, PartitionReplay] = {}
         self._halvings: defaultdict[int, Halving] = defaultdict(Halving)
         self._commit_s = COMMIT_S
@@ -124,37 +114,44 @@ class MetricsReplay:
     async def run(self, stop: asyncio.Event, seen: Seen) -> Progress:
         """Replay until the end, or until told to stop; what was applied is committed either way.
 
-        Who was silent for longer than a lease lasts begins again from the last commit, if nobody else has the run then.
+        A replay that lost its leases begins again from the last commit, unless another process replays the run then.
 
         Raises:
-            ConfigurationError: another process replays the run.
-            LeaseLostError: this process was silent for too long again and again.
+            ConfigurationError: another process replays the run, or this process lost its leases again and again.
             UnreadableRecordingError: a file of the recording is missing or damaged.
             redis.RedisError: Redis failed: run it again, it goes on from the last commit.
         """
-        tries_left = TRIES
-        while True:
-            try:
-                return await self._run(stop, seen)
-            except StepFailedError as error:
-                log.warning("looking for an entry that cannot be counted, from the last commit", reason=str(error))
-            except LeaseLostError as error:
-                tries_left -= 1
-                if not tries_left:
-                    raise
-                log.warning("beginning again from the last commit", reason=str(error))
+        options, complete, tries = self._options, False, 0
 
-    async def _run(self, stop: asyncio.Event, seen: Seen) -> Progress:
-        self._parts.clear()
-        async with AsyncExitStack() as stack:
-            # Before any lease: a pass over the feedback may take longer than it holds.
-            begins = [await self._begin_of(streams) for streams in self._layout.all()]
-            for begin in begins:
-                self._parts[begin.streams.partition] = await self._open(begin, stack)
-            complete = await self._replay(stop, seen)
+        async def replay(ownership: Ownership) -> None:
+            nonlocal complete, tries
+            tries += 1
+            if tries > TRIES:
+                raise ConfigurationError(
+                    f"the replay lost its leases {TRIES} times, each time because this process stood still for longer "
+                    "than lease_s: raise RAGTIDE_LEASE_S, and replay it again to go on from the last commit"
+                )
+            complete = await self._replay_owned(ownership, seen)
+
+        leases = [
+            Lease(self._redis, streams, holder=process_name(), lease_s=options.lease_s)
+            for streams in self._layout.all()
+        ]
+        refusal = ConfigurationError("another process replays this run: wait for its end, or give --run another name")
+        telemetry = OwnerTelemetry("replay", 1)
+        await PartitionOwner(self._redis, leases, replay, telemetry=telemetry, refusal=refusal).run(stop)
         progress = self._progress(None)._replace(complete=complete)
         seen(progress)
         return progress
+
+    async def _replay_owned(self, ownership: Ownership, seen: Seen) -> bool:
+        """Replay from the last commit, and return whether the end was reached."""
+        while True:
+            self._parts = {streams.partition: await self._open(streams, ownership) for streams in ownership.streams}
+            try:
+                return await self._replay(ownership, seen)
+            except StepFailedError as error:
+                log.warning("looking for an entry that cannot be counted, from the last commit", reason=str(error))
 
     def counted(self) -> dict[str, Any]:
         """Return what became of entries so far: events that were refused, feedback, and why some of it was."""
@@ -165,32 +162,23 @@ class MetricsReplay:
             "feedback_refused": dict(sum((one.feedback_refused for one in counts), Counter())),
         }
 
-    async def _begin_of(self, streams: Streams) -> _Begin:
-        stored = cast("bytes | None", await self._redis.hget(streams.checkpoint, CheckpointField.FEEDBACK_POSITION))
-        position = START if stored is None else stored.decode()
-        return _Begin(streams, position, self._reader.expected(streams.partition, position))
-
-    async def _open(self, begin: _Begin, stack: AsyncExitStack) -> PartitionReplay:
-        options, streams = self._options, begin.streams
-        partition = streams.partition
-        lease = Lease(self._redis, streams, holder=self._holder, lease_s=options.lease_s)
-        token = await _acquired(lease)
-        stack.push_async_callback(lease.release, token)
+    async def _open(self, streams: Streams, ownership: Ownership) -> PartitionReplay:
+        options, partition = self._options, streams.partition
         state = options.state.of_partition(partition, split=options.split)
         if options.seed is not None:
             # In random order there are no changes in time to find, and no windows that close.
             state = replace(state, rules=(), panes=NO_WINDOWS, budget=None)
         checkpoint = await load_checkpoint(self._redis, streams, state)
-        if checkpoint.feedback_position != begin.feedback_position:
-            raise ConfigurationError("another process has just replayed this run: replay it again to go on from there")
+        # A pass over the feedback may take longer than a lease: meanwhile the lease is renewed.
+        expected = await asyncio.to_thread(self._reader.expected, partition, checkpoint.feedback_position)
         return PartitionReplay(
             self._redis,
             streams,
             checkpoint,
-            token=token,
+            token=ownership.tokens[partition],
             lease_s=options.lease_s,
             window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
-            expected=begin.expected,
+            expected=expected,
             size_of=self._size_of,
             halving=self._halvings[partition],
         )
@@ -199,21 +187,21 @@ class MetricsReplay:
         fields = (key.pipeline, key.run, key.profile, key.labeler, key.labeler_version)
         return self._counted.scopes.get(Scope(fields, key.segment), 0)
 
-    async def _replay(self, stop: asyncio.Event, seen: Seen) -> bool:
+    async def _replay(self, ownership: Ownership, seen: Seen) -> bool:
         """Replay, and return whether the end was reached."""
         self._commit_s = min(COMMIT_S, self._options.lease_s / 4)
         self._due = monotonic() + self._commit_s
         flat_out = self._options.speed.factor is None and self._options.seed is None
         if flat_out and find_spec("pyarrow") is not None:
             if self._searching:
-                await self._one_by_one(stop, seen, while_searching=True)
-            complete = not stop.is_set() and await self._in_tables(stop, seen)
+                await self._one_by_one(ownership, seen, while_searching=True)
+            complete = not ownership.stop.is_set() and await self._in_tables(ownership, seen)
         else:
-            complete = await self._one_by_one(stop, seen)
+            complete = await self._one_by_one(ownership, seen)
         await self._commit()
         return complete
 
-    async def _in_tables(self, stop: asyncio.Event, seen: Seen) -> bool:
+    async def _in_tables(self, ownership: Ownership, seen: Seen) -> bool:
         # Partitions know nothing of each other: one after the other is the same.
         for partition, part in self._parts.items():
             feedback = list(islice(rest := self._reader.entries(Kind.FEEDBACK, partition, part.at.feedback), 1))
@@ -225,13 +213,13 @@ class MetricsReplay:
                     before += feedback
                     feedback = list(islice(rest, 1))
                 part.apply_table(table, before)
-                await self._turn(seen, table["occurred_at"][-1].as_py())
-                if stop.is_set():
+                await self._turn(ownership, seen, table["occurred_at"][-1].as_py())
+                if ownership.stop.is_set():
                     return False
             for number, entry in enumerate(chain(feedback, rest)):
                 part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
                 if number % AT_ONCE == AT_ONCE - 1:
-                    await self._turn(seen, None)
+                    await self._turn(ownership, seen, None)
         return True
 
     @property
@@ -239,15 +227,16 @@ class MetricsReplay:
         """Whether an entry that a state cannot take is looked for."""
         return any(halving.part is not None for halving in self._halvings.values())
 
-    async def _one_by_one(self, stop: asyncio.Event, seen: Seen, *, while_searching: bool = False) -> bool:
+    async def _one_by_one(self, ownership: Ownership, seen: Seen, *, while_searching: bool = False) -> bool:
+        stop = ownership.stop
         pace = Pace(self._options.speed)
         last: datetime | None = None
         for number, item in enumerate(self._items()):
             if item is not None and isinstance(item.entry.model, MetricEvent):
                 last = item.entry.model.occurred_at
                 while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
-                    await _wait(stop, min(wait_s, max(self._due - monotonic(), 0.01)))
-                    await self._turn(seen, last)
+                    await sleep_or_stop(stop, min(wait_s, max(self._due - monotonic(), 0.01)))
+                    await self._turn(ownership, seen, last)
             if stop.is_set():
                 return False
             if item is not None:
@@ -257,11 +246,12 @@ class MetricsReplay:
                     if while_searching and not self._searching:
                         return False
             if item is None or number % AT_ONCE == AT_ONCE - 1:
-                await self._turn(seen, last)
+                await self._turn(ownership, seen, last)
         return True
 
-    async def _turn(self, seen: Seen, last: datetime | None) -> None:
+    async def _turn(self, ownership: Ownership, seen: Seen, last: datetime | None) -> None:
         """Let others have a turn, and commit if that is due."""
+        ownership.check()
         await asyncio.sleep(0)
         if monotonic() >= self._due:
             await self._commit()
@@ -284,31 +274,8 @@ class MetricsReplay:
         return heapq.merge(*parts, key=lambda item: item.place)
 
     async def _commit(self) -> None:
-        # Each prolongs its partition's lease, whether there is anything new or not.
         for part in self._parts.values():
             await part.commit()
 
     def _progress(self, last: datetime | None) -> Progress:
         return Progress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)
-
-
-async def _acquired(lease: Lease) -> str:
-    """Return the token of a lease; one whose holder died is waited for until it runs out.
-
-    Raises:
-        ConfigurationError: somebody prolongs it.
-    """
-    found = await lease.acquire()
-    if found.token is None:
-        await asyncio.sleep(found.held_for_s + 0.05)
-        found = await lease.acquire()
-    if found.token is None:
-        raise ConfigurationError("another process replays this run: wait for its end, or give --run another name")
-    return found.token
-
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

@@ -1,8 +1,6 @@
 """`ragtide replay`: a recording once more, into a workspace."""
 
 import asyncio
-import os
-import socket
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -188,7 +186,6 @@ async def _aggregate(
         selection=plan.selection,
         counted=counted,
         options=options,
-        holder=f"{socket.gethostname()}-{os.getpid()}",
     )
     with metrics_bar(err, counted.total) as seen:
         progress: Progress = await replaying.run(stop, seen)

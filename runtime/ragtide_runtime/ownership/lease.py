@@ -1,21 +1,18 @@
 """A lease with a fencing token: at most one process owns a partition."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+import os
+import socket
+from typing import Final, Literal, NamedTuple
 from uuid import uuid4
 
-import structlog
-from redis import RedisError
 from redis.asyncio import Redis
 
 from ..redis.keys import Streams
 
 ACQUIRE_SCRIPT: Final = """
 -- KEYS: lease, counter of fencing tokens. ARGV: holder, lease ms.
--- Returns the token, or the ms for which somebody else still holds the lease. What this holder itself had and could not
--- give up, because Redis did not answer, it may take again at once.
+-- Returns the token, or the ms for which another process still holds the lease. A holder that could not release its
+-- lease, because Redis did not answer, may take it again at once.
 local held = redis.call('GET', KEYS[1])
 if held and string.sub(held, -#ARGV[1] - 1) ~= ':' .. ARGV[1] then
     return redis.call('PTTL', KEYS[1])
@@ -26,26 +23,30 @@ return token
 """
 
 RENEW_SCRIPT: Final = """
--- KEYS: lease. ARGV: token, lease ms. Returns 1 if it is still ours.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+-- KEYS: lease, counter of fencing tokens. ARGV: token, lease ms.
+-- Returns 1 if the lease is held with this token. A lease that ran out is taken back, unless another process has
+-- acquired it since: the counter then has another number.
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then
     return 0
 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if not held and redis.call('GET', KEYS[2]) ~= string.match(ARGV[1], '^%d+') then
+    return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
 """
 
 RELEASE_SCRIPT: Final = """
--- KEYS: lease. ARGV: token. Returns 1 if it was still ours.
+-- KEYS: lease. ARGV: token. Returns 1 if the lease was still held with this token.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 0
 end
 return redis.call('DEL', KEYS[1])
 """
 
-
-PATIENCE: Final = 60
-"""After this many renewals without progress of the owner the lease may run out, so that a standby can take over."""
-
-log = structlog.get_logger("ragtide.lease")
+Role = Literal["aggregator", "recorder", "driver"]
+"""Each role has a lease of its own: an aggregator and a recorder work on one partition at the same time."""
 
 
 class Acquired(NamedTuple):
@@ -54,18 +55,7 @@ class Acquired(NamedTuple):
     token: str | None
     """The fencing token, None while another process holds the lease."""
     held_for_s: float = 0.0
-    """Seconds until that lease runs out, unless it is prolonged."""
-
-
-class Progress:
-    """Counts the renewals of a lease since its owner last made progress."""
-
-    def __init__(self) -> None:
-        self.renewals = 0
-
-    def made(self) -> None:
-        """Take note that the owner made progress."""
-        self.renewals = 0
+    """Seconds until that lease runs out, unless it is renewed."""
 
 
 class Lease:
@@ -76,17 +66,21 @@ class Lease:
         streams: keys of the partition.
         holder: name of the process that asks.
         lease_s: seconds for which it is given.
-        recorder: whether it is the recorder's lease, and not the aggregator's.
+        role: for which the partition is owned.
     """
 
-    def __init__(self, redis: Redis, streams: Streams, *, holder: str, lease_s: float, recorder: bool = False) -> None:
-        self._keys = (
-            [streams.recorder_lease, streams.recorder_fencing_tokens]
-            if recorder
-            else [streams.lease, streams.fencing_tokens]
-        )
+    def __init__(
+        self, redis: Redis, streams: Streams, *, holder: str, lease_s: float, role: Role = "aggregator"
+    ) -> None:
+        self._keys = {
+            "aggregator": [streams.lease, streams.fencing_tokens],
+            "recorder": [streams.recorder_lease, streams.recorder_fencing_tokens],
+            "driver": [streams.driver, streams.driver_fencing_tokens],
+        }[role]
         # A few random letters, so that a token is unique even after a flush has reset the counter.
         self.holder = f"{holder}:{uuid4().hex[:6]}"
+        self.streams = streams
+        self.lease_s = lease_s
         self._lease_ms = int(lease_s * 1000)
         self._acquire = redis.register_script(ACQUIRE_SCRIPT)
         self._renew = redis.register_script(RENEW_SCRIPT)
@@ -98,37 +92,14 @@ class Lease:
         return Acquired(None, reply / 1000) if isinstance(reply, int) else Acquired(reply.decode())
 
     async def renew(self, token: str) -> bool:
-        """Prolong the lease and return whether it was still held with this token."""
-        return bool(await self._renew(keys=self._keys[:1], args=[token, self._lease_ms]) == 1)
-
-    @asynccontextmanager
-    async def kept(self, token: str) -> AsyncIterator["Progress"]:
-        """Renew the lease three times within its length, for the body of an `async with`, however long a step takes.
-
-        Renewing ends when the lease is lost, and when the body has made no progress during `PATIENCE` renewals.
-        """
-        progress = Progress()
-        keeper = asyncio.create_task(self._keep(token, progress))
-        try:
-            yield progress
-        finally:
-            keeper.cancel()
-            await asyncio.wait([keeper])
-
-    async def _keep(self, token: str, progress: "Progress") -> None:
-        while True:
-            await asyncio.sleep(self._lease_ms / 3000)
-            progress.renewals += 1
-            if progress.renewals > PATIENCE:
-                log.error("a step makes no progress: its lease is no longer renewed", lease=self._keys[0])
-                return
-            try:
-                if not await self.renew(token):
-                    return
-            except RedisError as error:
-                # The owner meets the same failure and decides.
-                log.debug("renewing a lease failed, trying again", lease=self._keys[0], error=str(error))
+        """Prolong the lease and return whether it is held with this token."""
+        return bool(await self._renew(keys=self._keys, args=[token, self._lease_ms]) == 1)
 
     async def release(self, token: str) -> bool:
-        """Give the lease up if it is still held with this token, and return whether it was."""
+        """Release the lease if it is still held with this token, and return whether it was."""
         return bool(await self._release(keys=self._keys[:1], args=[token]) == 1)
+
+
+def process_name() -> str:
+    """Return the name of this process on its host, as the holder of leases."""
+    return f"{socket.gethostname()}-{os.getpid()}"

@@ -7,9 +7,9 @@ from redis.asyncio import Redis
 
 from ..redis.keys import Streams
 
-BEAT_SCRIPT: Final = """
--- KEYS: aggregators. ARGV: holder, ms for which it counts, partitions it owns.
--- Returns every aggregator that counts, each with the number of partitions it owns.
+HEARTBEAT_SCRIPT: Final = """
+-- KEYS: members. ARGV: member, ms for which it counts, partitions it owns.
+-- Returns every member that counts, each with the number of partitions it owns.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', KEYS[1], ARGV[1], (now + ARGV[2]) .. ' ' .. ARGV[3])
@@ -28,48 +28,48 @@ return members
 """
 
 
-class Share(NamedTuple):
-    """How many more partitions an aggregator may take, and how many it should give up."""
+class Rebalance(NamedTuple):
+    """How many more partitions a member may acquire, and how many it should release."""
 
-    take: int
-    give: int
+    acquire: int
+    release: int
 
 
-def share(me: str, owned: Mapping[str, int], partitions: int) -> Share:
-    """Return an aggregator's share of the partitions, so that all own equally many, give or take one.
+def rebalance(member: str, owned: Mapping[str, int], partitions: int) -> Rebalance:
+    """Return how a member changes the number of its partitions, so that all own equally many, give or take one.
 
-    An aggregator gives up a partition only if another aggregator has too few. If the division leaves a remainder, that
-    many aggregators may own one partition more than the others; aggregators that already own one more come first.
+    A member releases a partition only if another member has too few. If the division leaves a remainder, that many
+    members may own one partition more than the others; members that already own one more come first.
 
     Args:
-        me: the aggregator.
-        owned: number of partitions every aggregator owns, itself among them.
+        member: its name.
+        owned: number of partitions every member owns, this one among them.
         partitions: number of partitions.
     """
     each, left_over = divmod(partitions, len(owned))
-    richer = sorted(name for name, count in owned.items() if count > each and name != me)
-    mine = owned[me]
-    before_me = sorted([*richer, me]).index(me) if mine > each else len(richer)
+    richer = sorted(name for name, count in owned.items() if count > each and name != member)
+    mine = owned[member]
+    before_me = sorted([*richer, member]).index(member) if mine > each else len(richer)
     limit = each + (before_me < left_over)
-    return Share(max(limit - mine, 0), max(mine - limit, 0))
+    return Rebalance(max(limit - mine, 0), max(mine - limit, 0))
 
 
 class Membership:
-    """Tells other aggregators that this one runs, and reads their list. A member silent for `silent_s` is removed."""
+    """Tells other members that this one runs, and reads their list. A member silent for `silent_s` is removed."""
 
-    def __init__(self, redis: Redis, prefix: str, *, holder: str, silent_s: float) -> None:
-        # All partitions have one list of aggregators, in the slot of the first.
+    def __init__(self, redis: Redis, prefix: str, *, member: str, silent_s: float) -> None:
+        # All partitions have one list of members, in the slot of the first.
         self._key = Streams(prefix, 0).aggregators
         self._redis = redis
-        self._holder = holder
+        self.member = member
         self._silent_ms = int(silent_s * 1000)
-        self._script = redis.register_script(BEAT_SCRIPT)
+        self._script = redis.register_script(HEARTBEAT_SCRIPT)
 
-    async def beat(self, owned: int) -> dict[str, int]:
-        """Say that this aggregator is here, and return all with the number of partitions each owns."""
-        reply = await self._script(keys=[self._key], args=[self._holder, self._silent_ms, owned])
+    async def heartbeat(self, owned: int) -> dict[str, int]:
+        """Report that this member runs, and return all members with the number of partitions each owns."""
+        reply = await self._script(keys=[self._key], args=[self.member, self._silent_ms, owned])
         return {name.decode(): int(count) for name, count in zip(reply[::2], reply[1::2], strict=True)}
 
     async def leave(self) -> None:
-        """Say that this aggregator is gone."""
-        await self._redis.hdel(self._key, self._holder)
+        """Report that this member has ended."""
+        await self._redis.hdel(self._key, self.member)

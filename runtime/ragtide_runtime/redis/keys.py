@@ -100,6 +100,9 @@ class Streams:
         "executed", "hash", "calls of an experiment that have a result, with the entry", place="partition 0"
     )
     driver = _Key("driver", "string", "lease of the process that executes an experiment", place="partition 0")
+    driver_fencing_tokens = _Key(
+        "driver-fencing-tokens", "counter", "last fencing token of such a process", place="partition 0"
+    )
 
     judge_spend = _Family("judge-spend", "string", "dollars spent on judges, by hour and day", place="partition 0")
     judge_states = _Key("judge-states", "set", "processes that ask a judge", place="partition 0")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
 Kind = Literal["counter", "gauge", "histogram"]
 
 LABELING_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -27,6 +29,18 @@ class Metric:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper ends of a histogram's buckets, in seconds."""
+
+    def counter(self, registry: CollectorRegistry | None) -> Counter:
+        """Return a counter of this metric; without a registry no scrape reads it."""
+        return Counter(self.name, self.meaning, self.labels, registry=registry)
+
+    def gauge(self, registry: CollectorRegistry | None) -> Gauge:
+        """Return a gauge of this metric; without a registry no scrape reads it."""
+        return Gauge(self.name, self.meaning, self.labels, registry=registry)
+
+    def histogram(self, registry: CollectorRegistry | None) -> Histogram:
+        """Return a histogram of this metric; without a registry no scrape reads it."""
+        return Histogram(self.name, self.meaning, self.labels, registry=registry, buckets=self.buckets)
 
 
 LABELINGS: Final = Metric(

@@ -54,31 +54,3 @@ class JudgeInstruments:
         self.cache_hits = counter(catalogue.JUDGE_CACHE_HITS, registry)
         self.breaker_open = gauge(catalogue.JUDGE_BREAKER, registry)
         self.calls_allowed = gauge(catalogue.JUDGE_AT_ONCE, registry)
-
-
-class AggregatorInstruments:
-    """The metrics of the aggregators of a process."""
-
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.events_applied = counter(catalogue.EVENTS_APPLIED, registry)
-        self.events_refused = counter(catalogue.EVENTS_REFUSED, registry)
-        self.checkpoint_seconds = histogram(catalogue.CHECKPOINT_SECONDS, registry)
-        self.checkpoint_rows = counter(catalogue.CHECKPOINT_ROWS, registry)
-        self.lease_owned = gauge(catalogue.LEASE_OWNED, registry)
-        self.leases_lost = counter(catalogue.LEASES_LOST, registry)
-        self.keys = gauge(catalogue.KEYS, registry)
-        self.capped = counter(catalogue.CAPPED, registry)
-        self.alerts = counter(catalogue.ALERTS, registry)
-
-
-class RecorderInstruments:
-    """The metrics of the recorder of a process."""
-
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.recorded = counter(catalogue.RECORDED, registry)
-        self.unreadable = counter(catalogue.RECORDED_UNREADABLE, registry)
-        self.withheld = counter(catalogue.RECORDED_WITHHELD, registry)
-        self.bytes = counter(catalogue.RECORDED_BYTES, registry)
-        self.redactions = counter(catalogue.REDACTIONS, registry)
-        self.owned = gauge(catalogue.RECORDER_OWNED, registry)
-        self.manifest = gauge(catalogue.RECORDER_MANIFEST, registry)

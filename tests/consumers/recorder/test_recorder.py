@@ -24,19 +24,21 @@ from tests.support.conditions import until
 
 from ragtide_aggregator.service.trimming import Caps, House
 from ragtide_consumers.recorder import fence
-from ragtide_consumers.recorder import session as tenure
-from ragtide_consumers.recorder.errors import NotRecordableError, RecorderFencedError, StreamLostError
-from ragtide_consumers.recorder.observer import TenureObserver
+from ragtide_consumers.recorder import session as recorder_session
+from ragtide_consumers.recorder.errors import NotRecordableError
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import prepare_recorder, run_recorder
-from ragtide_consumers.recorder.session import Tenure
+from ragtide_consumers.recorder.session import RecorderSession
+from ragtide_consumers.recorder.telemetry import RecorderTelemetry
+from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import Kind, Recording, UnreadableRecordingError, manifest
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.instruments import RecorderInstruments
 from ragtide_runtime.telemetry.observed import Observed
 
 
@@ -127,21 +129,22 @@ async def test_an_entry_is_no_copy_because_it_says_so(async_redis: Any, tmp_path
 
 
 async def test_a_lease_that_ran_out_and_nobody_took_is_taken_back(async_redis: Any, tmp_path: Path) -> None:
-    owner = await tenure_of(async_redis, tmp_path, "1:owner")
-    expected = await add(async_redis, Kind.METRICS, event(0))
-    await owner._take(0)
-    await async_redis.delete(STREAMS.recorder_lease)
-    await owner._write()
-    assert await async_redis.get(STREAMS.recorder_lease) == b"1:owner"
+    async with recording(async_redis, settings_of(tmp_path / "r")):
+        await until(lambda: caught_up(async_redis))
+        token = await async_redis.get(STREAMS.recorder_lease)
+        await async_redis.delete(STREAMS.recorder_lease)
+        expected = await add(async_redis, Kind.METRICS, event(0))
+        await until(lambda: caught_up(async_redis))
+        await until(lambda: async_redis.exists(STREAMS.recorder_lease))
+        assert await async_redis.get(STREAMS.recorder_lease) == token
     assert recorded(tmp_path / "r", Kind.METRICS) == expected
 
 
 async def test_a_stop_writes_all_that_the_streams_hold(async_redis: Any, tmp_path: Path) -> None:
-    owner = await tenure_of(async_redis, tmp_path, "1:owner")
+    owner = await session_of(async_redis, tmp_path, "1:owner")
     expected = await add(async_redis, Kind.METRICS, *map(event, range(1200)))
-    stop = asyncio.Event()
-    stop.set()
-    await owner.run(stop)
+    owner.ownership.stop.set()
+    await owner.run()
     assert recorded(tmp_path / "r", Kind.METRICS) == expected
 
 
@@ -232,20 +235,19 @@ async def test_of_two_recorders_one_stands_by_and_takes_over(async_redis: Any, t
     assert recorded(tmp_path / "r") == expected
 
 
-async def tenure_of(redis: Any, tmp_path: Path, token: str) -> Tenure:
+async def session_of(redis: Any, tmp_path: Path, token: str) -> RecorderSession:
     await redis.set(STREAMS.recorder_lease, token)
     settings = settings_of(tmp_path / "r").recorder
-    found = Tenure(
+    lease = Lease(redis, STREAMS, holder=token, lease_s=60, role="recorder")
+    found = RecorderSession(
         redis,
-        STREAMS,
         settings,
+        Ownership([lease], [token]),
         store=LocalStore(tmp_path / "r"),
         redaction=Redaction(),
-        token=token,
-        lease_s=60,
-        observer=TenureObserver(0, RecorderInstruments()),
+        telemetry=RecorderTelemetry(),
     )
-    await found._begin()
+    await found.begin()
     return found
 
 
@@ -254,19 +256,19 @@ async def test_an_owner_that_was_frozen_writes_nothing_twice(
     notices: bool, async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(6)))
-    frozen = await tenure_of(async_redis, tmp_path, "1:frozen")
-    await frozen._take(0)
-    other = await tenure_of(async_redis, tmp_path, "2:other")
-    await other._take(0)
-    await other._write()
+    frozen = await session_of(async_redis, tmp_path, "1:frozen")
+    await frozen.take(0)
+    other = await session_of(async_redis, tmp_path, "2:other")
+    await other.take(0)
+    await other.write()
     if not notices:  # the lease alone is not what keeps it from writing
         monkeypatch.setattr(fence, "CHECK_SCRIPT", "return 'held'")
         frozen._fence._check = async_redis.register_script(fence.CHECK_SCRIPT)
-    with pytest.raises(RecorderFencedError):
-        await frozen._write()
+    with pytest.raises(LeaseLostError):
+        await frozen.write()
     assert recorded(tmp_path / "r") == expected
     assert Recording.open(str(tmp_path / "r")).verify() == []
-    await tenure_of(async_redis, tmp_path, "3:next")
+    await session_of(async_redis, tmp_path, "3:next")
     names = {file.path for file in Recording.open(str(tmp_path / "r")).files("interactions")}
     assert set(LocalStore(tmp_path / "r").list("interactions")) == names, "what it left is removed"
 
@@ -358,7 +360,7 @@ async def test_what_redis_lost_is_void(async_redis: Any, tmp_path: Path) -> None
     async with recording(async_redis, settings_of(tmp_path / "r", roll_entries=30)):
         await until(lambda: caught_up(async_redis))
         await lose_tail(async_redis, STREAMS.metrics, 7)
-        # While it runs this is noticed within a third of the lease, or at the next step.
+        # While it runs this is noticed at its next look, or at the next step.
         again = await add(async_redis, Kind.METRICS, *map(event, range(13, 17)))
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
@@ -371,12 +373,12 @@ async def test_what_redis_lost_is_void(async_redis: Any, tmp_path: Path) -> None
 
 
 async def test_what_was_read_and_lost_before_it_was_written_is_not_recorded(async_redis: Any, tmp_path: Path) -> None:
-    owner = await tenure_of(async_redis, tmp_path, "1:owner")
+    owner = await session_of(async_redis, tmp_path, "1:owner")
     expected = await add(async_redis, Kind.METRICS, *map(event, range(5)))
-    await owner._take(0)
+    await owner.take(0)
     await lose_tail(async_redis, STREAMS.metrics, 2)
-    with pytest.raises(StreamLostError, match="lost what had been"):
-        await owner._write()
+    with pytest.raises(StreamRollbackError, match="lost what had been"):
+        await owner.write()
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await async_redis.delete(STREAMS.recorder_lease)
         await until(lambda: caught_up(async_redis))
@@ -435,7 +437,7 @@ async def test_old_days_go_and_the_manifest_says_so_first(async_redis: Any, tmp_
 async def test_a_complete_manifest_replaces_those_before_it(
     async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (manifest, tenure):
+    for module in (manifest, recorder_session):
         monkeypatch.setattr(module, "COMPLETE_EVERY", 4)
     expected = []
     async with recording(async_redis, settings_of(tmp_path / "r")):

@@ -11,15 +11,14 @@ from tests.consumers.recorder.running import STREAMS, add, caught_up, interactio
 from tests.support.conditions import until
 
 from ragtide import ConfigurationError
-from ragtide_consumers.recorder import session as tenure
+from ragtide_consumers.recorder import session
 from ragtide_consumers.recorder.errors import RedactionError
-from ragtide_consumers.recorder.observer import Observer
 from ragtide_consumers.recorder.patterns import PATTERNS
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
+from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.recordings.store import open_store
-from ragtide_runtime.telemetry.instruments import RecorderInstruments
 from ragtide_schemas import RagInteraction, RetrievedDocument
 
 pytestmark = pytest.mark.processes
@@ -219,7 +218,7 @@ async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_an
             settings,
             open_store(str(tmp_path / "r")),
             Redaction.of(settings.recorder),
-            Observer(RecorderInstruments(registry)),
+            RecorderTelemetry(1, registry),
         )
         task = asyncio.create_task(recorder.run(stop))
         await until(lambda: caught_up(async_redis), timeout_s=60)
@@ -242,7 +241,7 @@ async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_an
 async def test_a_stop_is_obeyed_while_a_text_is_redacted_and_the_entries_stay_for_the_next_recorder(
     own: str, async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenure, "STOP_S", 0.2)
+    monkeypatch.setattr(session, "STOP_S", 0.2)
     expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(3)))
     settings = settings_of(tmp_path / "r", redact_function=f"{own}:waits", redact_limit_s=3600)
     async with recording(async_redis, settings):

@@ -1,0 +1,31 @@
+"""Entries that a recorder has read and not written yet."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.redis.log import Entry
+
+
+@dataclass(slots=True)
+class Collected:
+    """Entries that were read and are not written yet."""
+
+    entries: defaultdict[Kind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    ends: defaultdict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Last entry of every read."""
+    count: int = 0
+    bytes: int = 0
+    since: float = 0.0
+    """When the first was read, on the monotonic clock."""
+
+    def add(self, kind: Kind, entries: Sequence[Entry]) -> None:
+        """Take note of a read."""
+        if not self.count:
+            self.since = monotonic()
+        self.entries[kind] += entries
+        self.ends[kind].append(entries[-1].entry_id)
+        self.count += len(entries)
+        self.bytes += sum(len(value) for entry in entries for value in entry.fields.values())

@@ -1,0 +1,41 @@
+"""Removes files of a recording: left over from a killed step, replaced by a complete manifest, or too old to keep."""
+
+from datetime import date
+
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings.chain import replaced
+from ragtide_runtime.recordings.manifest import FAR, FOLDER, Recorded, RecordedFile, step_of
+from ragtide_runtime.recordings.store import TEMPORARY, Store
+
+
+def remove_left_overs(store: Store, recorded: Recorded) -> int:
+    """Remove files that a killed step left, and return their number.
+
+    No manifest can name them any more, because the number of their step is taken.
+    """
+    named = {file.path for file in recorded.files}
+    removed = 0
+    for kind in Kind:
+        for path in [*store.list(kind.value), *store.list(f"{kind.value}-unreadable")]:
+            step = step_of(path)
+            if step is None or path in named:
+                continue
+            partition, number = step
+            if partition == recorded.partition and number <= recorded.number:
+                store.remove(path)
+                removed += 1
+    for path in store.list(FOLDER):
+        if path.endswith(TEMPORARY) and path.startswith(f"{FOLDER}/.p{recorded.partition}-"):
+            store.remove(path)
+    return removed
+
+
+def remove_replaced(store: Store, partition: int, number: int) -> None:
+    """Remove manifests before a number, which a complete one replaces; later ones are kept for current readers."""
+    for path in replaced(store, partition, number):
+        store.remove(path)
+
+
+def files_before(recorded: Recorded, cutoff: date) -> list[RecordedFile]:
+    """Return the files of days before a day; files without a day are not among them."""
+    return [file for file in recorded.files if file.day < cutoff != FAR]

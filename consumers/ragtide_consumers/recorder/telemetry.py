@@ -1,0 +1,52 @@
+"""Telemetry of the recorder of a process: metrics and health."""
+
+from time import time
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from ragtide_runtime.ownership.telemetry import OwnerTelemetry
+from ragtide_runtime.telemetry import catalogue
+from ragtide_runtime.telemetry.health import Health
+
+from .redaction import Redaction
+from .writing import Written
+
+ROLE: Final = "recorder"
+"""Name of the role in logs and health reports."""
+
+
+class RecorderTelemetry(OwnerTelemetry):
+    """Counts the entries that the recorder of a process writes.
+
+    Args:
+        partitions: number of partitions.
+        registry: of the process; by default the metrics are not scraped.
+        health: of the process; by default one that is not served.
+    """
+
+    def __init__(
+        self, partitions: int = 1, registry: CollectorRegistry | None = None, health: Health | None = None
+    ) -> None:
+        super().__init__(ROLE, partitions, owned=catalogue.RECORDER_OWNED.gauge(registry), health=health)
+        self._recorded = catalogue.RECORDED.counter(registry)
+        self._unreadable = catalogue.RECORDED_UNREADABLE.counter(registry)
+        self._withheld = catalogue.RECORDED_WITHHELD.counter(registry)
+        self._bytes = catalogue.RECORDED_BYTES.counter(registry)
+        self._redactions = catalogue.REDACTIONS.counter(registry)
+        self._manifest = catalogue.RECORDER_MANIFEST.gauge(registry)
+
+    def committed(self, partition: int) -> None:
+        """Take note of a manifest."""
+        self._manifest.labels(str(partition)).set(time())
+
+    def wrote(self, written: Written, redaction: Redaction) -> None:
+        """Count files that a manifest names, and the redactions since the last call."""
+        for kind, count in written.entries.items():
+            self._recorded.labels(kind.value).inc(count)
+            self._bytes.labels(kind.value).inc(written.bytes[kind])
+            self._unreadable.labels(kind.value).inc(written.unreadable[kind])
+            self._withheld.labels(kind.value).inc(written.withheld[kind])
+        for pattern, count in redaction.counts.items():
+            self._redactions.labels(pattern).inc(count)
+        redaction.counts.clear()

@@ -1,0 +1,203 @@
+"""The owner loop: acquires partitions, works on them while their leases are held, and takes over from dead owners."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ..cancellation import end
+from ..errors import LeaseLostError, RagtideError, StreamRollbackError
+from ..redis.keys import interaction_digest
+from ..telemetry.outages import redis_outage
+from ..waiting import Backoff, sleep_or_stop
+from .lease import Lease
+from .membership import Membership, rebalance
+from .ownership import Ownership
+from .telemetry import OwnerTelemetry
+
+SOON_S: Final = 0.2
+"""Seconds before a partition that another process is about to release is asked for again."""
+
+MARGIN_S: Final = 0.05
+"""Seconds after which the lease of a dead process has run out for certain."""
+
+Work = Callable[[Ownership], Awaitable[None]]
+"""The work on owned partitions. It ends soon after `stop` of the ownership is set, and calls `check` often."""
+
+log = structlog.get_logger("ragtide.ownership")
+
+
+class PartitionOwner:
+    """Owns partitions for one role of a process.
+
+    A service owns each partition by itself and serves it until told to stop. A partition is asked for again when its
+    work ends, its lease is lost or Redis failed. Members share the partitions; without a membership each process takes
+    every partition that is free.
+
+    An exclusive owner (`refusal`) works on all partitions at once, until its work is done. It waits until the leases of
+    a dead process have run out.
+
+    Args:
+        redis: client.
+        leases: of all partitions.
+        work: on an ownership.
+        telemetry: of the role.
+        membership: the processes that share the partitions.
+        refusal: for an exclusive owner, raised if a live process owns a partition.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        leases: Sequence[Lease],
+        work: Work,
+        *,
+        telemetry: OwnerTelemetry,
+        membership: Membership | None = None,
+        refusal: RagtideError | None = None,
+    ) -> None:
+        self._groups = [(lease,) for lease in leases] if refusal is None else [tuple(leases)]
+        self._work = work
+        self._telemetry = telemetry
+        self._membership = membership
+        self._refusal = refusal
+        self._refuse_at: dict[Lease, float] = {}
+        self._poll_s = min(leases[0].lease_s / 6, 1.0)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._done = False
+        self._standing_by = False
+        self._outage = redis_outage(redis).attempt("looking for partitions")
+        self._backoff = Backoff()
+        self.owned: dict[int, Ownership] = {}
+        """The partitions that are owned now, by their numbers; the only entry of an exclusive owner has number 0."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Own partitions until told to stop or, exclusively, until the work is done.
+
+        Raises:
+            RagtideError: the work cannot go on, or a live process owns a partition of an exclusive owner.
+            redis.RedisError: Redis failed an exclusive owner.
+        """
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            while not (stop.is_set() or self._done):
+                wait_s = await self._turn()
+                waits = [stopping, *self._tasks.values()]
+                await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+                self._reap()
+        finally:
+            await end(stopping)
+            for ownership in self.owned.values():
+                ownership.stop.set()
+            if self._tasks:
+                await asyncio.wait(self._tasks.values())
+            if self._membership is not None:
+                with suppress(RedisError):
+                    await self._membership.leave()
+        self._reap()
+
+    def _reap(self) -> None:
+        for number, task in list(self._tasks.items()):
+            if task.done():
+                del self._tasks[number], self.owned[number]
+                task.result()
+
+    async def _turn(self) -> float:
+        """Take or give up partitions, and return the seconds until the next turn."""
+        try:
+            wanted = len(self._groups) if self._membership is None else await self._rebalance(self._membership)
+            wait_s = await self._acquire(wanted)
+        except RedisError as error:
+            if self._refusal is not None:
+                raise
+            self._telemetry.failed(error)
+            self._outage.failed(error)
+            return self._backoff.pause_s()
+        self._outage.succeeded()
+        self._backoff.succeeded()
+        return wait_s
+
+    async def _rebalance(self, membership: Membership) -> int:
+        """Give up the partitions that are too many, and return how many more may be taken."""
+        members = await membership.heartbeat(len(self.owned))
+        change = rebalance(membership.member, members, len(self._groups))
+        for number in sorted(self.owned, reverse=True)[: change.release]:
+            log.info(f"this {self._telemetry.role} hands a partition to another one", partition=number)
+            self.owned[number].stop.set()
+        return change.acquire
+
+    async def _acquire(self, wanted: int) -> float:
+        waits = [self._poll_s]
+        for number in self._free():
+            if not wanted:
+                break
+            held_for_s = await self._acquire_group(number)
+            if held_for_s is None:
+                wanted -= 1
+            else:
+                # Exactly when the lease runs out, if it is not renewed.
+                waits.append(max(held_for_s, 0.001) if held_for_s < self._poll_s else SOON_S)
+        if not (self.owned or self._standing_by or self._refusal):
+            log.info(f"standing by: other {self._telemetry.role}s own all partitions", partitions=len(self._groups))
+        self._standing_by = not self.owned
+        self._telemetry.turned(len(self.owned))
+        return min(waits)
+
+    def _free(self) -> Iterator[int]:
+        # Each process begins elsewhere, so that processes that start together do not all ask for the same partition.
+        first = int(interaction_digest("", self._groups[0][0].holder)[:8], 16)
+        for number in range(len(self._groups)):
+            candidate = (first + number) % len(self._groups)
+            if candidate not in self.owned:
+                yield candidate
+
+    async def _acquire_group(self, number: int) -> float | None:
+        """Begin to work if all leases of a group can be had, or return the seconds for which one is held elsewhere."""
+        leases, tokens = self._groups[number], list[str]()
+        for lease in leases:
+            found = await lease.acquire()
+            if found.token is None:
+                for taken, token in zip(leases, tokens, strict=False):
+                    await taken.release(token)
+                self._refuse(lease, found.held_for_s)
+                return found.held_for_s
+            tokens.append(found.token)
+        self._refuse_at.clear()
+        self.owned[number] = Ownership(leases, tokens)
+        self._tasks[number] = asyncio.create_task(self._own(number, self.owned[number]))
+        return None
+
+    def _refuse(self, lease: Lease, held_for_s: float) -> None:
+        """Raise the refusal of an exclusive owner, once a dead process would have lost the lease."""
+        if self._refusal is not None and monotonic() >= self._refuse_at.setdefault(
+            lease, monotonic() + max(held_for_s, 0.0) + MARGIN_S
+        ):
+            raise self._refusal
+
+    async def _own(self, number: int, ownership: Ownership) -> None:
+        """Work until the work ends, ownership is lost, or Redis fails."""
+        with self._telemetry.owning(number):
+            try:
+                async with ownership.renewed():
+                    await self._work(ownership)
+                self._done = self._refusal is not None
+                await ownership.release()
+            except (LeaseLostError, StreamRollbackError) as error:
+                self._telemetry.lost()
+                role = self._telemetry.role
+                log.warning(f"partition lost: this {role} no longer owns it", partition=number, detail=str(error))
+            except RedisError as error:
+                if self._refusal is not None and not self._done:
+                    raise
+                # The next ownership reads again the entries that were not committed.
+                self._telemetry.partition_failed(number, error)
+                self._outage.failed(error, partition=number)
+                await sleep_or_stop(ownership.stop, self._backoff.pause_s())
+            finally:
+                with suppress(RedisError, LeaseLostError):
+                    await ownership.release()

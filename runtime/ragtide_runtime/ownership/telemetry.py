@@ -1,0 +1,70 @@
+"""Telemetry that every role with partitions has: which partitions it owns, and heartbeats of its loops."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from prometheus_client import Gauge
+
+from ..telemetry.health import Health, Pulse
+
+
+class OwnerTelemetry:
+    """Counts the owner loop of a role, and keeps the heartbeats of this loop and of the work on each partition.
+
+    Args:
+        role: its name in logs and health reports.
+        partitions: number of partitions.
+        owned: gauge of the partitions that are owned.
+        health: of the process; by default a new one that is not served.
+    """
+
+    def __init__(self, role: str, partitions: int, *, owned: Gauge | None = None, health: Health | None = None) -> None:
+        self.role = role
+        self._n = partitions
+        self._owned = owned
+        self._health = health or Health()
+        self._looking = Pulse(f"{role}: partitions")
+        self._working: dict[int, Pulse] = {}
+        for partition in range(partitions):
+            self._set(partition, owned=False)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Report the health of the owner loop for the body of a `with`."""
+        return self._health.watching(self.role, self._looking)
+
+    def turned(self, owned: int) -> None:
+        """Take note of a turn of the owner loop, and of the number of partitions that are owned."""
+        self._looking.beat(f"owns {owned} of {self._n} partitions" if owned else "standing by: others own them all")
+
+    def failed(self, error: Exception) -> None:
+        """Take note that Redis failed the owner loop, which tries again."""
+        self._looking.trouble(f"Redis failed: {error}")
+
+    def lost(self) -> None:
+        """Take note that another process owns a partition, or that Redis lost entries that were read."""
+
+    @contextmanager
+    def owning(self, partition: int) -> Iterator[None]:
+        """Report a partition as owned for the body of a `with`."""
+        self._working.pop(partition, None)
+        self._set(partition, owned=True)
+        try:
+            with self._health.watching(self.role, self._pulse(partition)):
+                yield
+        finally:
+            self._set(partition, owned=False)
+
+    def partition_turned(self, partition: int, doing: str) -> None:
+        """Take note of a turn of the work on a partition."""
+        self._pulse(partition).beat(doing)
+
+    def partition_failed(self, partition: int, error: Exception) -> None:
+        """Take note that Redis or a store failed the work on a partition, which is tried again."""
+        self._pulse(partition).trouble(f"failed: {error}")
+
+    def _pulse(self, partition: int) -> Pulse:
+        return self._working.setdefault(partition, Pulse(f"{self.role}: partition {partition}"))
+
+    def _set(self, partition: int, *, owned: bool) -> None:
+        if self._owned is not None:
+            self._owned.labels(str(partition)).set(owned)
