@@ -7,8 +7,8 @@ import pytest
 
 from ragtide import ConfigurationError
 from ragtide.cli.common import Given
-from ragtide.cli.doctor import examine
-from ragtide.cli.finding import Finding
+from ragtide_roles.doctor.examination import examine
+from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import REMEMBER_SCRIPT
 from ragtide_runtime.settings.model import Settings
@@ -62,7 +62,7 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
     assert found["aggregators"].found == "host-1:abc owns 1"
     assert found["partition 0: dead letters"].level == "warning"
     assert found["partition 0: dropped"].found == "7 drop_new"
-    assert found["partition 0: went back"].found.startswith("2 times, last on 2026-11-21")
+    assert found["partition 0: rollback"].found.startswith("2 times, last on 2026-11-21")
 
 
 async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_redis: Any) -> None:

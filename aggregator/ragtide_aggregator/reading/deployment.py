@@ -17,6 +17,7 @@ from ..state.state import AggregatorState
 from ..statistics.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
+from .partitions import PartitionStatus, read_partitions
 from .states import Mark, PartitionStates
 
 
@@ -37,7 +38,8 @@ class Deployment:
         self._redis = redis
         self.settings = settings
         self._partitions = settings.layout.all()
-        self._states = PartitionStates(redis, reader_options(settings), split=bool(settings.splits))
+        self._options = reader_options(settings)
+        self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
         self._estimates: dict[Any, tuple[list[Mark], list[Estimate]]] = {}
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
@@ -92,6 +94,10 @@ class Deployment:
     async def backlog(self) -> list[Backlog]:
         """Return the backlog of every partition."""
         return await read_backlogs(self._redis, self._partitions)
+
+    async def partitions(self) -> list[PartitionStatus]:
+        """Return the status of every partition: backlog, owners, keys, rollbacks, and damage of its checkpoint."""
+        return await read_partitions(self._redis, self._partitions, self._options)
 
     def dead_letters(self, ids: Collection[str] | None = None) -> AsyncIterator[StoredDeadLetter]:
         """Return an iterator over the dead letters, or over those with some ids, the oldest first."""

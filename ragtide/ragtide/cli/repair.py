@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.reading.partitions import damage
 from ragtide_aggregator.service.repairing import Lost, checkpoint_fields, drop, lost, may_be_dropped
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_runtime.errors import ConfigurationError
@@ -39,17 +38,9 @@ async def repaired(redis: Redis, settings: Settings, key: str) -> list[tuple[Str
     having = [streams for streams in settings.layout.all() if field in await checkpoint_fields(redis, streams)]
     if not having:
         raise ConfigurationError(f"--repair {key}: no checkpoint has this field; copy it whole from the error")
-    damaged = [streams for streams in having if field in (await damage(redis, settings, streams) or "")]
+    options = reader_options(settings)
+    damaged = [streams for streams in having if field in (await damage(redis, streams, options) or "")]
     return [(streams, await _repaired(redis, settings, streams, field)) for streams in damaged or having]
-
-
-async def damage(redis: Redis, settings: Settings, streams: Streams) -> str | None:
-    """Return why a partition's checkpoint cannot be read and what to do, None if it can be read."""
-    try:
-        await load_checkpoint(redis, streams, reader_options(settings))
-    except CheckpointError as error:
-        return str(error)
-    return None
 
 
 async def _repaired(redis: Redis, settings: Settings, streams: Streams, field: str) -> Lost:

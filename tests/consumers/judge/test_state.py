@@ -10,11 +10,11 @@ from tests.support.conditions import until
 from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import LabelerUnavailable, RagInteraction
-from ragtide.cli.doctor import examine
-from ragtide.cli.finding import Finding
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.state import read_judge_states
 from ragtide_consumers.worker.patience import Patience
+from ragtide_roles.doctor.examination import examine
+from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health

@@ -1,4 +1,4 @@
-"""The result of one check by `ragtide doctor`."""
+"""The result of one check of a deployment."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -18,3 +18,12 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as JSON fields."""
         return asdict(self)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "worker"), counted(2, "worker")
+    ('1 worker', '2 workers')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

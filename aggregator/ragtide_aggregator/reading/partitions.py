@@ -1,0 +1,68 @@
+"""The status of every partition: its backlog, its owners, and what its checkpoint says of keys and rollbacks."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.backlog import Backlog, read_backlogs
+from ragtide_runtime.redis.keys import CheckpointField, Streams
+
+from ..errors import CheckpointError
+from ..service.checkpoint import load_checkpoint
+from ..state.options import StateOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """The status of one partition."""
+
+    streams: Streams
+    backlog: Backlog
+    owner: str | None
+    """Aggregator that holds the lease."""
+    recorder: str | None
+    """Recorder that holds the lease."""
+    keys: dict[str, Any] | None
+    """Number of keys and the pipelines above their limit; None before the first commit."""
+    rollback: dict[str, Any] | None
+    """How often a stream ended before the checkpoint's position, and when for the last time; None if it never did."""
+    damage: str | None
+    """Why the checkpoint cannot be read, and how to repair it; None if it can be read."""
+
+
+async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> list[PartitionStatus]:
+    """Return the status of partitions; each checkpoint is loaded once, to find damage."""
+    backlogs = await read_backlogs(redis, partitions)
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in partitions:
+            pipe.get(streams.lease)
+            pipe.get(streams.recorder_lease)
+            pipe.hmget(streams.checkpoint, CheckpointField.KEYS_SUMMARY, CheckpointField.STREAM_ROLLBACK)
+        replies: list[Any] = await pipe.execute()
+    found = []
+    for place, (streams, backlog) in enumerate(zip(partitions, backlogs, strict=True)):
+        owner, recorder, (keys, rollback) = replies[3 * place : 3 * place + 3]
+        found.append(
+            PartitionStatus(
+                streams,
+                backlog,
+                owner=None if owner is None else owner.decode(),
+                recorder=None if recorder is None else recorder.decode(),
+                keys=None if keys is None else json.loads(keys),
+                rollback=None if rollback is None else json.loads(rollback),
+                damage=await damage(redis, streams, options),
+            )
+        )
+    return found
+
+
+async def damage(redis: Redis, streams: Streams, options: StateOptions) -> str | None:
+    """Return why a partition's checkpoint cannot be read and what to do; None if it can be read."""
+    try:
+        await load_checkpoint(redis, streams, options)
+    except CheckpointError as error:
+        return str(error)
+    return None

@@ -1,0 +1,113 @@
+"""All checks of a deployment, and the check of one role for a container's health."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.partitions import PartitionStatus
+from ragtide_runtime.redis.backlog import SEEN_MS
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.settings.model import Settings
+
+from ..rule_findings import rule_findings
+from .finding import Finding, Level, counted
+from .judge import judge_findings
+from .known_ids import known_ids_finding
+from .partitions import partition_findings, waiting
+from .server import server_findings
+
+
+async def examine(redis: Redis, settings: Settings, description: str) -> list[Finding]:
+    """Return the findings about Redis, its durability, roles, alert rules, the judge, and every partition.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        description: of the Redis in use, for the first finding.
+    """
+    partitions = await Deployment(redis, settings).partitions()
+    return [
+        Finding("ok", "redis", description),
+        *await server_findings(redis),
+        await known_ids_finding(redis, settings),
+        _roles(partitions),
+        *await _aggregators(redis, settings),
+        *_rules(settings),
+        *await judge_findings(redis, settings),
+        *(finding for status in partitions for finding in partition_findings(status, settings)),
+    ]
+
+
+def _rules(settings: Settings) -> list[Finding]:
+    """Return the alert rules that can never fire, or the number of rules."""
+    found = rule_findings(settings.alerts, settings)
+    if not found:
+        return [Finding("ok", "alert rules", f"{len(settings.alerts):,}")] if settings.alerts else []
+    levels: dict[str, Level] = {"error": "problem", "warning": "warning"}
+    return [
+        Finding(levels[one.level], f"alert rule {one.rule}", one.message, "correct the rule: ragtide rules check FILE")
+        for one in found
+    ]
+
+
+def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
+    """Return a finding about the running roles, from their traces in Redis; their processes are not asked."""
+    workers = max(status.backlog.workers for status in partitions)
+    owned = sum(status.owner is not None for status in partitions)
+    if workers or owned:
+        found = f"{counted(workers, 'worker')} seen this minute, {owned} of {counted(len(partitions), 'partition')} "
+        return Finding("ok", "roles", found + "owned by an aggregator")
+    entries = sum(waiting(status) for status in partitions)
+    found = "nothing runs: no worker and no aggregator" + (f"; {entries:,} entries wait" if entries else "")
+    return Finding("problem" if entries else "warning", "roles", found, "start both: ragtide up")
+
+
+async def _aggregators(redis: Redis, settings: Settings) -> list[Finding]:
+    members = cast("dict[bytes, bytes]", await redis.hgetall(Streams(settings.prefix, 0).aggregators))
+    now_ms = _time_ms(await redis.time())
+    present = {name: data.split() for name, data in sorted(members.items()) if int(data.split()[0]) >= now_ms}
+    if not present:
+        return []
+    owned = ", ".join(f"{name.decode()} owns {count.decode()}" for name, (_, count) in present.items())
+    return [Finding("ok", "aggregators", owned)]
+
+
+def _time_ms(time: Any) -> int:
+    """Return Redis's clock in milliseconds; of a cluster, whose servers each answer, the latest."""
+    times = list(time.values()) if isinstance(time, dict) else [time]
+    return max(int(seconds) * 1000 for seconds, _ in times)
+
+
+async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -> list[Finding]:
+    """Return whether a role works, as a container's health check asks.
+
+    A worker of this host must have asked every partition for entries within the last minute. A partition must have an
+    aggregator on any host, because a standby is healthy too.
+    """
+    findings: list[Finding] = []
+    for streams in settings.layout.all():
+        name = f"partition {streams.partition}: {role}"
+        if role == "worker":
+            idle = [
+                int(consumer["idle"])
+                for consumer in await _consumers(redis, streams)
+                if consumer["name"].decode().startswith(f"{host}-")
+            ]
+            well = bool(idle) and min(idle) < SEEN_MS
+            found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
+        else:
+            lease = streams.recorder_lease if role == "recorder" else streams.lease
+            owner = cast("bytes | None", await redis.get(lease))
+            well, found = owner is not None, "no owner" if owner is None else f"owned by {owner.decode()}"
+        findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
+    return findings
+
+
+async def _consumers(redis: Redis, streams: Streams) -> list[dict[str, Any]]:
+    try:
+        return list(await redis.xinfo_consumers(streams.interactions, LABEL_GROUP))
+    except ResponseError:  # no stream or no group yet
+        return []

@@ -1,0 +1,102 @@
+"""Findings about a partition: labeling, aggregator, checkpoint, keys, recorder, dead letters and losses."""
+
+from typing import Any, Final
+
+from ragtide_aggregator.reading.partitions import PartitionStatus
+from ragtide_runtime.redis.backlog import COUNT_CAP
+from ragtide_runtime.settings.model import Settings
+
+from .finding import Finding, counted
+
+LATE: Final = 2.0
+"""An entry may wait to be recorded for this many times `recorder.roll_s`."""
+
+SHOWN: Final = 5
+"""Pipelines above their limit of keys that are named."""
+
+
+def waiting(status: PartitionStatus) -> int:
+    """Return how many interactions and metric events wait for a role."""
+    return status.backlog.waiting + status.backlog.events_waiting
+
+
+def partition_findings(status: PartitionStatus, settings: Settings) -> list[Finding]:
+    """Return the findings about one partition."""
+    name = f"partition {status.streams.partition}"
+    findings = [_labeling(status, name), _aggregator(status, name)]
+    if status.damage is not None:
+        findings.append(Finding("problem", f"{name}: checkpoint", status.damage))
+    if status.keys is not None:
+        found, advice = _keys(status.keys, settings)
+        findings.append(Finding("warning" if advice else "ok", f"{name}: keys", found, advice))
+    if status.backlog.unrecorded_s is not None:
+        findings.append(_recorder(status, name, status.backlog.unrecorded_s, settings))
+    dead = status.backlog.lengths["dead_letters"]
+    advice = "look at them: ragtide dead-letters" if dead else ""
+    findings.append(Finding("warning" if dead else "ok", f"{name}: dead letters", f"{dead:,}", advice))
+    return findings + _losses(status, name)
+
+
+def _labeling(status: PartitionStatus, name: str) -> Finding:
+    backlog = status.backlog
+    age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting else ""
+    workers = f"{counted(backlog.workers, 'worker')} seen this minute"
+    found = f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}"
+    if backlog.waiting and not backlog.workers:
+        return Finding("problem", f"{name}: labeling", found, "start one: ragtide worker")
+    return Finding("ok", f"{name}: labeling", found)
+
+
+def _aggregator(status: PartitionStatus, name: str) -> Finding:
+    behind = status.backlog.events_waiting
+    more = "or more " if behind >= COUNT_CAP else ""
+    lag = f"{behind:,} {more}metric events not yet aggregated" if behind else "up to date"
+    found = f"{'owned by ' + status.owner if status.owner else 'no owner'}, {lag}"
+    # An interaction that waits for a worker will wait for an aggregator next.
+    if waiting(status) and status.owner is None:
+        return Finding("problem", f"{name}: aggregator", found, "start one: ragtide aggregator")
+    return Finding("ok", f"{name}: aggregator", found)
+
+
+def _keys(summary: dict[str, Any], settings: Settings) -> tuple[str, str]:
+    """Return how many keys a partition has and, if some are shared, the advice."""
+    found = f"{summary['keys']:,} of {settings.partition_keys_cap:,}"
+    if not summary["pipelines"]:
+        return found, ""
+    largest = list(summary["largest"].items())[:SHOWN]
+    named = ", ".join(f"{pipeline} {total:,}" for pipeline, total in largest)
+    more = summary["pipelines"] - len(largest)
+    found += (
+        f"; {summary['total']:,} segment values, runs or pipelines counted in `other` so far: {named}"
+        f"{f' and {more:,} more pipelines' if more > 0 else ''}"
+    )
+    return found, "give segments few values and no ids, or raise keys_cap (one pipeline) or partition_keys_cap"
+
+
+def _recorder(status: PartitionStatus, name: str, behind_s: float, settings: Settings) -> Finding:
+    waits = f"the oldest entry waits for {behind_s:,.0f} s"
+    if status.recorder is None:
+        advice = "start one: ragtide recorder; or release the waiting entries: ragtide recorder --forget"
+        if not behind_s:
+            return Finding("ok", f"{name}: recorder", "no recorder, and no entry waits for one")
+        return Finding("warning", f"{name}: recorder", f"no recorder, {waits}", advice)
+    found = f"owned by {status.recorder}, {waits if behind_s else 'up to date'}"
+    if behind_s > LATE * settings.recorder.roll_s + settings.lease_s:
+        advice = "look at the recorder's log: its store may be full or unreachable"
+        return Finding("warning", f"{name}: recorder", found, advice)
+    return Finding("ok", f"{name}: recorder", found)
+
+
+def _losses(status: PartitionStatus, name: str) -> list[Finding]:
+    """Return findings about dropped interactions, and about streams that ended before the checkpoint."""
+    findings: list[Finding] = []
+    if status.backlog.dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(status.backlog.dropped.items()))
+        advice = "add workers, or raise interactions_cap: estimates miss them"
+        findings.append(Finding("warning", f"{name}: dropped", reasons, advice))
+    if status.rollback is not None:
+        record = status.rollback
+        found = f"{record['times']} times, last on {record['at']}: Redis had lost the end of a stream"
+        advice = "look at Redis's persistence and failovers; let producers send their last interactions again"
+        findings.append(Finding("warning", f"{name}: rollback", found, advice))
+    return findings

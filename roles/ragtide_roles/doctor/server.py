@@ -1,0 +1,68 @@
+"""Findings about Redis itself: its version, durability, replicas and memory."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+
+from ragtide_runtime.redis.eviction import SAFE, danger_of
+
+from .finding import Finding
+
+OLDEST_REDIS: Final = (6, 2)
+"""Oldest Redis that has all commands that are used (XAUTOCLAIM)."""
+
+
+async def server_findings(redis: Redis) -> list[Finding]:
+    """Return findings about every server that takes writes; in a cluster these are all masters, by name."""
+    found: list[Finding] = []
+    for name, info in await _servers(redis):
+        about = [_version(info), _durability(info), *_replicas(info), _memory(info)]
+        found += [replace(finding, subject=name + finding.subject) for finding in about]
+    return found
+
+
+async def _servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
+    if isinstance(redis, RedisCluster):
+        found = await redis.info(target_nodes=RedisCluster.PRIMARIES)
+        return [(f"{name}: ", info) for name, info in sorted(found.items())]
+    return [("", await redis.info())]
+
+
+def _version(info: dict[str, Any]) -> Finding:
+    version = str(info.get("valkey_version", info["redis_version"]))
+    known = tuple(int(part) for part in version.split(".")[:2])
+    if known >= OLDEST_REDIS:
+        return Finding("ok", "version", version)
+    return Finding("problem", "version", version, "use Redis 6.2 or newer, or Valkey")
+
+
+def _durability(info: dict[str, Any]) -> Finding:
+    if not info.get("aof_enabled"):
+        found = "no append-only file: a crash of Redis loses everything since its last snapshot"
+        return Finding("warning", "durability", found, "set appendonly yes")
+    if info.get("aof_last_write_status") != "ok":
+        found = "the append-only file cannot be written"
+        return Finding("problem", "durability", found, "look at Redis's log and disk")
+    return Finding("ok", "durability", "append-only file")
+
+
+def _replicas(info: dict[str, Any]) -> list[Finding]:
+    count = int(info.get("connected_slaves", 0))
+    if not count:
+        return []
+    return [Finding("ok", "replicas", f"{count}; a failover loses entries that they have not received yet")]
+
+
+def _memory(info: dict[str, Any]) -> Finding:
+    policy = str(info.get("maxmemory_policy", SAFE))
+    used = f"{info.get('used_memory_human', '?')} used"
+    danger = danger_of(policy)
+    if not danger:
+        return Finding("ok", "memory", f"{used}, {policy}")
+    advice = f"set maxmemory-policy {SAFE}: otherwise data disappear silently, and an interaction may count twice"
+    if info.get("maxmemory"):
+        return Finding("problem", "memory", f"{used}, eviction policy {policy} may drop {danger}", advice)
+    found = f"{used}, eviction policy {policy} may drop {danger} as soon as maxmemory is set"
+    return Finding("warning", "memory", found, advice)
