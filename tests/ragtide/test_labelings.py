@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from ragtide import ConfigurationError
 from ragtide.cli.app import cli
-from ragtide.cli.comparison import Compared, Side, read_comparison, read_labelers
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.report.labelings import named_recording
+from ragtide_offline.report.pipelines import Compared, Side, read_comparison, read_labelers
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings

@@ -13,6 +13,7 @@ from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.report.labelings import named_recording
+from ragtide_offline.report.pipelines import Compared, Side, read_comparison, read_labelers, unknown_side
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
@@ -21,7 +22,6 @@ from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, PipelineOption, err, given, out, print_json, warn, with_redis
-from .comparison import Compared, Side, read_comparison, read_labelers, unknown_side
 from .tables import comparison_table, estimates_table, labeling_table
 from .workspace_option import WorkspaceOption, settings_of, settings_with
 

@@ -15,7 +15,7 @@ from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.printable import printable
 
 if TYPE_CHECKING:  # it needs the aggregator's state, which few tables do
-    from .comparison import Compared
+    from ragtide_offline.report.pipelines import Compared
 
 BAR_WIDTH = 28
 """Characters of an interval's bar."""

@@ -1,4 +1,4 @@
-"""Two pipelines beside each other, from the checkpoints."""
+"""The difference of two pipelines, or of two labelers of one pipeline, for every metric that both have."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,11 +14,12 @@ from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
 from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_aggregator.statistics.windows import ALL_TIME
-from ragtide_offline.report.labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import Workspace
 from ragtide_schemas.suggestions import unknown
+
+from .labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
 
 
 @dataclass(frozen=True, slots=True)
