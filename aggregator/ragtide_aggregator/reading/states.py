@@ -6,13 +6,13 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 
 from ..service.checkpoint import load_checkpoint
 from ..state.merging import merged
 from ..state.state import AggregatorState, StateOptions
 
-MARK: Final = ("steps", "position", "feedback")
+MARK: Final = (CheckpointField.STEPS, CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION)
 """Fields of a checkpoint that change with every commit."""
 
 Mark = tuple[bytes | None, ...]
