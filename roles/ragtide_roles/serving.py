@@ -16,7 +16,7 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import JudgeInstruments, WorkerInstruments
 from ragtide_runtime.telemetry.logs import say_role
-from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 from .experiment_workers import taking_part, until_it_begins
 from .gc_tuning import collect_rarely
@@ -43,7 +43,7 @@ async def serve(
     worker: bool,
     aggregator: bool,
     recorder: bool = False,
-    observed: Observed,
+    process: ProcessTelemetry,
 ) -> None:
     """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
 
@@ -61,9 +61,9 @@ async def serve(
         settings = own
         prepared = await _prepare_recorder(settings, redis) if recorder else None
     _warn_of_rules(settings)
-    roles = [work(settings, url, stop, observed, also=also)] if worker else []
-    roles += [aggregate(settings, url, stop, observed)] if aggregator else []
-    roles += [record(settings, url, stop, observed, prepared)] if prepared else []
+    roles = [work(settings, url, stop, process, also=also)] if worker else []
+    roles += [aggregate(settings, url, stop, process)] if aggregator else []
+    roles += [record(settings, url, stop, process, prepared)] if prepared else []
     await together(*roles, stop=stop)
 
 
@@ -78,7 +78,7 @@ async def work(
     settings: Settings,
     url: str,
     stop: asyncio.Event,
-    observed: Observed | None = None,
+    process: ProcessTelemetry | None = None,
     *,
     also: Sequence[CustomMetric] = (),
 ) -> None:
@@ -88,13 +88,13 @@ async def work(
 
     say_role("worker")
     collect_rarely()
-    observed = observed or Observed()
+    process = process or ProcessTelemetry()
     redis = connect_async(url)
     try:
-        judged = JudgeInstruments(observed.registry)
-        async with labeler_of(settings, redis, instruments=judged, health=observed.health, also=also) as labeler:
-            counted = WorkerInstruments(observed.registry)
-            await run_workers(settings, url, labeler, stop, instruments=counted, health=observed.health)
+        judged = JudgeInstruments(process.registry)
+        async with labeler_of(settings, redis, instruments=judged, health=process.health, also=also) as labeler:
+            counted = WorkerInstruments(process.registry)
+            await run_workers(settings, url, labeler, stop, instruments=counted, health=process.health)
     finally:
         await redis.aclose()
 
@@ -105,15 +105,17 @@ async def _prepare_recorder(settings: Settings, redis: Redis) -> "Prepared":
     return await prepare_recorder(settings, redis)
 
 
-async def record(settings: Settings, url: str, stop: asyncio.Event, observed: Observed, prepared: "Prepared") -> None:
+async def record(
+    settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry, prepared: "Prepared"
+) -> None:
     """Archive the entries of the streams until told to stop."""
     from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
 
     say_role("recorder")
-    await run_recorder(settings, url, stop, observed, prepared)
+    await run_recorder(settings, url, stop, process, prepared)
 
 
-async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed: Observed | None = None) -> None:
+async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry | None = None) -> None:
     """Aggregate every partition until told to stop."""
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
@@ -123,9 +125,8 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
     from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above
 
     say_role("aggregator")
-    observed = observed or Observed()
+    process = process or ProcessTelemetry()
     check_rules(settings.alerts, known_metrics(settings))
-    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
     options = ServiceOptions(
         batch=settings.aggregator_batch,
         commit_interval_s=settings.commit_interval_s,
@@ -146,9 +147,6 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, observed:
         ),
         stalls=StallLimits(**settings.stall.model_dump()),
     )
-    telemetry = AggregatorTelemetry(settings.partitions, observed.registry, observed.health)
-    try:
-        with telemetry.watched():
-            await Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry).run(stop)
-    finally:
-        await redis.aclose()
+    telemetry = AggregatorTelemetry(settings.partitions, process)
+    async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
+        await Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry).run(stop)

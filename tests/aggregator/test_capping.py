@@ -24,6 +24,7 @@ from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}
@@ -217,7 +218,7 @@ async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_o
     options = replace(SERVICE, state=CAPPED)
     for first in (0, 100):  # the second aggregator continues from the checkpoint of the first
         await publish(async_redis, crowd(200)[first : first + 100])
-        telemetry = AggregatorTelemetry(1, registry if not first else None)
+        telemetry = AggregatorTelemetry(1, None if first else ProcessTelemetry(registry=registry))
         async with running(async_redis, options, telemetry):
             await until_caught_up(async_redis)
     alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]

@@ -13,7 +13,7 @@ from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.claims import ClaimKeeper
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import LABEL_GROUP
-from ragtide_runtime.telemetry.health import SILENT_S, Pulse
+from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
 
 
 class Blocking(Scripted):
@@ -71,7 +71,7 @@ def held_for(redis: Any) -> float:
 async def test_a_worker_that_holds_nothing_is_seen_all_the_same(async_redis: Any, redis_url: str) -> None:
     await create_group(async_redis, STREAMS.interactions)
     keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.3)
-    keeper.hold(STREAMS, list, Pulse("claims"))
+    keeper.hold(STREAMS, list, Heartbeat("claims"))
     keeper.start()
     idle: list[float] = []
 
@@ -92,14 +92,14 @@ async def test_the_entries_of_a_worker_that_hangs_are_not_kept_from_others(async
     await publish(async_redis, "fine")
     entries = await read(async_redis)
     now = [0.0]
-    pulse = Pulse("claims")
+    heartbeat = Heartbeat("claims")
     keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.03, clock=lambda: now[0])
-    keeper.hold(STREAMS, lambda: [entry.entry_id for entry in entries], pulse)
+    keeper.hold(STREAMS, lambda: [entry.entry_id for entry in entries], heartbeat)
     keeper.start()
     with connect(redis_url) as redis:
-        wait_until(lambda: pulse.ready().ok)
+        wait_until(lambda: heartbeat.ready().ok)
         now[0] = SILENT_S + 1
-        wait_until(lambda: "has been blocked for 61 s" in pulse.ready().detail)
+        wait_until(lambda: "has been blocked for 61 s" in heartbeat.ready().detail)
         wait_until(lambda: held_for(redis) > 300)
         keeper.loop_turned()
         wait_until(lambda: held_for(redis) < 300)
@@ -107,12 +107,12 @@ async def test_the_entries_of_a_worker_that_hangs_are_not_kept_from_others(async
 
 
 async def test_claims_are_renewed_again_after_an_outage_and_it_is_logged_once(async_redis: Any, redis_url: str) -> None:
-    pulse = Pulse("claims")
+    heartbeat = Heartbeat("claims")
     await async_redis.xadd(STREAMS.interactions, {"data": b"{}"})
     keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.03)
-    keeper.hold(STREAMS, lambda: ["1-1"], pulse)
+    keeper.hold(STREAMS, lambda: ["1-1"], heartbeat)
     keeper.start()
-    wait_until(lambda: "NOGROUP" in pulse.ready().detail)
+    wait_until(lambda: "NOGROUP" in heartbeat.ready().detail)
     await create_group(async_redis, STREAMS.interactions)
-    wait_until(lambda: pulse.ready().ok)
+    wait_until(lambda: heartbeat.ready().ok)
     keeper.stop()

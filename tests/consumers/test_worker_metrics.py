@@ -1,4 +1,4 @@
-"""What a label worker counts, and what its pulses and logs say."""
+"""What a label worker counts, and what its heartbeats and logs say."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ async def test_what_is_in_flight_is_counted_also_when_it_is_never_finished(async
 
 async def test_a_worker_without_its_group_is_alive_and_not_ready_until_there_is_one_again(async_redis: Any) -> None:
     async with working(async_redis, Scripted()) as worker:
-        hand_over, _, taking_over, _ = worker.pulses
+        hand_over, _, taking_over, _ = worker.heartbeats
         await until(lambda: _so(taking_over.ready().ok and hand_over.ready().ok))
         await async_redis.xgroup_destroy(STREAMS.interactions, LABEL_GROUP)
         await until(lambda: _so("NOGROUP" in taking_over.ready().detail))

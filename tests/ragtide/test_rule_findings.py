@@ -18,7 +18,7 @@ from ragtide_roles.doctor.examination import examine
 from ragtide_roles.rule_findings import published, rule_findings
 from ragtide_roles.serving import serve
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import Direction, Kind, RagInteraction
 
 WORDS = CustomMetric(
@@ -170,7 +170,9 @@ async def test_doctor_and_a_starting_role_tell_of_a_rule_that_never_fires(
         told.append(capsys.readouterr().out)
         return "an alert rule never fires" in "".join(told)
 
-    task = asyncio.create_task(serve(settings, redis_url, stop, worker=False, aggregator=True, observed=Observed()))
+    task = asyncio.create_task(
+        serve(settings, redis_url, stop, worker=False, aggregator=True, process=ProcessTelemetry())
+    )
     await until(warned)
     stop.set()
     await task

@@ -13,12 +13,12 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.endpoints import serving
-from ragtide_runtime.telemetry.health import Health, Pulse
+from ragtide_runtime.telemetry.health import Health, Heartbeat
 from ragtide_runtime.telemetry.instruments import (
     JudgeInstruments,
     WorkerInstruments,
 )
-from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 pytestmark = pytest.mark.processes
 
@@ -48,7 +48,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 async def test_without_a_port_nothing_is_served(async_redis: Any, redis_url: str) -> None:
-    async with serving(settings(http_port=None), redis_url, Observed()) as port:
+    async with serving(settings(http_port=None), redis_url, ProcessTelemetry()) as port:
         assert port is None
 
 
@@ -56,7 +56,7 @@ async def test_a_scrape_shows_what_redis_says_of_every_partition(async_redis: An
     for _ in range(3):
         await async_redis.xadd(Streams("ragtide", 1).interactions, {DATA_FIELD: b"{}"})
     await async_redis.hset(Streams("ragtide", 0).dropped, "full", 4)
-    async with serving(settings(), redis_url, Observed()) as port:
+    async with serving(settings(), redis_url, ProcessTelemetry()) as port:
         status, content_type, text = await get(port, "/metrics")
     found = samples(text)
     assert (status, content_type.partition(";")[0]) == (200, "text/plain")
@@ -70,9 +70,9 @@ async def test_a_scrape_shows_what_redis_says_of_every_partition(async_redis: An
 
 
 async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_url: str) -> None:
-    observed = Observed()
-    WorkerInstruments(observed.registry).labelings.labels("local", "emitted").inc(2)
-    async with serving(settings(), redis_url, observed) as port:
+    process = ProcessTelemetry()
+    WorkerInstruments(process.registry).labelings.labels("local", "emitted").inc(2)
+    async with serving(settings(), redis_url, process) as port:
         _, content_type, text = await get(port, "/metrics", accept="application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")
     families = {family.name: family for family in parse_openmetrics(text)}  # type: ignore[no-untyped-call]
@@ -81,12 +81,12 @@ async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_
 
 
 async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_redis: Any, redis_url: str) -> None:
-    observed = Observed()
+    process = ProcessTelemetry()
     for instruments in (WorkerInstruments, JudgeInstruments):
-        instruments(observed.registry)
+        instruments(process.registry)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
-        telemetry(1, observed.registry)
-    async with serving(settings(), redis_url, observed) as port:
+        telemetry(1, process)
+    async with serving(settings(), redis_url, process) as port:
         _, _, text = await get(port, "/metrics")
     metrics = [metric for metrics in CATALOGUE.values() for metric in metrics]
     families = {family.name: family for family in parse(text)}
@@ -101,7 +101,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
 
 
 async def test_two_runs_in_one_process_do_not_mix(async_redis: Any, redis_url: str) -> None:
-    first, second = Observed(), Observed()
+    first, second = ProcessTelemetry(), ProcessTelemetry()
     WorkerInstruments(first.registry).reclaimed.inc()
     WorkerInstruments(second.registry)
     async with serving(settings(), redis_url, first) as one, serving(settings(), redis_url, second) as other:
@@ -110,12 +110,12 @@ async def test_two_runs_in_one_process_do_not_mix(async_redis: Any, redis_url: s
 
 
 async def test_without_redis_a_scrape_says_so_and_shows_the_rest(tmp_path: Any) -> None:
-    observed = Observed(Health("worker"))
-    WorkerInstruments(observed.registry).reclaimed.inc()
-    pulse = Pulse("loop")
-    with observed.health.watching("worker", pulse):
-        pulse.beat("turning")
-        async with serving(settings(), f"unix://{tmp_path}/nothing.sock", observed) as port:
+    process = ProcessTelemetry(Health("worker"))
+    WorkerInstruments(process.registry).reclaimed.inc()
+    heartbeat = Heartbeat("loop")
+    with process.health.reporting("worker", heartbeat):
+        heartbeat.beat("turning")
+        async with serving(settings(), f"unix://{tmp_path}/nothing.sock", process) as port:
             status, _, text = await get(port, "/metrics")
             assert status == 200
             found = samples(text)
@@ -126,26 +126,26 @@ async def test_without_redis_a_scrape_says_so_and_shows_the_rest(tmp_path: Any) 
 
 
 async def test_ready_means_redis_answers_and_the_role_works(async_redis: Any, redis_url: str) -> None:
-    observed = Observed(Health("worker"))
-    async with serving(settings(), redis_url, observed) as port:
+    process = ProcessTelemetry(Health("worker"))
+    async with serving(settings(), redis_url, process) as port:
         assert "worker: not running yet" in await until_status(port, "/readyz", 503)
-        pulse = Pulse("loop")
-        with observed.health.watching("worker", pulse):
-            pulse.beat("turning")
+        heartbeat = Heartbeat("loop")
+        with process.health.reporting("worker", heartbeat):
+            heartbeat.beat("turning")
             assert '"loop": "turning"' in await until_status(port, "/readyz", 200)
-            pulse.trouble("the group is gone")
+            heartbeat.failed("the group is gone")
             assert '"missing": ["loop: the group is gone"]' in await until_status(port, "/readyz", 503)
             assert (await get(port, "/healthz"))[0] == 200
 
 
 async def test_a_port_that_is_in_use_is_one_sentence(async_redis: Any, redis_url: str) -> None:
-    async with serving(settings(), redis_url, Observed()) as port:
+    async with serving(settings(), redis_url, ProcessTelemetry()) as port:
         with pytest.raises(ConfigurationError, match=rf"127.0.0.1:{port} .*: set RAGTIDE_HTTP_PORT to a free port"):
-            async with serving(settings(http_port=port), redis_url, Observed()):
+            async with serving(settings(http_port=port), redis_url, ProcessTelemetry()):
                 pass
 
 
 async def test_a_host_that_is_none_is_one_sentence(async_redis: Any, redis_url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot serve on 192\.0\.2\.1"):
-        async with serving(settings(http_host="192.0.2.1"), redis_url, Observed()):
+        async with serving(settings(http_host="192.0.2.1"), redis_url, ProcessTelemetry()):
             pass

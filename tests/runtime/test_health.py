@@ -1,4 +1,4 @@
-from ragtide_runtime.telemetry.health import SILENT_S, Condition, Health, Pulse
+from ragtide_runtime.telemetry.health import SILENT_S, ConditionCheck, Health, Heartbeat
 
 
 class Clock:
@@ -11,25 +11,25 @@ class Clock:
 
 def test_a_loop_that_is_silent_while_redis_answers_is_stuck() -> None:
     clock = Clock()
-    health, pulse = Health(clock=clock), Pulse("loop", clock=clock)
+    health, heartbeat = Health(clock=clock), Heartbeat("loop", clock=clock)
     health.redis_answered()
-    with health.watching("worker", pulse):
-        pulse.beat("turning")
+    with health.reporting("worker", heartbeat):
+        heartbeat.beat("turning")
         clock.now += SILENT_S - 1
         assert health.alive().ok
         clock.now += 2
         assert not health.alive().ok
         assert health.alive().as_dict()["missing"] == ["loop: no sign of life for 61 s, last: turning"]
-        pulse.beat("turning")
+        heartbeat.beat("turning")
         assert health.alive().ok
 
 
 def test_an_outage_of_redis_makes_nothing_look_stuck_even_just_after_it() -> None:
     clock = Clock()
-    health, pulse = Health(clock=clock), Pulse("loop", clock=clock)
+    health, heartbeat = Health(clock=clock), Heartbeat("loop", clock=clock)
     health.redis_answered()
-    with health.watching("worker", pulse):
-        pulse.beat("turning")
+    with health.reporting("worker", heartbeat):
+        heartbeat.beat("turning")
         health.redis_failed("gone")
         clock.now += 10 * SILENT_S
         assert health.alive().ok
@@ -42,10 +42,10 @@ def test_an_outage_of_redis_makes_nothing_look_stuck_even_just_after_it() -> Non
 
 def test_a_loop_that_waits_for_work_may_wait_as_long_as_it_takes() -> None:
     clock = Clock()
-    health, pulse = Health(clock=clock), Pulse("loop", clock=clock)
+    health, heartbeat = Health(clock=clock), Heartbeat("loop", clock=clock)
     health.redis_answered()
-    with health.watching("worker", pulse):
-        with pulse.resting("waiting for work"):
+    with health.reporting("worker", heartbeat):
+        with heartbeat.idle("waiting for work"):
             clock.now += 10 * SILENT_S
             assert health.alive().ok
             assert health.ready().ok
@@ -53,28 +53,28 @@ def test_a_loop_that_waits_for_work_may_wait_as_long_as_it_takes() -> None:
 
 
 def test_a_loop_that_fails_and_tries_again_is_alive_and_not_ready() -> None:
-    health, pulse = Health(), Pulse("loop")
+    health, heartbeat = Health(), Heartbeat("loop")
     health.redis_answered()
-    with health.watching("worker", pulse):
-        pulse.trouble("the group is gone")
+    with health.reporting("worker", heartbeat):
+        heartbeat.failed("the group is gone")
         assert health.alive().ok
         assert health.ready().as_dict()["missing"] == ["loop: the group is gone"]
 
 
 def test_a_role_that_has_not_started_or_has_stopped_is_not_ready() -> None:
-    health, pulse = Health("worker", "aggregator"), Pulse("loop")
+    health, heartbeat = Health("worker", "aggregator"), Heartbeat("loop")
     health.redis_answered()
-    pulse.beat("turning")
-    with health.watching("worker", pulse):
+    heartbeat.beat("turning")
+    with health.reporting("worker", heartbeat):
         assert health.ready().as_dict()["missing"] == ["aggregator: not running yet, or stopping"]
-        with health.watching("aggregator", Condition("reading", lambda: True, "stopped")):
+        with health.reporting("aggregator", ConditionCheck("reading", lambda: True, "stopped")):
             assert health.ready().ok
-        with health.watching("aggregator", Condition("reading", lambda: False, "stopped")):
+        with health.reporting("aggregator", ConditionCheck("reading", lambda: False, "stopped")):
             assert health.ready().as_dict()["missing"] == ["reading: stopped"]
     assert not health.ready().ok
     assert health.alive().ok
 
 
 def test_a_loop_that_has_not_turned_yet_is_not_ready() -> None:
-    assert Pulse("loop").ready().detail == "starting"
-    assert not Pulse("loop").ready().ok
+    assert Heartbeat("loop").ready().detail == "starting"
+    assert not Heartbeat("loop").ready().ok

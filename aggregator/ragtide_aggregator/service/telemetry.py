@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from time import time_ns
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry
-
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.tracing import record
 from ragtide_schemas import MetricEvent
 
@@ -39,14 +37,12 @@ class AggregatorTelemetry(OwnerTelemetry):
 
     Args:
         partitions: number of partitions.
-        registry: of the process; by default the metrics are not scraped.
-        health: of the process; by default one that is not served.
+        process: telemetry of the process; by default it is neither scraped nor served.
     """
 
-    def __init__(
-        self, partitions: int = 1, registry: CollectorRegistry | None = None, health: Health | None = None
-    ) -> None:
-        super().__init__(ROLE, partitions, owned=catalogue.LEASE_OWNED.gauge(registry), health=health)
+    def __init__(self, partitions: int = 1, process: ProcessTelemetry | None = None) -> None:
+        super().__init__(ROLE, partitions, process, owned=catalogue.LEASE_OWNED)
+        registry = self.registry
         self._leases_lost = catalogue.LEASES_LOST.counter(registry)
         self._keys = catalogue.KEYS.gauge(registry)
         self._events_applied = catalogue.EVENTS_APPLIED.counter(registry)

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from ragtide_runtime.telemetry.health import Check
+from ragtide_runtime.telemetry.health import CheckResult
 
 QUIET_S: Final = 60.0
 """Seconds after an outage's warning in which another outage of the same labeler brings no further warning."""
@@ -81,16 +81,16 @@ class Outage:
             )
         self._since, self._interactions = None, 0
 
-    def alive(self, redis_since: float | None) -> Check:
+    def alive(self, redis_since: float | None) -> CheckResult:
         """Return that nothing is stuck: a restart would not help."""
         del redis_since
-        return Check(f"labeler {self._labeler}", True, "waits for nothing" if self._since is None else "waits")
+        return CheckResult(f"labeler {self._labeler}", True, "waits for nothing" if self._since is None else "waits")
 
-    def ready(self) -> Check:
+    def ready(self) -> CheckResult:
         """Return whether the labeler labels now."""
         name = f"labeler {self._labeler}"
         if self._since is None:
-            return Check(name, True, "available")
-        return Check(
+            return CheckResult(name, True, "available")
+        return CheckResult(
             name, False, f"unavailable for {self._clock() - self._since:.0f} s, {self._effect}: {self._because}"
         )

@@ -81,7 +81,7 @@ async def labeler_of(
     metrics = [*custom_metrics(settings), *also]
     labeler = _built(settings, redis, patient=patient, instruments=instruments)
     outage = getattr(labeler, "outage", None)
-    watched = health.watching("judge", outage) if health and isinstance(outage, Outage) else nullcontext()
+    watched = health.reporting("judge", outage) if health and isinstance(outage, Outage) else nullcontext()
     try:
         with watched:
             yield WithMetrics(labeler, metrics) if metrics else labeler

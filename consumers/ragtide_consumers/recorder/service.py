@@ -15,8 +15,8 @@ from ragtide_runtime.recordings.kinds import Kind
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.observed import Observed
 from ragtide_runtime.telemetry.outages import Outage
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.waiting import sleep_or_stop
 
 from .errors import StepAbortedError
@@ -60,20 +60,16 @@ async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
 
 
 async def run_recorder(
-    settings: Settings, url: str, stop: asyncio.Event, observed: Observed, prepared: Prepared
+    settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry, prepared: Prepared
 ) -> None:
     """Record every partition until told to stop.
 
     Raises:
         RagtideError: the recording cannot be continued; the message says why, and what to do.
     """
-    redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
-    telemetry = RecorderTelemetry(settings.partitions, observed.registry, observed.health)
-    try:
-        with telemetry.watched():
-            await Recorder(redis, settings, prepared.store, prepared.redaction, telemetry).run(stop)
-    finally:
-        await redis.aclose()
+    telemetry = RecorderTelemetry(settings.partitions, process)
+    async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
+        await Recorder(redis, settings, prepared.store, prepared.redaction, telemetry).run(stop)
 
 
 class Recorder:

@@ -3,11 +3,9 @@
 from time import time
 from typing import Final
 
-from prometheus_client import CollectorRegistry
-
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 from .redaction import Redaction
 from .writing import Written
@@ -21,14 +19,12 @@ class RecorderTelemetry(OwnerTelemetry):
 
     Args:
         partitions: number of partitions.
-        registry: of the process; by default the metrics are not scraped.
-        health: of the process; by default one that is not served.
+        process: telemetry of the process; by default it is neither scraped nor served.
     """
 
-    def __init__(
-        self, partitions: int = 1, registry: CollectorRegistry | None = None, health: Health | None = None
-    ) -> None:
-        super().__init__(ROLE, partitions, owned=catalogue.RECORDER_OWNED.gauge(registry), health=health)
+    def __init__(self, partitions: int = 1, process: ProcessTelemetry | None = None) -> None:
+        super().__init__(ROLE, partitions, process, owned=catalogue.RECORDER_OWNED)
+        registry = self.registry
         self._recorded = catalogue.RECORDED.counter(registry)
         self._unreadable = catalogue.RECORDED_UNREADABLE.counter(registry)
         self._withheld = catalogue.RECORDED_WITHHELD.counter(registry)

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.health import Condition, Health, Sign
+from ragtide_runtime.telemetry.health import ConditionCheck, Health, HealthCheck
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
@@ -108,11 +108,11 @@ class WorkerApplication(StreamApplication):
             await asyncio.to_thread(claims.stop)
             await redis.aclose()
 
-    def signs(self) -> list[Sign]:
+    def signs(self) -> list[HealthCheck]:
         """Return the signs of life of reading and of every loop."""
         said = "FastStream has stopped reading: the consumer group vanished, or the worker stops"
-        reading = Condition("reading", lambda: self.reading, said)
-        return [reading, *(pulse for worker in self.workers for pulse in worker.pulses)]
+        reading = ConditionCheck("reading", lambda: self.reading, said)
+        return [reading, *(heartbeat for worker in self.workers for heartbeat in worker.heartbeats)]
 
 
 async def run_workers(
@@ -147,7 +147,7 @@ async def run_workers(
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]
-        with (health or Health()).watching("worker", *app.signs(), patience.outage):
+        with (health or Health()).reporting("worker", *app.signs(), patience.outage):
             await asyncio.wait([*waits, *loops], return_when=asyncio.FIRST_COMPLETED)
         failed = [loop for loop in loops if loop.done()]
         for wait in waits:

@@ -16,7 +16,7 @@ from redis import Redis, RedisError, ResponseError
 
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.telemetry.health import SILENT_S, Pulse
+from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
 from ragtide_runtime.telemetry.outages import Outage
 
 RENEW_SCRIPT: Final = """
@@ -43,7 +43,7 @@ class Claim:
     stream: str
     held: Callable[[], Sequence[str]]
     """Returns the ids; called from the thread."""
-    pulse: Pulse
+    heartbeat: Heartbeat
 
 
 class ClaimKeeper:
@@ -98,9 +98,9 @@ class ClaimKeeper:
         """Take note that the event loop is alive."""
         self._loop_turned = self._clock()
 
-    def hold(self, streams: Streams, held: Callable[[], Sequence[str]], pulse: Pulse) -> None:
+    def hold(self, streams: Streams, held: Callable[[], Sequence[str]], heartbeat: Heartbeat) -> None:
         """Renew the claims on the entries that `held` returns, from now on."""
-        self._claims = {**self._claims, streams.interactions: Claim(streams.interactions, held, pulse)}
+        self._claims = {**self._claims, streams.interactions: Claim(streams.interactions, held, heartbeat)}
 
     def release(self, streams: Streams) -> None:
         """Renew nothing of a partition any more; a renewal in progress has ended when this returns."""
@@ -124,7 +124,7 @@ class ClaimKeeper:
         silent_s = self._clock() - self._loop_turned
         if silent_s > SILENT_S:
             for claim in self._claims.values():
-                claim.pulse.trouble(f"the event loop has been blocked for {silent_s:.0f} s: claims are not renewed")
+                claim.heartbeat.failed(f"the event loop has been blocked for {silent_s:.0f} s: claims are not renewed")
             return
         renew = client.register_script(RENEW_SCRIPT)
         for claim in self._claims.values():
@@ -132,7 +132,7 @@ class ClaimKeeper:
                 renew(keys=[claim.stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
             else:
                 self._be_seen(client, claim.stream)
-            claim.pulse.beat("renewing claims")
+            claim.heartbeat.beat("renewing claims")
         self._outage.succeeded()
 
     def _be_seen(self, client: Redis, stream: str) -> None:
@@ -145,5 +145,5 @@ class ClaimKeeper:
 
     def _failed(self, error: Exception) -> None:
         for claim in self._claims.values():
-            claim.pulse.trouble(f"renewing claims fails: {error}")
+            claim.heartbeat.failed(f"renewing claims fails: {error}")
         self._outage.failed(error)

@@ -14,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.telemetry.health import Pulse
+from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
@@ -84,10 +84,12 @@ class LabelWorker:
         self._log_limit = LogLimit()
         self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
         self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
-        self.pulses = [Pulse(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "room", "taking over")]
-        self._claims_pulse = Pulse(f"partition {streams.partition}, claims")
+        self.heartbeats = [
+            Heartbeat(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "room", "taking over")
+        ]
+        self._claims_heartbeat = Heartbeat(f"partition {streams.partition}, claims")
         if claims is not None:
-            self.pulses.append(self._claims_pulse)
+            self.heartbeats.append(self._claims_heartbeat)
         """Signs of life of the loops, in their order."""
         self._streams = streams
         self._labeler = labeler
@@ -115,7 +117,7 @@ class LabelWorker:
         loops = (self._deliver_loop(), self._room_loop(), self._reclaim_loop())
         self.loops = [asyncio.create_task(loop) for loop in loops]
         if self._claims is not None:
-            self._claims.hold(self._streams, self._held, self._claims_pulse)
+            self._claims.hold(self._streams, self._held, self._claims_heartbeat)
 
     def _held(self) -> list[str]:
         """Return the entries this worker holds. Any thread may call it: the interpreter makes each copy in one step."""
@@ -288,9 +290,9 @@ class LabelWorker:
         return Refused(entry.entry_id, letter, interaction_id, pending=entry.pending)
 
     async def _deliver_loop(self) -> None:
-        pulse = self.pulses[0]
+        heartbeat = self.heartbeats[0]
         while True:
-            with pulse.resting("waiting for results"):
+            with heartbeat.idle("waiting for results"):
                 batch = [await self._results.get()]
             while len(batch) < DELIVER_AT_ONCE and not self._results.empty():
                 batch.append(self._results.get_nowait())
@@ -308,7 +310,7 @@ class LabelWorker:
                 outcomes = await self._delivery.deliver([result for _, result in batch])
             except RedisError as error:
                 # Safe to repeat: an entry that was acknowledged the first time is not emitted again.
-                self.pulses[0].trouble(f"handing over fails: {error}")
+                self.heartbeats[0].failed(f"handing over fails: {error}")
                 self._handing_over.failed(error, results=len(batch))
                 await asyncio.sleep(backoff.pause_s())
                 continue
@@ -345,9 +347,9 @@ class LabelWorker:
 
     async def _room_loop(self) -> None:
         """Look whether there is room for more metric events, and tell the claims thread that the event loop lives."""
-        pulse = self.pulses[1]
+        heartbeat = self.heartbeats[1]
         pause_s = min(self._min_idle_s / 3, 5.0)
-        pulse.beat("nothing looked at yet")
+        heartbeat.beat("nothing looked at yet")
         while True:
             await asyncio.sleep(pause_s)
             if self._claims is not None:
@@ -355,9 +357,9 @@ class LabelWorker:
             try:
                 self._mind_room(await self._redis.xlen(self._streams.metrics))
                 self._looking.succeeded()
-                pulse.beat("there is room" if not self.paused else "pausing: metric events pile up")
+                heartbeat.beat("there is room" if not self.paused else "pausing: metric events pile up")
             except RedisError as error:
-                pulse.trouble(f"reading the length of the metrics stream fails: {error}")
+                heartbeat.failed(f"reading the length of the metrics stream fails: {error}")
                 self._looking.failed(error)
 
     def _mind_room(self, metric_events: int) -> None:
@@ -374,7 +376,7 @@ class LabelWorker:
             self._room.clear()
 
     async def _reclaim_loop(self) -> None:
-        pulse = self.pulses[2]
+        heartbeat = self.heartbeats[2]
         pause_s = min(self._min_idle_s / 3, 5.0)
         next_forgetting = monotonic()
         while True:
@@ -390,12 +392,12 @@ class LabelWorker:
                         )
                 entries, scanned = await self._reclaimer.claim(self._concurrency)
             except RedisError as error:
-                pulse.trouble(f"looking for abandoned entries fails: {error}")
+                heartbeat.failed(f"looking for abandoned entries fails: {error}")
                 self._taking_over.failed(error)
                 entries, scanned = [], True
             else:
                 self._taking_over.succeeded()
-                pulse.beat("looking for abandoned entries")
+                heartbeat.beat("looking for abandoned entries")
             if entries:
                 self._instruments.reclaimed.inc(len(entries))
                 log.info(
@@ -403,7 +405,7 @@ class LabelWorker:
                     entries=len(entries),
                     partition=self._streams.partition,
                 )
-                with pulse.resting("waiting for a free slot for what was taken over"):
+                with heartbeat.idle("waiting for a free slot for what was taken over"):
                     await self.take(entries)
             if scanned:
                 await asyncio.sleep(pause_s)

@@ -15,7 +15,7 @@ from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 from .counting import Counted, Scope
 from .interactions import Item, Items
@@ -94,7 +94,7 @@ class Relabeling:
         """
         roles_stop = asyncio.Event()
         roles = asyncio.create_task(
-            serve(self._settings, self._url, roles_stop, worker=True, aggregator=True, observed=Observed())
+            serve(self._settings, self._url, roles_stop, worker=True, aggregator=True, process=ProcessTelemetry())
         )
         async with connect_async(self._url) as redis:
             replay = asyncio.create_task(self._replay(redis, stop, seen))

@@ -12,7 +12,7 @@ from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.tracing import exporting
 
 from .common import Role, err, given, with_redis
@@ -72,8 +72,8 @@ def _serve(settings: Settings, *names: Role) -> None:
 
     async def run(url: str) -> None:
         stop = asyncio.Event()
-        observed = Observed(Health(*names))
-        async with serving(settings, url, observed):
+        process = ProcessTelemetry(Health(*names))
+        async with serving(settings, url, process):
             roles = serve(
                 settings,
                 url,
@@ -81,7 +81,7 @@ def _serve(settings: Settings, *names: Role) -> None:
                 worker=Role.WORKER in names,
                 aggregator=Role.AGGREGATOR in names,
                 recorder=Role.RECORDER in names,
-                observed=observed,
+                process=process,
             )
             await until_signal(roles, stop=stop)
 

@@ -83,6 +83,10 @@ class PartitionOwner:
             RagtideError: the work cannot go on, or a live process owns a partition of an exclusive owner.
             redis.RedisError: Redis failed an exclusive owner.
         """
+        with self._telemetry.watched():
+            await self._run(stop)
+
+    async def _run(self, stop: asyncio.Event) -> None:
         stopping = asyncio.create_task(stop.wait())
         try:
             while not (stop.is_set() or self._done):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from prometheus_client import Gauge
-
-from ..telemetry.health import Health, Pulse
+from ..telemetry.catalogue import Metric
+from ..telemetry.health import Heartbeat
+from ..telemetry.process import ProcessTelemetry
 
 
 class OwnerTelemetry:
@@ -14,23 +14,27 @@ class OwnerTelemetry:
     Args:
         role: its name in logs and health reports.
         partitions: number of partitions.
-        owned: gauge of the partitions that are owned.
-        health: of the process; by default a new one that is not served.
+        process: telemetry of the process; by default it is neither scraped nor served.
+        owned: metric of the partitions that are owned.
     """
 
-    def __init__(self, role: str, partitions: int, *, owned: Gauge | None = None, health: Health | None = None) -> None:
+    def __init__(
+        self, role: str, partitions: int, process: ProcessTelemetry | None = None, *, owned: Metric | None = None
+    ) -> None:
         self.role = role
         self._n = partitions
-        self._owned = owned
-        self._health = health or Health()
-        self._looking = Pulse(f"{role}: partitions")
-        self._working: dict[int, Pulse] = {}
+        process = process or ProcessTelemetry()
+        self.registry = process.registry
+        self._owned = None if owned is None else owned.gauge(process.registry)
+        self._health = process.health
+        self._looking = Heartbeat(f"{role}: partitions")
+        self._working: dict[int, Heartbeat] = {}
         for partition in range(partitions):
             self._set(partition, owned=False)
 
     def watched(self) -> AbstractContextManager[None]:
         """Report the health of the owner loop for the body of a `with`."""
-        return self._health.watching(self.role, self._looking)
+        return self._health.reporting(self.role, self._looking)
 
     def turned(self, owned: int) -> None:
         """Take note of a turn of the owner loop, and of the number of partitions that are owned."""
@@ -38,7 +42,7 @@ class OwnerTelemetry:
 
     def failed(self, error: Exception) -> None:
         """Take note that Redis failed the owner loop, which tries again."""
-        self._looking.trouble(f"Redis failed: {error}")
+        self._looking.failed(f"Redis failed: {error}")
 
     def lost(self) -> None:
         """Take note that another process owns a partition, or that Redis lost entries that were read."""
@@ -49,21 +53,21 @@ class OwnerTelemetry:
         self._working.pop(partition, None)
         self._set(partition, owned=True)
         try:
-            with self._health.watching(self.role, self._pulse(partition)):
+            with self._health.reporting(self.role, self._heartbeat(partition)):
                 yield
         finally:
             self._set(partition, owned=False)
 
     def partition_turned(self, partition: int, doing: str) -> None:
         """Take note of a turn of the work on a partition."""
-        self._pulse(partition).beat(doing)
+        self._heartbeat(partition).beat(doing)
 
     def partition_failed(self, partition: int, error: Exception) -> None:
         """Take note that Redis or a store failed the work on a partition, which is tried again."""
-        self._pulse(partition).trouble(f"failed: {error}")
+        self._heartbeat(partition).failed(f"failed: {error}")
 
-    def _pulse(self, partition: int) -> Pulse:
-        return self._working.setdefault(partition, Pulse(f"{self.role}: partition {partition}"))
+    def _heartbeat(self, partition: int) -> Heartbeat:
+        return self._working.setdefault(partition, Heartbeat(f"{self.role}: partition {partition}"))
 
     def _set(self, partition: int, *, owned: bool) -> None:
         if self._owned is not None:

@@ -18,8 +18,8 @@ from ..errors import ConfigurationError
 from ..redis.client import connect_async
 from ..settings.model import Settings
 from .backlog_metrics import BacklogCollector
-from .health import Health, Report
-from .observed import Observed
+from .health import Health, HealthReport
+from .process import ProcessTelemetry
 
 LOOK_S: Final = 1.0
 """Seconds between two pings of Redis, and the time limit of each ping; a probe never waits for Redis."""
@@ -28,7 +28,7 @@ log = structlog.get_logger("ragtide.http")
 
 
 @asynccontextmanager
-async def serving(settings: Settings, url: str, observed: Observed) -> AsyncIterator[int | None]:
+async def serving(settings: Settings, url: str, process: ProcessTelemetry) -> AsyncIterator[int | None]:
     """Serve for the body of an `async with`, and give the port; None and nothing is served without `http_port`.
 
     Raises:
@@ -39,12 +39,12 @@ async def serving(settings: Settings, url: str, observed: Observed) -> AsyncIter
         return
     redis = connect_async(url)
     backlog = BacklogCollector(redis, settings.prefix, settings.partitions)
-    observed.registry.register(backlog)
-    ProcessCollector(registry=observed.registry)
+    process.registry.register(backlog)
+    ProcessCollector(registry=process.registry)
     runner = web.AppRunner(
-        _application(observed, backlog), handle_signals=False, access_log=None, shutdown_timeout=LOOK_S
+        _application(process, backlog), handle_signals=False, access_log=None, shutdown_timeout=LOOK_S
     )
-    looking = asyncio.create_task(_look(redis, observed.health))
+    looking = asyncio.create_task(_look(redis, process.health))
     try:
         await runner.setup()
         try:
@@ -63,17 +63,17 @@ async def serving(settings: Settings, url: str, observed: Observed) -> AsyncIter
         await redis.aclose()
 
 
-def _application(observed: Observed, backlog: BacklogCollector) -> web.Application:
+def _application(process: ProcessTelemetry, backlog: BacklogCollector) -> web.Application:
     async def metrics(request: web.Request) -> web.Response:
         await backlog.refresh()
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return web.Response(body=encode(observed.registry), headers={"content-type": content_type})
+        return web.Response(body=encode(process.registry), headers={"content-type": content_type})
 
     async def healthz(_: web.Request) -> web.Response:
-        return _told(observed.health.alive())
+        return _told(process.health.alive())
 
     async def readyz(_: web.Request) -> web.Response:
-        return _told(observed.health.ready())
+        return _told(process.health.ready())
 
     application = web.Application()
     application.add_routes(
@@ -82,7 +82,7 @@ def _application(observed: Observed, backlog: BacklogCollector) -> web.Applicati
     return application
 
 
-def _told(report: Report) -> web.Response:
+def _told(report: HealthReport) -> web.Response:
     return web.json_response(report.as_dict(), status=200 if report.ok else 503)
 
 

@@ -146,7 +146,7 @@ async def test_readyz_of_a_worker_says_that_its_judge_refuses(server: JudgeServe
     health.redis_answered()
     async with labeler_of(given, None, health=health) as labeler:
         patience = Patience(labeler)
-        with health.watching("worker", patience.outage):
+        with health.reporting("worker", patience.outage):
             assert health.ready().ok
             if kind == "judge":
                 waiting = patience.label(TOWER, before_waiting=_stop)

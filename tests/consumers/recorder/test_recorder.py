@@ -39,7 +39,7 @@ from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.observed import Observed
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
@@ -161,15 +161,15 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
     await add_all(async_redis, 0, 10)
     await async_redis.xadd(STREAMS.metrics, {"data": "{"})
     await add(async_redis, Kind.INTERACTIONS, interaction(1, question="from eve@example.com"))
-    observed, stop = Observed(Health("recorder")), asyncio.Event()
+    process, stop = ProcessTelemetry(Health("recorder")), asyncio.Event()
     settings = settings_of(tmp_path / "r", redact=["email"])
     prepared = await prepare_recorder(settings, async_redis)
-    task = asyncio.create_task(run_recorder(settings, redis_url, stop, observed, prepared))
+    task = asyncio.create_task(run_recorder(settings, redis_url, stop, process, prepared))
     await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
 
     def value(name: str, **labels: str) -> float | None:
-        return observed.registry.get_sample_value(name, labels)
+        return process.registry.get_sample_value(name, labels)
 
     await until(lambda: value("ragtide_recorded_total", kind="alerts") == 10)
     assert value("ragtide_recorded_total", kind="metrics") == 11
@@ -179,14 +179,14 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
     assert value("ragtide_redactions_total", what="email") == 1
     assert value("ragtide_recorder_owned", partition="0") == 1
     assert abs((value("ragtide_recorder_manifest_timestamp_seconds", partition="0") or 0) - time.time()) < 60
-    observed.health.redis_answered()
-    assert observed.health.ready().ok, observed.health.ready().as_dict()
+    process.health.redis_answered()
+    assert process.health.ready().ok, process.health.ready().as_dict()
     assert (await read_backlogs(async_redis, [STREAMS]))[0].unrecorded_s == 0
     stop.set()
     await task
     await add(async_redis, Kind.FEEDBACK, feedback(1))
     await until(lambda: behind(async_redis))
-    assert not observed.health.ready().ok
+    assert not process.health.ready().ok
 
 
 async def behind(redis: Any) -> bool:

@@ -19,6 +19,7 @@ from ragtide_consumers.recorder.service import Recorder
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.recordings.store import open_store
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import RagInteraction, RetrievedDocument
 
 pytestmark = pytest.mark.processes
@@ -218,7 +219,7 @@ async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_an
             settings,
             open_store(str(tmp_path / "r")),
             Redaction.of(settings.recorder),
-            RecorderTelemetry(1, registry),
+            RecorderTelemetry(1, ProcessTelemetry(registry=registry)),
         )
         task = asyncio.create_task(recorder.run(stop))
         await until(lambda: caught_up(async_redis), timeout_s=60)

@@ -8,8 +8,8 @@ from .health import Health
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """Health and metrics of the roles of one process. Neither is global, so two runs never mix."""
+class ProcessTelemetry:
+    """Health and metrics of the roles of one process. Neither is global, so two runs in one process never mix."""
 
     health: Health = field(default_factory=Health)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)

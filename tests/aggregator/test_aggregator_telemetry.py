@@ -1,4 +1,4 @@
-"""What an aggregator counts, and what its pulse says."""
+"""What an aggregator counts, and what its health report says."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,6 +14,7 @@ from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 
 class Watched:
@@ -23,7 +24,7 @@ class Watched:
         self.registry = CollectorRegistry()
         self.health = Health("aggregator")
         self.health.redis_answered()
-        self.telemetry = AggregatorTelemetry(1, self.registry, self.health)
+        self.telemetry = AggregatorTelemetry(1, ProcessTelemetry(self.health, self.registry))
 
     def __getitem__(self, name: str) -> float | None:
         return self.registry.get_sample_value(name)
@@ -42,8 +43,7 @@ class Watched:
         service = Aggregator(redis, Layout("ragtide"), OPTIONS, holder=holder, telemetry=self.telemetry)
         task = asyncio.create_task(service.run(stop))
         try:
-            with self.telemetry.watched():
-                yield
+            yield
         finally:
             stop.set()
             await task
