@@ -12,8 +12,8 @@ from ragtide_roles.running import cancelled_by_signal
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Alert
 
+from .alert_views import alert_panel, alerts_view
 from .common import JsonOption, out, print_json, warn, with_redis
-from .tables import alert_panel, alerts_view
 from .workspace_option import WorkspaceOption, settings_with
 
 

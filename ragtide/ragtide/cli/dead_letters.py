@@ -1,10 +1,14 @@
 """`ragtide dead-letters`: shows entries that could not be used, or tries them again."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 from redis.asyncio import Redis
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.reading.deployment import Deployment
@@ -12,15 +16,18 @@ from ragtide_producers.publishing.retrying import Retrier
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.printable import printable
 
 from .common import JsonOption, err, out, print_json, warn, with_redis
-from .tables import dead_letters_table
 from .workspace_option import WorkspaceOption, settings_with
 
 dead_letters = typer.Typer(help="Show entries that could not be used, with the reason; or try them again.")
 
 SHOWN: Final = 1000
 """Dead letters in the table; `--json` prints all."""
+
+DETAIL_CHARS: Final = 1000
+"""Characters of the detail in the table; `--json` prints all."""
 
 
 @dead_letters.callback(invoke_without_command=True)
@@ -54,7 +61,7 @@ def list_dead_letters(
     count, newest = with_redis(settings, body)
     if as_json:
         return
-    out.print(dead_letters_table(newest))
+    out.print(_table(newest))
     if count > len(newest):
         err.print(f"These are the newest {len(newest):,} of {count:,}; --json prints all.", highlight=False)
 
@@ -85,3 +92,29 @@ async def _retried(redis: Redis, settings: Settings, ids: list[str] | None) -> i
             deployment.unreadable_dead_letters.add(f"{stored.letter_id} of {streams.dead_letters}", error)
     warn(*deployment.warnings())
     return retried
+
+
+def _table(letters: Sequence[StoredDeadLetter]) -> RenderableType:
+    """Return dead letters as a table, or a sentence that there are none."""
+    if not letters:
+        return Text("No dead letters.", style="green")
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("id", no_wrap=True)
+    table.add_column("failed at", no_wrap=True)
+    table.add_column("reason", style="red", no_wrap=True)
+    table.add_column("deliveries", justify="right")
+    table.add_column("detail", overflow="fold")
+    for stored in letters:
+        letter = stored.letter
+        table.add_row(
+            stored.letter_id,
+            f"{letter.failed_at:%Y-%m-%d %H:%M:%S}",
+            letter.reason,
+            str(letter.deliveries),
+            Text(printable(_shortened(letter.detail))),
+        )
+    return table
+
+
+def _shortened(detail: str) -> str:
+    return detail if len(detail) <= DETAIL_CHARS else f"{detail[: DETAIL_CHARS - 3]}..."

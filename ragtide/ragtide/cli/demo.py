@@ -29,9 +29,10 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 
+from .alert_views import alerts_view
 from .common import JsonOption, err, out, print_json
-from .tables import alerts_view, estimates_table
-from .watch import Screen
+from .screen import Screen
+from .tables import estimates_table
 
 PIPELINE = "demo"
 

@@ -1,21 +1,12 @@
 """Estimates, alerts and dead letters as tables a person enjoys. Renderables only; nothing is read or printed here."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.windows import ALL_TIME
-from ragtide_schemas import METRICS, Alert, Direction, Estimate
-from ragtide_schemas.estimate import shown_metric
-from ragtide_schemas.printable import printable
-
-if TYPE_CHECKING:  # it needs the aggregator's state, which few tables do
-    from ragtide_offline.report.pipelines import Compared
+from ragtide_schemas import METRICS, Direction, Estimate
 
 BAR_WIDTH = 28
 """Characters of an interval's bar."""
@@ -26,9 +17,6 @@ NARROW = 140
 NARROW_BAR_WIDTH = 14
 
 BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
-
-SHOWN_DETAIL = 1000
-"""Characters of a dead letter's reason that are shown; `--json` gives all."""
 
 SPARKS = "▁▂▃▄▅▆▇█"
 
@@ -240,73 +228,3 @@ def labeling_table(estimates: Sequence[Estimate]) -> Table:
         cells = ["—" if number is None else f"{number:.4g}" for number in numbers]
         table.add_row(e.pipeline, e.labeler, e.metric.removeprefix("labeling."), f"{e.n:,}", *cells)
     return table
-
-
-def comparison_table(found: Sequence["Compared"], first: str, second: str) -> Table:
-    """Return the differences of two pipelines, one row a metric."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    for name in (first, second, f"{first} - {second}"):
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    table.add_column("interval", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for one in found:
-        name = shown_metric(one.metric, one.metric_version)
-        name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
-        name = name if one.segment is None else f"{name} · {one.segment}"
-        gap = one.difference
-        table.add_row(
-            Text(name),
-            f"{one.means[0]:.3f} (n {one.n[0]:,})",
-            f"{one.means[1]:.3f} (n {one.n[1]:,})",
-            f"{gap.estimate:+.3f}",
-            f"{gap.lower:+.3f} to {gap.upper:+.3f}",
-            Text(gap.verdict, style="bright_black" if gap.verdict == "undecided" else "bold"),
-        )
-    return table
-
-
-def alert_panel(alert: Alert) -> Panel:
-    """Return one alert as a box with the event, its start and its evidence."""
-    firing = alert.status == "firing"
-    style = "red" if firing else "green"
-    state = "FIRING" if firing else "resolved"
-    scope = (alert.rule, alert.pipeline, *([alert.segment] if alert.segment else []))
-    title = Text.assemble((state, "bold"), " ", " · ".join(scope))
-    # Escaped before it is laid out, so that the box keeps its width.
-    text = Text("\n".join(printable(sentence) for sentence in (alert.message, *alert.diagnosis)))
-    return Panel(text, title=title, title_align="left", border_style=style)
-
-
-def alerts_view(alerts: Sequence[Alert]) -> RenderableType:
-    """Return alerts one below the other, the firing ones first, or a sentence that there are none."""
-    if not alerts:
-        return Text("No alerts.", style="green")
-    ordered = sorted(alerts, key=lambda alert: (alert.status != "firing", -alert.fired_at.timestamp()))
-    return Group(*(alert_panel(alert) for alert in ordered))
-
-
-def dead_letters_table(letters: Sequence[StoredDeadLetter]) -> RenderableType:
-    """Return dead letters as a table, or a sentence that there are none."""
-    if not letters:
-        return Text("No dead letters.", style="green")
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    table.add_column("failed at", no_wrap=True)
-    table.add_column("reason", style="red", no_wrap=True)
-    table.add_column("deliveries", justify="right")
-    table.add_column("detail", overflow="fold")
-    for stored in letters:
-        letter = stored.letter
-        table.add_row(
-            stored.letter_id,
-            f"{letter.failed_at:%Y-%m-%d %H:%M:%S}",
-            letter.reason,
-            str(letter.deliveries),
-            Text(printable(_shortened(letter.detail))),
-        )
-    return table
-
-
-def _shortened(detail: str) -> str:
-    return detail if len(detail) <= SHOWN_DETAIL else f"{detail[: SHOWN_DETAIL - 3]}..."

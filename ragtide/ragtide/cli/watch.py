@@ -1,100 +1,40 @@
-"""The live table: estimates, intervals, trends and alerts, redrawn as they change."""
+"""`ragtide watch`: shows estimates, trends and alerts live."""
 
-import asyncio
-from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from typing import Annotated
 
-from redis import RedisError
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.text import Text
+import typer
+from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
-from ragtide_schemas import Alert, Estimate
-from ragtide_schemas.suggestions import unknown
+from ragtide_roles.running import cancelled_by_signal
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_schemas import Estimate
 
-from .tables import TrendKey, alerts_view, estimate_key, estimates_table
-
-TREND_POINTS = 16
-"""Recent means drawn for each row."""
-
-ALERTS_SHOWN = 4
-"""Alerts drawn below the table."""
+from .common import PipelineOption, out, with_redis
+from .screen import Screen, redraw
+from .workspace_option import WorkspaceOption, settings_with
 
 
-class Screen:
-    """The screen of a watcher; it remembers recent means to draw trends."""
+def watch(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    segments: Annotated[bool, typer.Option("--segments", help="Show segment values too.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Draw one screen and exit.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show estimates, intervals, trends and alerts live, until Ctrl-C."""
+    settings = settings_with(context, workspace)
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        *,
-        keep: Callable[[Estimate], bool] = lambda _: True,
-        pipeline: str | None = None,
-    ) -> None:
-        self._deployment = deployment
-        self._keep = keep
-        self._pipeline = pipeline
-        self._trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
-        self.estimates: Sequence[Estimate] = ()
-        self.alerts: Sequence[Alert] = ()
-        self._counts = Text()
-        self._warnings: list[str] = []
+    async def body(redis: Redis, _: RedisHandle) -> None:
+        def keep(estimate: Estimate) -> bool:
+            return pipeline in (None, estimate.pipeline) and (segments or estimate.segment is None)
 
-    async def refresh(self) -> None:
-        """Read what is new; without news the three reads take the time of one round trip."""
-        deployment = self._deployment
-        everything, self.alerts, backlogs = await asyncio.gather(
-            deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
-        )
-        self.estimates = [e for e in chosen(everything) if self._keep(e)]
-        known = {estimate.pipeline for estimate in everything}
-        wanted = self._pipeline
-        missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
-        self._warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
-        for estimate in self.estimates:
-            if estimate.recent is not None:
-                self._trends[estimate_key(estimate)].append(estimate.recent)
-        self._counts = _counts(backlogs)
+        screen = Screen(Deployment(redis, settings), keep=keep, pipeline=pipeline)
+        if once:
+            await screen.refresh()
+            out.print(screen.render(out.width))
+        else:
+            await cancelled_by_signal(redraw(out, screen, interval_s=interval))
 
-    def render(self, width: int) -> RenderableType:
-        """Return what to draw on a terminal of so many columns."""
-        warnings = [Text(sentence, style="yellow") for sentence in self._warnings]
-        if not self.estimates:
-            waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
-            return Group(self._counts, *warnings, waiting)
-        level = f"{self.estimates[0].confidence:.0%}"
-        note = f"{level} intervals, valid at every look; recent: about the last 64"
-        return Group(
-            self._counts,
-            *warnings,
-            Text(note, style="bright_black"),
-            Text(),
-            estimates_table(self.estimates, width, self._trends),
-            Text(),
-            alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
-        )
-
-
-def _counts(backlogs: Sequence[Backlog]) -> Text:
-    scored = sum(one.lengths["metrics"] for one in backlogs)
-    dead = sum(one.lengths["dead_letters"] for one in backlogs)
-    waiting = sum(one.waiting for one in backlogs)
-    more = "+" if waiting >= COUNT_CAP else ""
-    text = Text.assemble(("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters ")
-    text.append(f"{dead:,}", style="red" if dead else "")
-    return text
-
-
-async def watch(console: Console, screen: Screen, *, interval_s: float) -> None:
-    """Redraw the screen until cancelled; a Redis that is away for a while is waited for."""
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
-        while True:
-            try:
-                await screen.refresh()
-                live.update(screen.render(console.width), refresh=True)
-            except RedisError as error:
-                live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
-            await asyncio.sleep(interval_s)
+    with_redis(settings, body)

@@ -1,0 +1,30 @@
+"""Alerts as boxes. Renderables only; this module reads and prints nothing."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from ragtide_schemas import Alert
+from ragtide_schemas.printable import printable
+
+
+def alert_panel(alert: Alert) -> Panel:
+    """Return one alert as a box with the event, its start and its evidence."""
+    firing = alert.status == "firing"
+    style = "red" if firing else "green"
+    state = "FIRING" if firing else "resolved"
+    scope = (alert.rule, alert.pipeline, *([alert.segment] if alert.segment else []))
+    title = Text.assemble((state, "bold"), " ", " · ".join(scope))
+    # Escaped before it is laid out, so that the box keeps its width.
+    text = Text("\n".join(printable(sentence) for sentence in (alert.message, *alert.diagnosis)))
+    return Panel(text, title=title, title_align="left", border_style=style)
+
+
+def alerts_view(alerts: Sequence[Alert]) -> RenderableType:
+    """Return alerts one below the other, the firing ones first, or a sentence that there are none."""
+    if not alerts:
+        return Text("No alerts.", style="green")
+    ordered = sorted(alerts, key=lambda alert: (alert.status != "firing", -alert.fired_at.timestamp()))
+    return Group(*(alert_panel(alert) for alert in ordered))

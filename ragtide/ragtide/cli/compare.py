@@ -1,0 +1,137 @@
+"""`ragtide compare`: the differences of two pipelines, of two workspaces, or of two labelers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from redis.asyncio import Redis
+from rich.table import Table
+from rich.text import Text
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.statistics.paired import CLOSED
+from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_offline.report.labelings import named_recording
+from ragtide_offline.report.pipelines import Compared, Side, read_comparison, read_labelers, unknown_side
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import get_workspace
+from ragtide_schemas.estimate import shown_metric
+
+from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .workspace_option import settings_of
+
+
+def compare(
+    context: typer.Context,
+    first: Annotated[str, typer.Argument(help="A pipeline.")],
+    second: Annotated[
+        str | None, typer.Argument(help="Another pipeline; without it, the same pipeline in two workspaces.")
+    ] = None,
+    workspace: Annotated[
+        list[str] | None, typer.Option(help="Workspace of both pipelines; given twice, of the first and the second.")
+    ] = None,
+    labeler: Annotated[
+        list[str] | None,
+        typer.Option(help="Given twice: two labelers of the one pipeline, such as local and judge in a cascade."),
+    ] = None,
+    window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
+    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    recording: Annotated[
+        str | None,
+        typer.Option(help="Recording that a replay of metric events is of, to pair its interactions [recorder.url]."),
+    ] = None,
+    ongoing: Annotated[
+        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for replays of known size.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two pipelines, live or in workspaces: the difference of every metric both have, valid at every look.
+
+    Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction. All
+    else is compared by means, for metrics that the same labeler measured with the same profile.
+    """
+    settings = given(context).settings()
+    if window not in (ALL_TIME, *settings.windows):
+        raise typer.BadParameter(
+            f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
+        )
+    workspaces = workspace or []
+    labelers = labeler or []
+    if labelers and (len(labelers) != 2 or len(set(labelers)) != 2 or second is not None or len(workspaces) > 1):
+        raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --workspace")
+    if len(workspaces) > 2 or (second is None and len(workspaces) != 2 and not labelers):
+        raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
+        live = Side(Deployment(redis, settings), first)
+        sides = [await _side(redis, settings, name, recording) for name in workspaces] or [live]
+        both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
+        if labelers:
+            found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
+        else:
+            found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
+        return found, None if found else await unknown_side(both)
+
+    found, missing = with_redis(settings, body)
+    names = [first, second or first]
+    if labelers:
+        names = labelers
+    elif len(workspaces) == 2:
+        names = [f"{name} ({where})" for name, where in zip(names, workspaces, strict=True)]
+    if as_json:
+        print_json([one.as_dict() for one in found])
+    elif found:
+        out.print(_table(found, *names))
+        out.print(_method(found), style="bright_black", highlight=False)
+    if missing is not None:
+        warn(missing)
+        raise typer.Exit(1)
+    if not found and not as_json:
+        err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
+
+
+async def _side(redis: Redis, settings: Settings, workspace: str, recording: str | None) -> Side:
+    info = await get_workspace(redis, settings, workspace)
+    deployment = Deployment(redis, await settings_of(redis, settings, workspace))
+    return Side(deployment, "", info, named_recording(settings, info, recording))
+
+
+def _method(found: Sequence[Compared]) -> str:
+    """Return how the differences were made, in a sentence or two."""
+    pairs = max((one.n[0] for one in found if one.method == "paired"), default=0)
+    said = []
+    if pairs:
+        known = any(one.strategy == CLOSED for one in found)
+        said.append(
+            f"Paired by interaction id: {pairs:,} pairs."
+            + (" All interactions of both workspaces are known, so no uncertainty is left about them." if known else "")
+        )
+    if any(one.method == "unpaired" for one in found):
+        said.append(f"{'The rest is unpaired' if said else 'Unpaired'}: the difference of two means.")
+    return " ".join(said)
+
+
+def _table(found: Sequence[Compared], first: str, second: str) -> Table:
+    """Return the differences of two pipelines, one row a metric."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for name in (first, second, f"{first} - {second}"):
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for one in found:
+        name = shown_metric(one.metric, one.metric_version)
+        name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
+        name = name if one.segment is None else f"{name} · {one.segment}"
+        gap = one.difference
+        table.add_row(
+            Text(name),
+            f"{one.means[0]:.3f} (n {one.n[0]:,})",
+            f"{one.means[1]:.3f} (n {one.n[1]:,})",
+            f"{gap.estimate:+.3f}",
+            f"{gap.lower:+.3f} to {gap.upper:+.3f}",
+            Text(gap.verdict, style="bright_black" if gap.verdict == "undecided" else "bold"),
+        )
+    return table

@@ -1,0 +1,107 @@
+"""The screen of `ragtide watch` and of the demo: estimates, trends and alerts, redrawn as they change."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+
+from redis import RedisError
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
+from ragtide_schemas import Alert, Estimate
+from ragtide_schemas.suggestions import unknown
+
+from .alert_views import alerts_view
+from .tables import TrendKey, estimate_key, estimates_table
+
+TREND_POINTS = 16
+"""Recent means drawn for each row."""
+
+ALERTS_SHOWN = 4
+"""Alerts drawn below the table."""
+
+
+class Screen:
+    """The screen; it remembers recent means to draw trends.
+
+    Args:
+        deployment: what it shows.
+        keep: returns whether an estimate is shown.
+        pipeline: the only pipeline that is shown, for a warning if there is none of this name.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        *,
+        keep: Callable[[Estimate], bool] = lambda _: True,
+        pipeline: str | None = None,
+    ) -> None:
+        self._deployment = deployment
+        self._keep = keep
+        self._pipeline = pipeline
+        self._trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
+        self.estimates: Sequence[Estimate] = ()
+        self.alerts: Sequence[Alert] = ()
+        self._counts = Text()
+        self._warnings: list[str] = []
+
+    async def refresh(self) -> None:
+        """Read the news; without any, the three reads take the time of one round trip."""
+        deployment = self._deployment
+        everything, self.alerts, backlogs = await asyncio.gather(
+            deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
+        )
+        self.estimates = [e for e in chosen(everything) if self._keep(e)]
+        known = {estimate.pipeline for estimate in everything}
+        wanted = self._pipeline
+        missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
+        self._warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
+        for estimate in self.estimates:
+            if estimate.recent is not None:
+                self._trends[estimate_key(estimate)].append(estimate.recent)
+        self._counts = _counts(backlogs)
+
+    def render(self, width: int) -> RenderableType:
+        """Return what to draw on a terminal of so many columns."""
+        warnings = [Text(sentence, style="yellow") for sentence in self._warnings]
+        if not self.estimates:
+            waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
+            return Group(self._counts, *warnings, waiting)
+        level = f"{self.estimates[0].confidence:.0%}"
+        note = f"{level} intervals, valid at every look; recent: about the last 64"
+        return Group(
+            self._counts,
+            *warnings,
+            Text(note, style="bright_black"),
+            Text(),
+            estimates_table(self.estimates, width, self._trends),
+            Text(),
+            alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
+        )
+
+
+def _counts(backlogs: Sequence[Backlog]) -> Text:
+    scored = sum(one.lengths["metrics"] for one in backlogs)
+    dead = sum(one.lengths["dead_letters"] for one in backlogs)
+    waiting = sum(one.waiting for one in backlogs)
+    more = "+" if waiting >= COUNT_CAP else ""
+    text = Text.assemble(("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters ")
+    text.append(f"{dead:,}", style="red" if dead else "")
+    return text
+
+
+async def redraw(console: Console, screen: Screen, *, interval_s: float) -> None:
+    """Redraw the screen until cancelled; while Redis does not answer, say so and try again."""
+    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+        while True:
+            try:
+                await screen.refresh()
+                live.update(screen.render(console.width), refresh=True)
+            except RedisError as error:
+                live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
+            await asyncio.sleep(interval_s)
