@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide_consumers.text.sentences import split_sentences
+from ragtide_offline.demo import demo_interactions
 
 DOCUMENTS = 5
 CHARS = 400

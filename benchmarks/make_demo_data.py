@@ -1,6 +1,7 @@
-"""Make the demo's interactions from the data sets that may be passed on; see `ragtide/ragtide/data/ATTRIBUTION.md`.
+r"""Make the demo's interactions from the data sets that may be passed on; see ATTRIBUTION.md beside them.
 
-    python benchmarks/make_demo_data.py RAGBENCH.jsonl CLAPNQ.jsonl > ragtide/ragtide/data/demo_interactions.jsonl
+    python benchmarks/make_demo_data.py RAGBENCH.jsonl CLAPNQ.jsonl \
+        > offline/ragtide_offline/data/demo_interactions.jsonl
 
 HotpotQA and HAGRID rows of RAGBench, with few unsupported answers as in real traffic, and the answerable ClapNQ
 questions with their human answers, in an order that mixes them.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragtide import RagInteraction
-from ragtide.cli.demo import demo_interactions
+from ragtide_offline.demo import demo_interactions
 
 SERVER = Path(__file__).parents[1] / "tests" / "judge_server.py"
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ragtide import RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide_consumers.worker.delivery import Delivery, Scored
+from ragtide_offline.demo import demo_interactions
 from ragtide_producers.publishing.publication import PUBLISH_SCRIPT, Addressing
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async

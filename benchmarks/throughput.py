@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide_consumers import Labeler
 from ragtide_consumers.worker.app import create_group, run_workers
+from ragtide_offline.demo import demo_interactions
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams

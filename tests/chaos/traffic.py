@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from ragtide import RagInteraction
-from ragtide.cli.demo import demo_interactions
+from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_schemas import Reason
 

@@ -13,13 +13,13 @@ from tests.consumers.test_worker import STREAMS, events, publish
 from tests.support.conditions import until
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide_consumers.labelers.local import overlap
 from ragtide_consumers.labelers.local.labeler import HEAVY_CHARS
 from ragtide_consumers.labelers.local.overlap import Overlap
 from ragtide_consumers.labelers.local.words import _STEMS, content_words
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.worker.app import run_workers
+from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import load_settings
 from ragtide_runtime.telemetry.health import Health

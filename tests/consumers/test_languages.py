@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide_consumers.text.languages import language_of
+from ragtide_offline.demo import demo_interactions
 
 SAMPLE = Path(__file__).parents[1] / "data/ragbench/ragbench_sample.jsonl"
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide.cli.demo import SHIFT, demo_interactions
 from ragtide_consumers.labelers.local.coefficients import RELEVANT, SUPPORTED, UTILIZED
 from ragtide_consumers.labelers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
 from ragtide_consumers.labelers.local.overlap import Overlap
 from ragtide_consumers.labelers.local.words import content_words
 from ragtide_consumers.text.sentences import cut, split_sentences
+from ragtide_offline.demo import SHIFT, demo_interactions
 from ragtide_schemas import METRICS, SentenceProbabilities
 
 pytestmark = pytest.mark.processes
@@ -85,7 +85,7 @@ def test_whatever_the_text_every_metric_is_scored_in_range_or_absent(question: s
 
 def test_scores_are_the_same_bits_in_every_process() -> None:
     code = (
-        "import json;from ragtide import LocalLabeler;from ragtide.cli.demo import demo_interactions;"
+        "import json;from ragtide import LocalLabeler;from ragtide_offline.demo import demo_interactions;"
         "print(json.dumps([dict(LocalLabeler().label_now(row).scores) for row in demo_interactions()[:40]]))"
     )
     printed = {

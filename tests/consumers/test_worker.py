@@ -12,7 +12,6 @@ from tests.support.metric_events import event
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import Labeling, LocalLabeler, RagInteraction
-from ragtide.cli.demo import demo_interactions
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_consumers.worker.claims import ClaimKeeper
 from ragtide_consumers.worker.delivery import Delivered, Delivery, Scored
@@ -20,6 +19,7 @@ from ragtide_consumers.worker.entries import StreamEntry
 from ragtide_consumers.worker.quarantine import TRIES_ALONE, Lane
 from ragtide_consumers.worker.reclaim import Reclaimer
 from ragtide_consumers.worker.worker import LabelWorker
+from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings

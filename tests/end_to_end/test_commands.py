@@ -18,7 +18,7 @@ from tests.support.roles import (
     wait_for_events,
 )
 
-from ragtide.cli.demo import demo_interactions
+from ragtide_offline.demo import demo_interactions
 
 SAMPLE = Path(__file__).parents[1] / "data" / "ragbench" / "ragbench_sample.jsonl"
 

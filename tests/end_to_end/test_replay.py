@@ -12,7 +12,7 @@ from tests.support.conditions import wait_until
 from tests.support.roles import command, environment, estimates, kill, running, wait_for_aggregation
 
 from ragtide import InteractionProducer
-from ragtide.cli.demo import traffic
+from ragtide_offline.demo import traffic
 from ragtide_runtime.recordings import Kind, Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import RagInteraction

@@ -13,7 +13,7 @@ from typing import Any
 from tests.support.conditions import wait_until
 
 from ragtide import InteractionProducer
-from ragtide.cli.demo import demo_interactions
+from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas import DeadLetter, MetricEvent, RagInteraction

@@ -1,0 +1,139 @@
+"""The demo: all roles in this process, and traffic whose answers get worse half way, until an alert fires."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_producers import InteractionProducer
+from ragtide_roles.running import in_background
+from ragtide_roles.serving import aggregate, work
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
+
+PIPELINE: Final = "demo"
+
+HALF: Final = 240
+"""Interactions before, and again after, the traffic gets worse."""
+
+PACE_PER_S: Final = 16.0
+"""Interactions a second at the visible pace."""
+
+TIME_LIMIT_S: Final = 50.0
+"""Seconds after which the demo ends in any case."""
+
+SHIFT: Final = 7
+"""After the change each question gets the answer of the question this many rows further on."""
+
+RULES: Final = (
+    AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence", learn_n=120),
+    AlertRule(
+        name="utilization-floor", kind="threshold", metric="trace.context_utilization", target=0.1, min_effect=0.0
+    ),
+)
+"""Two alert rules: `drift` fires if a mean leaves its learned baseline, `threshold` if it is below a fixed floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """The result of the demo."""
+
+    published: int
+    scored: int
+    dead_letters: int
+    duration_s: float
+    alerts: list[Alert]
+    estimates: list[Estimate]
+    """Of the whole pipeline."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON fields."""
+        return {
+            "published": self.published,
+            "scored": self.scored,
+            "dead_letters": self.dead_letters,
+            "duration_s": round(self.duration_s, 3),
+            "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
+            "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
+        }
+
+
+def demo_settings(redis_url: str, data_dir: Path) -> Settings:
+    """Return the default settings with the demo's rules.
+
+    The environment of this machine is ignored, because the demo must not touch a real deployment.
+    """
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in Settings.model_fields.items()}
+    return Settings.model_construct(**{**defaults, "redis_url": redis_url, "data_dir": data_dir, "alerts": RULES})
+
+
+def demo_interactions() -> list[RagInteraction]:
+    """Return the bundled interactions; `data/ATTRIBUTION.md` names their sources."""
+    text = files("ragtide_offline").joinpath("data", "demo_interactions.jsonl").read_text(encoding="utf-8")
+    return [RagInteraction.model_validate_json(line) for line in text.splitlines() if line]
+
+
+def traffic() -> Iterator[RagInteraction]:
+    """Yield the demo's traffic: real answers, then every answer swapped with another question's."""
+    rows = demo_interactions()
+    for number in range(2 * HALF):
+        row = rows[number % len(rows)]
+        changes: dict[str, Any] = {
+            "interaction_id": f"demo-{number:04d}",
+            "pipeline": PIPELINE,
+            "occurred_at": utc_now(),
+        }
+        if number >= HALF:
+            # Gold scores are about the real answer, so a swapped answer has none.
+            changes |= {"response": rows[(number + SHIFT) % len(rows)].response, "gold_scores": {}}
+        yield row.model_copy(update=changes)
+
+
+async def run_demo(
+    settings: Settings, *, paced: bool, publishing: Callable[[int], None] = lambda _: None
+) -> DemoResult:
+    """Run the demo, and return its result.
+
+    Args:
+        settings: of a Redis of its own.
+        paced: whether interactions come at a visible pace, instead of as fast as possible.
+        publishing: called with the number of each interaction before it is published.
+    """
+    assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it
+    started = time.monotonic()
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        redis = connect_async(settings.redis_url)
+        stack.push_async_callback(redis.aclose)
+        producer = await stack.enter_async_context(InteractionProducer(settings=settings))
+        roles = work(settings, settings.redis_url, stop), aggregate(settings, settings.redis_url, stop)
+        await stack.enter_async_context(in_background(*roles, stop=stop))
+        published = 0
+        for interaction in traffic():
+            publishing(published)
+            await producer.apublish(interaction)
+            published += 1
+            if paced:
+                await asyncio.sleep(max(started + published / PACE_PER_S - time.monotonic(), 0.0))
+        return await _finished(Deployment(redis, settings), published, started)
+
+
+async def _finished(deployment: Deployment, published: int, started: float) -> DemoResult:
+    """Wait until every interaction is aggregated or a dead letter, at most until the time limit; return the result."""
+    while True:
+        found = chosen(await deployment.estimates(windows=False))
+        found = [estimate for estimate in found if estimate.segment is None]
+        dead = sum(backlog.lengths["dead_letters"] for backlog in await deployment.backlog())
+        counts = [estimate.n + estimate.n_absent for estimate in found if estimate.metric == "trace.adherence"]
+        scored = max(counts, default=0)
+        duration_s = time.monotonic() - started
+        if scored + dead >= published or duration_s > TIME_LIMIT_S:
+            return DemoResult(published, scored, dead, duration_s, await deployment.alerts(), found)
+        await asyncio.sleep(0.1)
