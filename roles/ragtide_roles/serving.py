@@ -119,7 +119,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
     """Aggregate every partition until told to stop."""
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
-    from ragtide_aggregator.service.stalls import StallLimits  # noqa: PLC0415
+    from ragtide_aggregator.service.pipeline_health import HealthLimits  # noqa: PLC0415
     from ragtide_aggregator.service.state_options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above
@@ -145,7 +145,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
             interactions_bytes=settings.interactions_bytes,
             dead_letters_bytes=settings.dead_letters_bytes,
         ),
-        stalls=StallLimits(**settings.stall.model_dump()),
+        health=HealthLimits(**settings.stall.model_dump()),
     )
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:

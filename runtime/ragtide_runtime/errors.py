@@ -9,7 +9,7 @@ RagtideError
 
 
 class RagtideError(Exception):
-    """Base of ragtide's named errors; the message is one sentence and ends with what to do."""
+    """Base of ragtide's named errors; the message is one sentence and ends with the action to take."""
 
 
 class RedisUnavailable(RagtideError):  # noqa: N818  # reads as the state it names

@@ -7,7 +7,7 @@ import pytest
 from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
-from ragtide_aggregator.service.absent_share import ALPHA, LEAST_MS, Absences, Counts, jumped
+from ragtide_aggregator.service.absent_share import ALPHA, LEAST_MS, AbsenceCounts, AbsentShares, jumped
 from ragtide_aggregator.state.absence_rows import MOST_REASONS
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import Alert
@@ -23,7 +23,7 @@ class Traffic:
 
     def __init__(self, least: float | None = 0.2) -> None:
         self.state = AggregatorState(StateOptions())
-        self.absences = Absences(least, 0)
+        self.absences = AbsentShares(least, 0)
         self.number = 0
         self.now_ms = LEAST_MS
 
@@ -142,7 +142,7 @@ def test_a_restart_neither_repeats_an_alert_nor_forgets_it() -> None:
         written, gone = traffic.absences.take_changes()
         fields = {name: data for name, data in (fields | written).items() if name not in gone}
     assert [alert.status for alert in alerts] == ["firing"]
-    traffic.absences = Absences.from_fields(0.2, 0, fields)
+    traffic.absences = AbsentShares.from_fields(0.2, 0, fields)
     traffic.add(25, "judge_unusable")
     assert traffic.look() == []
     traffic.add(100)
@@ -154,7 +154,7 @@ def test_a_restart_neither_repeats_an_alert_nor_forgets_it() -> None:
 @pytest.mark.parametrize("data", [b"junk", b"{}", b'{"key": "x", "reason": "y", "followed": [1]}', b"[" * 9999])
 def test_fields_of_another_form_are_dropped_and_end_nothing(data: bytes) -> None:
     fields = {"stall:absent:ab": data, "stall:absent-fired:cd": data}
-    absences = Absences.from_fields(0.2, 0, fields)
+    absences = AbsentShares.from_fields(0.2, 0, fields)
     assert sorted(absences.take_changes()[1]) == sorted(fields)
 
 
@@ -170,7 +170,7 @@ def test_a_constant_share_raises_hardly_ever_an_alert(share: float, *, failure: 
         # As the first block is taken: a share of failures above the usual one counts as no block before.
         n, m = int(sizes[0]), int(absent[0])
         for number, (size, count) in enumerate(zip(sizes[1:].tolist(), absent[1:].tolist(), strict=True), start=1):
-            if jumped(Counts(n, m), Counts(size, count), blocks=number, least=0.02, failure=failure):
+            if jumped(AbsenceCounts(n, m), AbsenceCounts(size, count), blocks=number, least=0.02, failure=failure):
                 alarms += 1
                 break
             n, m = n + size, m + count
@@ -178,7 +178,7 @@ def test_a_constant_share_raises_hardly_ever_an_alert(share: float, *, failure: 
 
 
 def test_a_jump_is_found_in_the_first_block_of_twenty() -> None:
-    assert jumped(Counts(1000, 10), Counts(20, 15), blocks=1000, least=0.2, failure=True)
-    assert jumped(Counts(0, 0), Counts(20, 20), blocks=1, least=0.2, failure=True)
-    assert not jumped(Counts(0, 0), Counts(20, 20), blocks=1, least=0.2, failure=False)
-    assert not jumped(Counts(1000, 500), Counts(20, 12), blocks=1, least=0.2, failure=True)
+    assert jumped(AbsenceCounts(1000, 10), AbsenceCounts(20, 15), blocks=1000, least=0.2, failure=True)
+    assert jumped(AbsenceCounts(0, 0), AbsenceCounts(20, 20), blocks=1, least=0.2, failure=True)
+    assert not jumped(AbsenceCounts(0, 0), AbsenceCounts(20, 20), blocks=1, least=0.2, failure=False)
+    assert not jumped(AbsenceCounts(1000, 500), AbsenceCounts(20, 12), blocks=1, least=0.2, failure=True)

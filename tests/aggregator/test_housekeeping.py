@@ -1,6 +1,6 @@
 from typing import Any
 
-from ragtide_aggregator.service.stalls import StallLimits, Stalls
+from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
 from ragtide_aggregator.service.trimming import Caps, House, Seen
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 
@@ -125,46 +125,46 @@ def seen(now_s: float, *, waiting_s: float | None = None, scored_s: float | None
     )
 
 
-def told(stalls: Stalls, what: Seen) -> list[tuple[str, str]]:
-    return [(alert.rule, alert.status) for alert in stalls.look(what)]
+def told(health: PipelineHealth, what: Seen) -> list[tuple[str, str]]:
+    return [(alert.rule, alert.status) for alert in health.look(what)]
 
 
 def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up() -> None:
-    stalls = Stalls(StallLimits(labeling_s=60), 3)
-    assert told(stalls, seen(1000, waiting_s=59)) == []
-    (alert,) = stalls.look(seen(1001, waiting_s=61))
+    health = PipelineHealth(HealthLimits(labeling_s=60), 3)
+    assert told(health, seen(1000, waiting_s=59)) == []
+    (alert,) = health.look(seen(1001, waiting_s=61))
     assert (alert.rule, alert.status, alert.kind, alert.pipeline) == ("stall-labeling", "firing", "stall", "*")
     assert "partition 3 has waited 61 s" in alert.message
-    assert told(stalls, seen(1002, waiting_s=62)) == []
-    assert told(stalls, seen(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
-    (resolved,) = stalls.look(seen(1004, waiting_s=20))
+    assert told(health, seen(1002, waiting_s=62)) == []
+    assert told(health, seen(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
+    (resolved,) = health.look(seen(1004, waiting_s=20))
     assert (resolved.alert_id, resolved.status) == (alert.alert_id, "resolved")
 
 
 def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:
-    stalls = Stalls(StallLimits(labeling_s=None, traffic_s=30), 0)
-    assert told(stalls, seen(1000)) == [], "there was never any"
-    assert told(stalls, seen(1000, scored_s=31, waiting_s=31)) == []
-    assert told(stalls, seen(1000, scored_s=31)) == [("stall-traffic", "firing")]
-    assert told(stalls, seen(1001, scored_s=0)) == [("stall-traffic", "resolved")]
+    health = PipelineHealth(HealthLimits(labeling_s=None, traffic_s=30), 0)
+    assert told(health, seen(1000)) == [], "there was never any"
+    assert told(health, seen(1000, scored_s=31, waiting_s=31)) == []
+    assert told(health, seen(1000, scored_s=31)) == [("stall-traffic", "firing")]
+    assert told(health, seen(1001, scored_s=0)) == [("stall-traffic", "resolved")]
 
 
 def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
-    stalls = Stalls(StallLimits(quiet_s=60), 0)
-    assert told(stalls, seen(1000)) == []
-    assert told(stalls, seen(1001, drop_new=5)) == [("stall-dropped", "firing")]
-    assert told(stalls, seen(1050, drop_new=9, capped=1)) == []
-    assert told(stalls, seen(1100, drop_new=9, capped=1)) == [], "quiet for 50 s"
-    assert told(stalls, seen(1111, drop_new=9, capped=1)) == [("stall-dropped", "resolved")]
+    health = PipelineHealth(HealthLimits(quiet_s=60), 0)
+    assert told(health, seen(1000)) == []
+    assert told(health, seen(1001, drop_new=5)) == [("stall-dropped", "firing")]
+    assert told(health, seen(1050, drop_new=9, capped=1)) == []
+    assert told(health, seen(1100, drop_new=9, capped=1)) == [], "quiet for 50 s"
+    assert told(health, seen(1111, drop_new=9, capped=1)) == [("stall-dropped", "resolved")]
 
 
 def test_another_owner_neither_fires_nor_resolves_again() -> None:
-    limits = StallLimits(labeling_s=60, quiet_s=60)
-    first = Stalls(limits, 0)
+    limits = HealthLimits(labeling_s=60, quiet_s=60)
+    first = PipelineHealth(limits, 0)
     first.look(seen(1000, waiting_s=61, drop_new=2))
     fields, gone = first.take_changes()
     assert gone == []
-    second = Stalls.from_fields(limits, 0, fields)
+    second = PipelineHealth.from_fields(limits, 0, fields)
     assert told(second, seen(1001, waiting_s=62, drop_new=2)) == []
     assert told(second, seen(1002, drop_new=2)) == [("stall-labeling", "resolved")]
     assert second.take_changes() == ({}, ["stall:firing:labeling"])

@@ -16,7 +16,7 @@ from tests.support.metric_events import adherence, beta
 from ragtide import AlertRule, Feedback, MetricEvent
 from ragtide_aggregator.events.batch import Gathered
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.halving import Halving, Taken
+from ragtide_aggregator.service.halving import Halving, TakenEntries
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.state.table import Kept
@@ -254,7 +254,7 @@ def worked_off(metrics: Sequence[bool], feedback: Sequence[bool], at_once: int) 
         if any(streams[name][n] and n not in now[name] for name, of in taken.items() for n in of):
             first = "metrics" if taken["metrics"] else "feedback"
             last = f"{first}{taken[first][-1]}"
-            halving.failed(Taken(len(taken["metrics"]), len(taken["feedback"]), last), ValueError("bad"))
+            halving.failed(TakenEntries(len(taken["metrics"]), len(taken["feedback"]), last), ValueError("bad"))
             continue
         halving.passed(sum(map(len, taken.values())))
         for name in streams:
@@ -276,4 +276,4 @@ def test_one_bad_entry_of_a_thousand_costs_about_twenty_tries() -> None:
 
 def test_an_error_without_entries_is_raised() -> None:
     with pytest.raises(ValueError, match="of nothing"):
-        Halving().failed(Taken(), ValueError("of nothing"))
+        Halving().failed(TakenEntries(), ValueError("of nothing"))

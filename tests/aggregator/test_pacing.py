@@ -20,7 +20,7 @@ from ragtide import Estimate, MetricEvent
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
-from ragtide_aggregator.service.pace import Pace
+from ragtide_aggregator.service.pace import StepPace
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
@@ -153,7 +153,7 @@ async def test_a_commit_has_no_more_keys_than_its_time_allows(
     options = replace(OPTIONS, lease_s=9.0, commit_interval_s=60.0)
     # Each key is taken to cost a second, and nothing else is learned: at least one event.
     monkeypatch.setattr("ragtide_aggregator.service.pace.FIRST_GUESS_S", 1.0)
-    monkeypatch.setattr(Pace, "committed", lambda *_, **__: None)
+    monkeypatch.setattr(StepPace, "committed", lambda *_, **__: None)
     await publish(async_redis, many_keys(12, 1))
     async with running(async_redis, options):
         await until_caught_up(async_redis)
@@ -164,7 +164,7 @@ async def test_a_commit_has_no_more_keys_than_its_time_allows(
 
 
 def test_the_pace_halves_after_a_fence_by_time_alone_and_grows_back_slowly() -> None:
-    pace = Pace(1000, 10.0)
+    pace = StepPace(1000, 10.0)
     keys = pace.keys
     pace.fenced(7)
     assert pace.begins(7)
@@ -177,7 +177,7 @@ def test_the_pace_halves_after_a_fence_by_time_alone_and_grows_back_slowly() -> 
 
 
 def test_a_fence_by_another_aggregator_says_nothing_about_time() -> None:
-    pace = Pace(1000, 10.0)
+    pace = StepPace(1000, 10.0)
     pace.fenced(7)
     assert not pace.begins(8)
     assert pace.batch == 1000
@@ -186,7 +186,7 @@ def test_a_fence_by_another_aggregator_says_nothing_about_time() -> None:
 @given(st.integers(1, 2000), st.floats(0, 600), st.integers(1, 49))
 def test_a_slow_commit_does_not_keep_the_next_ones_small(keys: int, slow_s: float, one_event: int) -> None:
     """A busy machine or a Redis that hung made one commit slow; later ones cost 20 us a key and 5 ms in all."""
-    pace = Pace(1000, 10.0)
+    pace = StepPace(1000, 10.0)
     pace.committed(keys, seconds=slow_s, write_s=slow_s)
     for _ in range(40):
         step = max(min(pace.keys, 5000), one_event)  # an event is taken whole
@@ -198,7 +198,7 @@ def test_a_slow_commit_does_not_keep_the_next_ones_small(keys: int, slow_s: floa
 async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, committed = Committer.commit, Pace.committed
+    commit, committed = Committer.commit, StepPace.committed
     failures = iter([100.0, 100.0])
     outage_s, seconds_of = [], []
 
@@ -208,12 +208,12 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
             raise RedisConnectionError("it is gone")
         await commit(self, step, token)
 
-    def counted(self: Pace, keys: int, *, seconds: float, write_s: float) -> None:
+    def counted(self: StepPace, keys: int, *, seconds: float, write_s: float) -> None:
         seconds_of.append(seconds)
         committed(self, keys, seconds=seconds, write_s=write_s)
 
     monkeypatch.setattr(Committer, "commit", failing)
-    monkeypatch.setattr(Pace, "committed", counted)
+    monkeypatch.setattr(StepPace, "committed", counted)
     monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
     clock = "ragtide_aggregator.service.step_writer.perf_counter"
     monkeypatch.setattr(clock, lambda: time.perf_counter() + sum(outage_s))
@@ -226,7 +226,7 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10**4), st.floats(0, 10**3)), max_size=20))
 def test_a_step_has_at_least_one_event_and_one_key_whatever_was_measured(measured: list[Any]) -> None:
-    pace = Pace(3, 0.5)
+    pace = StepPace(3, 0.5)
     for keys, seconds, write_s in measured:
         pace.committed(keys, seconds=seconds, write_s=write_s)
         pace.fenced(keys)

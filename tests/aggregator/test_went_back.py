@@ -8,7 +8,7 @@ from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.seen_ids import SIZE, Recent
+from ragtide_aggregator.service.seen_ids import SIZE, SeenIds
 from ragtide_runtime.errors import StreamRollbackError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD
@@ -101,14 +101,14 @@ async def test_an_owner_notices_while_nothing_comes(async_redis: Any) -> None:
 
 
 def test_the_last_interactions_are_remembered_and_older_ones_forgotten() -> None:
-    recent = Recent()
+    recent = SeenIds()
     fields: dict[str, bytes] = {}
     for number in range(SIZE + 100):
         recent.add("shop", f"i-{number}")
         if number % 1000 == 0:
             fields |= recent.take_changes()
     fields |= recent.take_changes()
-    again = Recent.from_fields(fields)
+    again = SeenIds.from_fields(fields)
     for found in (recent, again):
         assert [("shop", f"i-{number}") in found for number in (0, 99, 100, SIZE, SIZE + 99)] == [
             False,

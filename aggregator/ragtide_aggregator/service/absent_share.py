@@ -1,4 +1,4 @@
-"""Alerts about scores that stop coming: the share of interactions in which a metric is absent jumps. No clock, no I/O.
+"""Alerts about a metric that becomes absent: its share of interactions without a score jumps. No clock, no I/O.
 
 The interactions of a pipeline are cut into blocks, by number and time alone. The share of absences in a block, for one
 metric and one reason, is compared with the share in all blocks before. If the share is constant, the number in the
@@ -8,8 +8,8 @@ block is hypergeometric given the total of both, and
 
 (Hoeffding 1963, Theorem 1 and section 6: drawing without replacement is no worse than with). The k-th block of a metric
 and reason may spend alpha / (k (k + 1)) of the error probability, and these add up to alpha over any number of blocks.
-So a constant share, whatever it is, raises an alert with probability of at most alpha, however long and however often
-it is looked at. The first block has nothing before it: of the reasons that are failures it is compared with a share of
+So a constant share raises an alert with a probability of at most alpha, for any value of the share and any number of
+checks. The first block has no block before it. For reasons that are failures, its share is compared with
 `FAILING_SHARE`.
 """
 
@@ -30,7 +30,7 @@ from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
 
 ALPHA: Final = 1e-3
-"""Probability with which a constant share ever raises an alert, of one metric and reason."""
+"""Probability that a constant share of one metric and reason ever raises an alert."""
 
 LEAST_N: Final = 20
 """Least interactions of a block."""
@@ -42,13 +42,13 @@ FAILURES: Final = frozenset(
     {"judge_unusable", "judge_refused", "judge_unavailable", "over_budget", "metric_failed", "incomplete_labels",
      "context_too_long"}
 )  # fmt: skip
-"""Reasons that are failures, and no property of the interaction."""
+"""Reasons that are failures; the other reasons are properties of the interaction."""
 
 FAILING_SHARE: Final = 0.1
-"""Share of failures that the first block is compared with."""
+"""Share of failures with which the first block is compared."""
 
 DERIVED: Final = frozenset({"part_absent"})
-"""Reasons that follow from another metric's, which has an alert of its own."""
+"""Reasons that follow from the absence of another metric, which has an alert of its own."""
 
 ADVICE: Final = {
     "judge_unusable": "The judge's answers hold no labels: check its address and model (ragtide doctor).",
@@ -65,16 +65,16 @@ _FOLLOWED: Final = CheckpointField.HEALTH_ABSENT
 _FIRED: Final = CheckpointField.HEALTH_ABSENT_FIRED
 
 
-class Counts(NamedTuple):
-    """Interactions, and those of them in which a metric was absent for one reason."""
+class AbsenceCounts(NamedTuple):
+    """Numbers of interactions: all, and those in which a metric was absent for one reason."""
 
     n: int
     absent: int
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """History of one metric and reason: the blocks before, and where the present block began."""
+class AbsenceHistory:
+    """History of one metric and reason: the blocks before, and the start of the present block."""
 
     base_n: int = 0
     base_absent: int = 0
@@ -84,14 +84,14 @@ class Followed:
     blocks: int = 0
     """Blocks that were compared."""
     jumped: bool = False
-    """Whether the share has jumped and not come back. The blocks before stay as they were until it has."""
+    """Whether the share has jumped and has not come back. Until it has, the blocks before stay as they were."""
 
 
-def jumped(before: Counts, block: Counts, *, blocks: int, least: float, failure: bool) -> bool:
-    """Return whether the share of absences in a block is higher than before, for certain and by enough.
+def jumped(before: AbsenceCounts, block: AbsenceCounts, *, blocks: int, least: float, failure: bool) -> bool:
+    """Return whether the share of absences in a block is significantly higher than before, and by `least` or more.
 
     Args:
-        before: all blocks before; none of them is possible.
+        before: all blocks before; there may be none.
         block: the present one.
         blocks: number of blocks compared so far, this one included.
         least: smallest difference of shares that counts.
@@ -118,8 +118,8 @@ def _divergence(share: float, other: float) -> float:
     return sum(p * log(p / q) if q > 0 else float("inf") for p, q in parts if p > 0)
 
 
-class Absences:
-    """Follows how often the metrics of one partition are absent, and why.
+class AbsentShares:
+    """Follows the shares of interactions in which the metrics of one partition are absent, by reason.
 
     Args:
         least: smallest jump of a share that counts; None never alerts.
@@ -129,16 +129,16 @@ class Absences:
     def __init__(self, least: float | None, partition: int) -> None:
         self._least = least
         self._partition = partition
-        self._followed: dict[tuple[EstimateKey, str], Followed] = {}
-        self._shares: dict[tuple[EstimateKey, str], tuple[Counts, Counts]] = {}
-        """Of those that jumped: the blocks before, and the block in which they did."""
+        self._followed: dict[tuple[EstimateKey, str], AbsenceHistory] = {}
+        self._shares: dict[tuple[EstimateKey, str], tuple[AbsenceCounts, AbsenceCounts]] = {}
+        """For each share that jumped: the blocks before, and the block in which it jumped."""
         self._firing: dict[_Cause, Alert] = {}
         self._looked_ms = 0
         self._written: dict[str, bytes] = {}
         self._gone: list[str] = []
 
     def look(self, now_ms: int, state: AggregatorState) -> list[Alert]:
-        """Return the alerts that fire or resolve; one for each pipeline, labeler and reason, of all metrics."""
+        """Return the alerts that fire or resolve now; one alert for all metrics of a pipeline, labeler and reason."""
         if self._least is None or now_ms - self._looked_ms < LEAST_MS:
             return []
         self._looked_ms = now_ms
@@ -150,34 +150,34 @@ class Absences:
             n = int(moments.n(row)) + int(counts[0, row])
             for reason, reason_row in reasons.items():
                 if reason not in DERIVED:
-                    self._follow((key, reason), Counts(n, int(counts[0, reason_row])), now_ms, self._least)
+                    self._follow((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, self._least)
         return self._change(now_ms)
 
-    def _follow(self, of: tuple[EstimateKey, str], total: Counts, now_ms: int, least: float) -> None:
+    def _follow(self, of: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
         """Take note of all interactions of a metric so far, and compare the present block if it is complete."""
         known, failure = self._followed.get(of), of[1] in FAILURES
         if known is None:
-            # All until now are the blocks before, unless they are failing already.
+            # All interactions until now are the blocks before, unless their share of failures is high already.
             failing = failure and total.absent > FAILING_SHARE * total.n
-            base = Counts(0, 0) if failing else total
-            self._keep(of, Followed(base.n, base.absent, total.n, total.absent, now_ms))
+            base = AbsenceCounts(0, 0) if failing else total
+            self._keep(of, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms))
             return
-        block = Counts(total.n - known.begun_n, total.absent - known.begun_absent)
+        block = AbsenceCounts(total.n - known.begun_n, total.absent - known.begun_absent)
         if block.n < LEAST_N or now_ms - known.begun_ms < LEAST_MS or block.absent < 0:
             return
-        before, blocks = Counts(known.base_n, known.base_absent), known.blocks + 1
+        before, blocks = AbsenceCounts(known.base_n, known.base_absent), known.blocks + 1
         if known.jumped:
             usual = before.absent / before.n if before.n else FAILING_SHARE
-            # Not at the limit itself, where it would come and go.
+            # The alert resolves at half the limit: at the limit itself it would fire and resolve again and again.
             now = block.absent / block.n - usual > least / 2
         else:
             now = jumped(before, block, blocks=blocks, least=least, failure=failure)
         if now:
             self._shares[of] = before, block
-        base = before if now else Counts(before.n + block.n, before.absent + block.absent)
-        self._keep(of, Followed(base.n, base.absent, total.n, total.absent, now_ms, blocks, now))
+        base = before if now else AbsenceCounts(before.n + block.n, before.absent + block.absent)
+        self._keep(of, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms, blocks, now))
 
-    def _keep(self, of: tuple[EstimateKey, str], followed: Followed) -> None:
+    def _keep(self, of: tuple[EstimateKey, str], followed: AbsenceHistory) -> None:
         self._followed[of] = followed
         key, reason = of
         content = {"key": key.encode(), "reason": reason, "followed": list(astuple(followed))}
@@ -244,8 +244,8 @@ class Absences:
         return changes
 
     @classmethod
-    def from_fields(cls, least: float | None, partition: int, fields: Mapping[str, bytes]) -> "Absences":
-        """Return what the fields of a checkpoint hold; what was written by another version begins again."""
+    def from_fields(cls, least: float | None, partition: int, fields: Mapping[str, bytes]) -> "AbsentShares":
+        """Return the shares that the fields of a checkpoint hold; fields of another version are dropped."""
         absences = cls(least, partition)
         for name, data in fields.items():
             if name.startswith(_FOLLOWED):
@@ -271,14 +271,14 @@ class Absences:
             found = json.loads(data)
             *numbers, jumped_ = found["followed"]
             n, absent, begun_n, begun_absent, begun_ms, blocks = map(int, numbers)
-            followed = Followed(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
+            followed = AbsenceHistory(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
             self._followed[EstimateKey.decode(found["key"]), found["reason"]] = followed
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._gone.append(name)
 
 
 _Cause = tuple[str, ...]
-"""Pipeline, run, profile, labeler and its version, reason: what one alert is about."""
+"""The subject of one alert: pipeline, run, profile, labeler and its version, reason."""
 
 
 def _cause(key: EstimateKey, reason: str) -> _Cause:

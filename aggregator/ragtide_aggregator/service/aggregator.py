@@ -14,7 +14,7 @@ from ragtide_runtime.redis.layout import Layout
 from ..statistics.recent import preload
 from .halving import Halving, StepFailedError
 from .options import ServiceOptions
-from .pace import Pace
+from .pace import StepPace
 from .session import PartitionSession
 from .telemetry import AggregatorTelemetry
 
@@ -50,7 +50,7 @@ class Aggregator:
         self._sessions: dict[int, PartitionSession] = {}
         self._applied = 0
         # The pace of a partition outlives a session.
-        self._paces = [Pace(options.batch, options.lease_s) for _ in range(layout.partitions)]
+        self._paces = [StepPace(options.batch, options.lease_s) for _ in range(layout.partitions)]
         leases = [Lease(redis, streams, holder=holder, lease_s=options.lease_s) for streams in layout.all()]
         silent_s = 0.6 * options.lease_s
         self.owner = PartitionOwner(

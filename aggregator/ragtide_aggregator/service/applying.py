@@ -19,9 +19,9 @@ from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
 
 from .checkpoint import Checkpoint
 from .feedback_reader import Joiner
-from .halving import Halving, Taken
-from .pace import Pace
-from .seen_ids import Recent
+from .halving import Halving, TakenEntries
+from .pace import StepPace
+from .seen_ids import SeenIds
 from .telemetry import TracedEvent
 
 SLICE_S = 0.05
@@ -83,7 +83,7 @@ class EventApplier:
         checkpoint: Checkpoint,
         *,
         feedback_window_s: float,
-        pace: Pace,
+        pace: StepPace,
         halving: Halving,
     ) -> None:
         self._redis = redis
@@ -94,7 +94,7 @@ class EventApplier:
         self._log_limit = LogLimit()
         self.state = checkpoint.state
         self.joiner = Joiner(redis, streams, self.state, checkpoint.pending, window_s=feedback_window_s)
-        self.recent = Recent.from_fields(checkpoint.fields)
+        self.recent = SeenIds.from_fields(checkpoint.fields)
         self.positions = Positions(checkpoint.position, checkpoint.feedback_position)
         self.uncommitted = Uncommitted()
         self.guarded = CheckpointField.STREAM_ROLLBACK in checkpoint.fields
@@ -107,10 +107,10 @@ class EventApplier:
         return self.state.n_changed >= self._pace.keys
 
     @property
-    def taken(self) -> Taken:
+    def taken(self) -> TakenEntries:
         """The entries of the next step."""
         step = self.uncommitted
-        return Taken(step.metrics, step.feedback, step.last, tuple(self.joiner.waited))
+        return TakenEntries(step.metrics, step.feedback, step.last, tuple(self.joiner.waited))
 
     async def take(self, wait_s: float) -> bool:
         """Read and apply metric events and feedback after the positions, and return whether there may be more."""
@@ -168,12 +168,12 @@ class EventApplier:
                 raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - refused like others
             if self.guarded and (event.pipeline, event.interaction_id) in self.recent:
                 log.warning(
-                    "counted before the stream went back: not counted again",
+                    "an interaction that was counted before the stream rollback is not counted again",
                     interaction_id=event.interaction_id,
                     entry_id=entry.entry_id,
                 )
                 return
-            # The metrics stream's entry says when it was scored.
+            # The id of the entry holds the time of scoring.
             self.state.apply(event, order(entry.entry_id)[0])
         except InvalidEntryError as error:
             self._refuse(entry, error)
@@ -187,7 +187,7 @@ class EventApplier:
 
     def _blame(self) -> str:
         return (
-            f"the aggregator cannot count it ({self._halving.reason}): the numbers are without it; correct it and "
+            f"the aggregator cannot count it ({self._halving.reason}): all estimates are without it; correct it and "
             "publish it again"
         )
 

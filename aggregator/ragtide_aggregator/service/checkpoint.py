@@ -26,7 +26,7 @@ FIELDS_AT_ONCE: Final = 5000
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a partition's aggregator knows, and the last entries in it."""
+    """The state of a partition, and the last entries that it contains."""
 
     state: AggregatorState
     position: str
@@ -36,7 +36,7 @@ class Checkpoint:
     pending: PendingFeedback
     """Feedback that waits for its interaction."""
     fields: Mapping[str, bytes]
-    """All its fields, for what only the owner keeps."""
+    """All its fields; some are read by the owner alone."""
 
 
 async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions, *, owned: bool = False) -> Checkpoint:
@@ -45,7 +45,7 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
     Args:
         redis: client.
         streams: keys of the partition.
-        options: what the state keeps.
+        options: of the state.
         owned: whether the caller holds the lease, so that nothing changes while it is read: it is read in pieces, and
             made into a state in a thread.
 

@@ -1,4 +1,4 @@
-"""Finding the entry that a state cannot take: a failed step is tried again in halves. No clock, no I/O.
+"""Finds the entry that a state cannot take: a failed step is tried again in halves. No clock, no I/O.
 
 A step that fails is thrown away with its state, and the next try begins from the checkpoint, which the failed try has
 not touched. It takes half of the entries and commits them if that succeeds; otherwise it takes half of these, down to a
@@ -18,7 +18,7 @@ from ragtide_runtime.errors import RagtideError
 ONE_BY_ONE: Final = 8
 """Most feedback that waited for one interaction and is tried piece by piece; more is refused together."""
 
-Source = Literal["metrics", "feedback"]
+EntrySource = Literal["metrics", "feedback"]
 """Stream that entries come from."""
 
 
@@ -26,7 +26,7 @@ Source = Literal["metrics", "feedback"]
 class Part:
     """The entries of one step while a bad entry is looked for."""
 
-    source: Source
+    source: EntrySource
     count: int
     """Number of entries to take."""
     refused: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenEntries:
     """Entries that a failed step had taken since the checkpoint."""
 
     metrics: int = 0
@@ -49,19 +49,19 @@ class StepFailedError(RagtideError):
     """The state cannot take an entry of a step; nothing was written, and the step is tried again in halves.
 
     Attributes:
-        taken: what the step had taken.
-        error: why it failed.
+        taken: the entries that the step had taken.
+        error: the cause.
     """
 
-    def __init__(self, taken: Taken, error: Exception) -> None:
+    def __init__(self, taken: TakenEntries, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
         self.taken = taken
         self.error = error
 
 
 @contextmanager
-def countable(taken: Callable[[], Taken]) -> Iterator[None]:
-    """Let the step fail, for the body of a `with`, where the state cannot take an entry.
+def countable(taken: Callable[[], TakenEntries]) -> Iterator[None]:
+    """Turn an error of the body of a `with` into a failed step, if an entry may be to blame.
 
     Args:
         taken: returns the entries that the step had taken.
@@ -78,7 +78,7 @@ def countable(taken: Callable[[], Taken]) -> Iterator[None]:
 
 
 class Halving:
-    """Says what the next step may take; anything, as long as no step has failed."""
+    """Limits the entries of the next step after a failure; without a failure a step may take any entry."""
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
@@ -92,8 +92,8 @@ class Halving:
         """Entries that the next step takes; None if it may take everything."""
         return self._parts[-1] if self._parts else None
 
-    def failed(self, taken: Taken, error: Exception) -> None:
-        """Choose what to try instead of a step that failed.
+    def failed(self, taken: TakenEntries, error: Exception) -> None:
+        """Choose the entries to try instead of a step that failed.
 
         Raises:
             Exception: the given error, if no entry is to blame: the step had taken none, or refused them all.
@@ -116,7 +116,7 @@ class Halving:
             self._next_turn(part, taken, error)
         self.reason = _told(error)
 
-    def _next_turn(self, part: Part, taken: Taken, error: Exception) -> None:
+    def _next_turn(self, part: Part, taken: TakenEntries, error: Exception) -> None:
         if not part.refused:
             # Feedback that waited for the entry may be to blame instead of it.
             each = [frozenset([one]) for one in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
@@ -138,7 +138,7 @@ class Halving:
 
 
 SHOWN_CHARS: Final = 300
-"""Characters of an error that are told."""
+"""Most characters of an error in a message."""
 
 
 def _told(error: Exception) -> str:

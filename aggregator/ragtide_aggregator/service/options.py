@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 
 from ..state.state import StateOptions
-from .stalls import StallLimits
+from .pipeline_health import HealthLimits
 from .trimming import Caps
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How an aggregator works: batch size, how often it commits, how long its lease is, what it keeps."""
+    """The options of an aggregator, from the settings of the deployment."""
 
     batch: int
     commit_interval_s: float
@@ -23,4 +23,4 @@ class ServiceOptions:
     split: bool = False
     """Whether pipelines are split over partitions."""
     caps: Caps = field(default_factory=Caps)
-    stalls: StallLimits = field(default_factory=StallLimits)
+    health: HealthLimits = field(default_factory=HealthLimits)

@@ -1,4 +1,4 @@
-"""How much an aggregator takes into one step, so that a step ends long before its lease would. No clock, no I/O.
+"""The size of an aggregator's step: small enough that a step ends long before its lease. No clock, no I/O.
 
 A commit costs time for each key that changed: its row and its panes are encoded and sent. Many new keys in one batch
 would make a step that outlasts any lease. The pace measures both costs and bounds the keys of the next
@@ -8,10 +8,10 @@ step by them. A step that was fenced although no other aggregator took over was 
 from typing import Final
 
 SHARE_OF_LEASE: Final = 1 / 3
-"""Share of the lease that a step may take."""
+"""Share of the lease for which a step may last."""
 
 STEP_S: Final = 0.5
-"""Seconds that a step may take however long the lease is: all pipelines of a partition wait for it."""
+"""Most seconds of a step with any lease: all pipelines of a partition wait for it."""
 
 WRITE_SHARE: Final = 1 / 20
 """Share of the lease for which the script of a commit may keep Redis busy."""
@@ -23,10 +23,10 @@ FIRST_GUESS_S: Final = 0.0005
 """Seconds that a changed key costs, before any step was measured."""
 
 FEW: Final = 50
-"""Changed keys below which the time of a step says only that a key costs no more than its share."""
+"""Number of changed keys below which the time of a step is only an upper bound for the cost of a key."""
 
 
-class Pace:
+class StepPace:
     """Most events and most changed keys of the next step of one partition.
 
     Args:
@@ -84,7 +84,7 @@ class Pace:
 
 
 def _learned(known_s: float, found_s: float, *, few: bool) -> float:
-    """Return the seconds that a key costs, by what was known and what a step took for each of its keys.
+    """Return the new estimate of the seconds per key, from the old estimate and the time of one step.
 
     A slow step counts at once; a fast one counts half, because it may have been lucky. A step of few keys took most of
     its time for other things, so it only proves that a key costs less. Without that proof one slow step would keep all

@@ -1,8 +1,8 @@
-"""Which interactions were counted last: for a stream that went back behind the checkpoint. No clock, no I/O.
+"""A ring of the interactions that were counted last, for the rollback of a stream. No clock, no I/O.
 
-A Redis that loses its tail loses checkpoint and streams to the same moment, and nothing is to be done. Only where
-the checkpoint has survived and the stream has not (a stream deleted, or brought back from an older copy) could what was
-counted be scored and counted again.
+A Redis that loses its last writes usually loses checkpoint and streams back to the same moment, and the counts stay
+right. If the checkpoint survives and a stream does not (it was deleted, or restored from an older copy), interactions
+that were counted may be scored again. The ring prevents that they are counted again.
 """
 
 import struct
@@ -23,8 +23,8 @@ _COUNT: Final = struct.Struct("<Q")
 _BYTES: Final = 8
 
 
-class Recent:
-    """A ring of the last interactions that were counted, written to the checkpoint in chunks, those that changed."""
+class SeenIds:
+    """The ids of the interactions that were counted last. A step writes the chunks that changed to the checkpoint."""
 
     def __init__(self) -> None:
         self._ring: list[bytes] = []
@@ -59,8 +59,8 @@ class Recent:
         return {**fields, f"{_FIELD}count": _COUNT.pack(self._count)}
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, bytes]) -> "Recent":
-        """Return what the fields of a checkpoint hold."""
+    def from_fields(cls, fields: Mapping[str, bytes]) -> "SeenIds":
+        """Return the ids that the fields of a checkpoint hold."""
         recent = cls()
         for chunk in range(CHUNKS):
             data = fields.get(f"{_FIELD}{chunk}", b"")

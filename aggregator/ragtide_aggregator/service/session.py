@@ -11,21 +11,21 @@ from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
 from ..errors import DamagedFieldError
-from .absent_share import Absences
+from .absent_share import AbsentShares
 from .applying import EventApplier, Positions
 from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit_timing import CommitTiming
 from .halving import Halving, StepFailedError, countable
 from .options import ServiceOptions
-from .pace import Pace
+from .pace import StepPace
+from .pipeline_health import PipelineHealth
 from .rollback import rollback_record, stream_ends
-from .stalls import Stalls
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
 from .trimming import House
 
-HOUSE_S = 1.0
-"""Seconds between two looks at what can be trimmed and what has stalled."""
+LOOK_S = 1.0
+"""Seconds between two times of trimming streams and checking the health of pipelines."""
 
 LONGEST_WAIT_S = 0.5
 """Most seconds that a read waits for entries."""
@@ -54,7 +54,7 @@ class PartitionSession:
         checkpoint: Checkpoint,
         *,
         telemetry: AggregatorTelemetry,
-        pace: Pace,
+        pace: StepPace,
         halving: Halving,
     ) -> None:
         (streams,) = ownership.streams
@@ -73,8 +73,8 @@ class PartitionSession:
             pace=pace,
             halving=halving,
         )
-        self._stalls = Stalls.from_fields(options.stalls, streams.partition, checkpoint.fields)
-        self._absences = Absences.from_fields(options.stalls.absent_share, streams.partition, checkpoint.fields)
+        self._health = PipelineHealth.from_fields(options.health, streams.partition, checkpoint.fields)
+        self._absences = AbsentShares.from_fields(options.health.absent_share, streams.partition, checkpoint.fields)
         self._writer = StepWriter(
             redis,
             streams,
@@ -82,7 +82,7 @@ class PartitionSession:
             token=ownership.tokens[streams.partition],
             checkpoint=checkpoint,
             applier=self._applier,
-            stalls=self._stalls,
+            health=self._health,
             absences=self._absences,
             telemetry=telemetry,
         )
@@ -103,7 +103,7 @@ class PartitionSession:
         ownership: Ownership,
         *,
         telemetry: AggregatorTelemetry,
-        pace: Pace,
+        pace: StepPace,
         halving: Halving,
     ) -> "PartitionSession":
         """Return a session that continues from the checkpoint.
@@ -181,7 +181,7 @@ class PartitionSession:
             due = timing.is_due(now, behind=behind)
             if now >= next_look and not stop.is_set():
                 await self._look()
-                next_look = now + HOUSE_S
+                next_look = now + LOOK_S
             if self._uncommitted(stop) and (due or applier.full or self._halving.part or stop.is_set()):
                 await self._commit(stop)
                 timing.committed(monotonic(), took_s=monotonic() - now, behind=behind)
@@ -218,7 +218,7 @@ class PartitionSession:
                 "Redis came back without its last writes; they are read again from the checkpoint"
             )
         seen = await self._house.keep(*self._committed)
-        alerts = [*self._stalls.look(seen), *self._absences.look(seen.now_ms, self._applier.state)]
+        alerts = [*self._health.look(seen), *self._absences.look(seen.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True

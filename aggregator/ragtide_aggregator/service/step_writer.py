@@ -15,19 +15,19 @@ from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff
 
 from ..state.state import Changes
-from .absent_share import Absences
+from .absent_share import AbsentShares
 from .applying import EventApplier, Uncommitted
 from .checkpoint import Checkpoint
 from .commit import Committer, Step
 from .estimates_stream import EstimatesStream
 from .options import ServiceOptions
-from .stalls import Stalls
+from .pipeline_health import PipelineHealth
 from .telemetry import AggregatorTelemetry
 
 log = structlog.get_logger("ragtide.aggregator")
 
 
-class Written(NamedTuple):
+class WrittenStep(NamedTuple):
     """The size and the duration of a step that was written."""
 
     keys: int
@@ -47,8 +47,8 @@ class StepWriter:
         options: of the service.
         token: with which the lease is held.
         checkpoint: where the partition continues.
-        applier: collects what a step holds.
-        stalls: pipeline health, which the checkpoint keeps too.
+        applier: collects the content of a step.
+        health: its alerts are kept in the checkpoint.
         absences: likewise.
         telemetry: counts every commit.
     """
@@ -62,14 +62,14 @@ class StepWriter:
         token: str,
         checkpoint: Checkpoint,
         applier: EventApplier,
-        stalls: Stalls,
-        absences: Absences,
+        health: PipelineHealth,
+        absences: AbsentShares,
         telemetry: AggregatorTelemetry,
     ) -> None:
         self._token = token
         self._confidence = options.confidence
         self._applier = applier
-        self._stalls = stalls
+        self._health = health
         self._absences = absences
         self._telemetry = telemetry
         self._partition = streams.partition
@@ -92,7 +92,7 @@ class StepWriter:
         """End the thread that builds steps."""
         self._thread.shutdown(wait=False)
 
-    async def commit(self, stop: asyncio.Event) -> Written:
+    async def commit(self, stop: asyncio.Event) -> WrittenStep:
         """Write the next step.
 
         Args:
@@ -111,7 +111,7 @@ class StepWriter:
         self.steps += 1
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
-        return Written(len(changes.keys), build_s + write_s, write_s)
+        return WrittenStep(len(changes.keys), build_s + write_s, write_s)
 
     async def _step(self) -> tuple[Step, Changes, float]:
         """Return the next step, the changes of the state in it, and the seconds that its estimates took."""
@@ -122,7 +122,7 @@ class StepWriter:
         changes, published, estimates_s = await loop.run_in_executor(self._thread, self._changes)
         graded, refused = joiner.take_changes()
         waiting, no_longer_waiting = joiner.pending.take_changes()
-        stalled, moving = self._stalls.take_changes()
+        health_rows, gone_health = self._health.take_changes()
         owed, paid = self.estimates.take_changes()
         followed, forgotten = self._absences.take_changes()
         step = Step(
@@ -134,13 +134,13 @@ class StepWriter:
             rows={
                 **changes.rows,
                 **waiting,
-                **stalled,
+                **health_rows,
                 **followed,
                 **owed,
                 **self._applier.recent.take_changes(),
                 **uncommitted.rows,
             },
-            gone=[*changes.gone, *no_longer_waiting, *moving, *forgotten, *paid],
+            gone=[*changes.gone, *no_longer_waiting, *gone_health, *forgotten, *paid],
             graded=graded,
             estimates=published,
             alerts=changes.alerts,

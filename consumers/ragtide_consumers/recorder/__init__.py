@@ -1,1 +1,1 @@
-"""The recorder: archives what is on the streams as files, each entry exactly once; docs/recording.md."""
+"""The recorder: archives every entry of the streams in files, exactly once; docs/recording.md."""

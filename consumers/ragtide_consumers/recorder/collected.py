@@ -10,7 +10,7 @@ from ragtide_runtime.redis.log import Entry
 
 
 @dataclass(slots=True)
-class Collected:
+class UnwrittenEntries:
     """Entries that were read and are not written yet."""
 
     entries: defaultdict[Kind, list[Entry]] = field(default_factory=lambda: defaultdict(list))

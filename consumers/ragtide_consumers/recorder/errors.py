@@ -28,4 +28,4 @@ class StepAbortedError(RagtideError):
 
 
 class RedactionAbortedError(StepAbortedError):
-    """Redaction was stopped, because the recorder was told to stop and has waited for long enough."""
+    """Redaction was stopped, because the recorder stops and its time for that is over."""

@@ -66,11 +66,11 @@ class Fence:
         """Check that this recorder still owns the partition, and that the streams have all that was read.
 
         Args:
-            read: for each stream the ends of what was read of it.
+            read: for each stream the last entry of every read.
 
         Raises:
             LeaseLostError: another recorder has the lease.
-            StreamRollbackError: Redis lost some of what was read.
+            StreamRollbackError: Redis lost entries that were read.
             redis.RedisError: Redis failed.
         """
         ids: list[str | int] = []
@@ -80,8 +80,8 @@ class Fence:
         reply = await self._check(keys=self._keys(), args=[self._token, *ids])
         if reply == b"lost":
             raise StreamRollbackError(
-                f"partition {self._streams.partition} lost what had been read of its streams: Redis came back without "
-                "its last writes; the rest is read again from the last manifest"
+                f"partition {self._streams.partition} lost entries that were read from its streams: Redis came back "
+                "without its last writes; the other entries are read again from the last manifest"
             )
         self._held(reply)
 

@@ -1,6 +1,6 @@
 """Patterns that find e-mail addresses, telephone numbers and payment cards in a text. Pure.
 
-They look at form alone: names, addresses and spelled-out text stay. docs/recording.md says what is found and what not.
+They look at form alone: names, addresses and spelled-out text stay. docs/recording.md lists the forms that are found.
 
 Texts come from anywhere, so every pattern takes time in proportion to the text: each character is looked at a bounded
 number of times. `tests/consumers/recorder/test_patterns.py` gives each pattern a megabyte of its worst case.

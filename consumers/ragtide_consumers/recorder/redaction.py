@@ -48,7 +48,7 @@ def function_at(path: str) -> Function:
 
 
 class Redaction:
-    """Redacts the free texts of models, and whatever unreadable entries hold.
+    """Redacts the free texts of models and the content of unreadable entries.
 
     Args:
         patterns: names of built-in patterns.
@@ -105,7 +105,7 @@ class Redaction:
         return (*(name for name, _ in self._patterns), *([self._function_name] if self._function else []))
 
     def text(self, text: str) -> str:
-        """Return a text without what must not be stored.
+        """Return a text without the parts that must not be stored.
 
         Raises:
             RedactionError: the user's function failed. The message does not hold the text.
@@ -118,7 +118,7 @@ class Redaction:
             return text
         try:
             redacted = self._function(text)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, and without its message, which may hold the text
+        except Exception as error:  # noqa: BLE001 - any error, without its message, which may hold the text
             kind = type(error).__name__
             raise RedactionError(
                 f"{self._function_name} failed with {kind}: nothing was written; mend it and start again"
@@ -134,7 +134,7 @@ class Redaction:
         """Return a model with its free texts redacted.
 
         Raises:
-            RedactionError: the user's function failed, or made of it what is no longer valid.
+            RedactionError: the user's function failed, or its result is not valid.
             NotRedactedError: it took too long, or the process that redacts died of it.
             RedactionAbortedError: the recorder stops.
         """

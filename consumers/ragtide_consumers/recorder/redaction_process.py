@@ -79,7 +79,7 @@ class RedactionProcess:
         raise AssertionError("not reached")
 
     def abort(self) -> None:
-        """Kill the child, whatever it does; every request from now on raises RedactionAbortedError."""
+        """Kill the child at once; every request from now on raises RedactionAbortedError."""
         self._aborted = True
         child = self._child
         if child is not None:

@@ -65,7 +65,7 @@ async def run_recorder(
     """Record every partition until told to stop.
 
     Raises:
-        RagtideError: the recording cannot be continued; the message says why, and what to do.
+        RagtideError: the recording cannot be continued; the message names the cause and the action to take.
     """
     telemetry = RecorderTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:

@@ -7,7 +7,7 @@ One step:
 2. They are redacted and written as data files. Nothing counts yet.
 3. Redis is asked whether the lease is still held and all that was read is still there.
 4. The manifest is created under the next number, unless there is one: from here on the step counts.
-5. The group `record` of each stream is moved on, so that what is recorded may be trimmed.
+5. The group `record` of each stream is moved on, so that recorded entries may be trimmed.
 
 If the recorder is killed before 4, the step does not count: no manifest names its files, and the next session removes
 them. The next session first creates a manifest of its own, so that a frozen earlier owner cannot name them afterwards.
@@ -44,13 +44,13 @@ from ragtide_runtime.telemetry.outages import Attempt
 from ragtide_runtime.version import __version__
 from ragtide_schemas import SCHEMA_VERSION, utc_now
 
-from .collected import Collected
+from .collected import UnwrittenEntries
 from .errors import NotRecordableError
 from .fence import Fence
 from .redaction import Redaction
 from .retention import files_before, remove_left_overs, remove_replaced
 from .telemetry import RecorderTelemetry
-from .writing import Writer, Written
+from .writing import FileWriter, WrittenFiles
 
 READ: Final = 250
 """Most entries of each stream that one read takes."""
@@ -62,7 +62,7 @@ LOOK_S: Final = 1.0
 """Seconds between two checks of the streams and of old days, while nothing is written."""
 
 STOP_S: Final = 20.0
-"""Seconds after being told to stop in which what the streams still hold is written."""
+"""Most seconds for writing the remaining entries of the streams after a stop."""
 
 log = structlog.get_logger("ragtide.recorder")
 
@@ -96,15 +96,15 @@ class RecorderSession:
         self._telemetry = telemetry
         self._kinds = [Kind(name) for name in settings.kinds]
         self._fence = Fence(redis, streams, self._kinds, token=token)
-        letters = blake2b(token.encode(), digest_size=3).hexdigest()
-        self._writer = Writer(store, streams.partition, form=settings.format, redaction=redaction, letters=letters)
+        suffix = blake2b(token.encode(), digest_size=3).hexdigest()
+        self._writer = FileWriter(store, streams.partition, form=settings.format, redaction=redaction, suffix=suffix)
         self._recorded = Recorded(streams.partition)
         self._read_size = ReadSize(redis)
-        self._next = Collected()
+        self._next = UnwrittenEntries()
         self._stop_by: float | None = None
 
     async def run(self) -> None:
-        """Record until the ownership is to end; then everything the streams hold is written, as far as `STOP_S` allows.
+        """Record until the ownership is to end; then all entries of the streams are written, for at most `STOP_S`.
 
         Raises:
             LeaseLostError: another recorder owns the partition.
@@ -128,7 +128,7 @@ class RecorderSession:
                 await self.write()
             elif monotonic() >= next_look:
                 await self._check()
-                await self._retire()
+                await self._drop_old_days()
                 next_look = monotonic() + LOOK_S
             if stopping and ((not behind and not self._next.count) or self._is_late()):
                 return
@@ -179,7 +179,7 @@ class RecorderSession:
         self._writer.copies = await Copies.read(self._redis, self._streams)
         await self._commit(self._manifest(positions=positions, void=void, anew=tuple(anew)))
         removed = await self._aside(lambda: remove_left_overs(self._store, self._recorded))
-        await self._retire()
+        await self._drop_old_days()
         log.info(
             "recorder of the partition",
             partition=self._streams.partition,
@@ -214,7 +214,7 @@ class RecorderSession:
 
     async def write(self) -> None:
         """Write the entries that were read, and the manifest that counts them."""
-        collected, self._next = self._next, Collected()
+        collected, self._next = self._next, UnwrittenEntries()
         number = self._recorded.number + 1
         written = await self._aside(lambda: self._writer.write(number, collected.entries), collected)
         await self._check(collected)
@@ -224,12 +224,12 @@ class RecorderSession:
         if self._storing is not None:
             self._storing.succeeded()
 
-    async def _check(self, collected: Collected | None = None) -> None:
+    async def _check(self, collected: UnwrittenEntries | None = None) -> None:
         collected = collected or self._next
         read = {kind: [self._recorded.position(kind), *collected.ends.get(kind, [])] for kind in self._kinds}
         await self._fence.check(read)
 
-    def _manifest(self, *, written: Written | None = None, **changes: Any) -> Manifest:
+    def _manifest(self, *, written: WrittenFiles | None = None, **changes: Any) -> Manifest:
         number = self._recorded.number + 1
         files = () if written is None else written.files
         manifest = Manifest(
@@ -265,8 +265,8 @@ class RecorderSession:
             number = self._recorded.number - COMPLETE_EVERY
             await self._aside(lambda: remove_replaced(self._store, self._streams.partition, number))
 
-    async def _retire(self) -> None:
-        """Remove whole days that are not to be kept: first the manifest says so, then the files go."""
+    async def _drop_old_days(self) -> None:
+        """Remove the files of days beyond `keep_days`, after a manifest has dropped them."""
         if self._settings.keep_days is None:
             return
         cutoff = utc_now().date() - timedelta(days=self._settings.keep_days)
@@ -279,7 +279,7 @@ class RecorderSession:
             await self._aside(lambda path=file.path: self._store.remove(path))  # type: ignore[misc]  # mypy's lambdas
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
-    async def _aside(self, work: Callable[[], T], collected: Collected | None = None) -> T:
+    async def _aside(self, work: Callable[[], T], collected: UnwrittenEntries | None = None) -> T:
         """Do blocking work in a thread, and return its result.
 
         Redaction is stopped where a stop has waited for `STOP_S`.

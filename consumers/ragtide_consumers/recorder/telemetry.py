@@ -8,7 +8,7 @@ from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 from .redaction import Redaction
-from .writing import Written
+from .writing import WrittenFiles
 
 ROLE: Final = "recorder"
 """Name of the role in logs and health reports."""
@@ -36,7 +36,7 @@ class RecorderTelemetry(OwnerTelemetry):
         """Take note of a manifest."""
         self._manifest.labels(str(partition)).set(time())
 
-    def wrote(self, written: Written, redaction: Redaction) -> None:
+    def wrote(self, written: WrittenFiles, redaction: Redaction) -> None:
         """Count files that a manifest names, and the redactions since the last call."""
         for kind, count in written.entries.items():
             self._recorded.labels(kind.value).inc(count)

@@ -25,11 +25,11 @@ from .redaction import Redaction
 log = structlog.get_logger("ragtide.recorder")
 
 NOT_REDACTED: Final = "not_redacted"
-"""Reason of a recorded entry whose texts are withheld, because redaction took too long or died of them."""
+"""Reason of a recorded entry whose texts are withheld, because redaction took too long or died."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """The files that a step wrote, and counts of their content."""
 
     files: tuple[RecordedFile, ...]
@@ -47,37 +47,37 @@ class _Place(NamedTuple):
     """None for unreadable entries."""
 
 
-class Writer:
-    """Writes the data files of one tenure of one partition.
+class FileWriter:
+    """Writes the data files of one ownership session of one partition.
 
     Args:
-        store: where to.
-        partition: the entries are of.
-        form: `parquet` or `jsonl`.
-        redaction: applied before anything is written.
-        letters: that no other tenure has.
+        store: of the recording.
+        partition: of the entries.
+        form: file format, `parquet` or `jsonl`.
+        redaction: applied before a file is written.
+        suffix: letters that no other session has.
 
     Raises:
         ConfigurationError: the form is Parquet and pyarrow is not installed.
     """
 
-    def __init__(self, store: Store, partition: int, *, form: str, redaction: Redaction, letters: str) -> None:
+    def __init__(self, store: Store, partition: int, *, form: str, redaction: Redaction, suffix: str) -> None:
         self._store = store
         self._partition = partition
         self._form = form
         self._redaction = redaction
-        self._letters = letters
+        self._suffix = suffix
         self._encode = _encoder(form)
         self.copies = Copies()
         """Entries that are not recorded again."""
         self._aborted = False
-        self._told = False
+        self._logged = False
 
     def abort(self) -> None:
         """Give up the step that is being written, before its next entry; it may be called from another thread."""
         self._aborted = True
 
-    def write(self, step: int, found: Mapping[Kind, Sequence[Entry]]) -> Written:
+    def write(self, step: int, found: Mapping[Kind, Sequence[Entry]]) -> WrittenFiles:
         """Write entries, and return the files. They count once a manifest names them.
 
         All entries are read and redacted before the first file is written.
@@ -89,7 +89,7 @@ class Writer:
         Raises:
             RedactionError: a text could not be redacted; nothing was written.
             StepAbortedError: the step was given up; nothing was written.
-            OSError: the store failed; what was written is a left-over.
+            OSError: the store failed; files that were written are left over.
         """
         places: defaultdict[_Place, list[Any]] = defaultdict(list)
         withheld: Counter[Kind] = Counter()
@@ -105,7 +105,9 @@ class Writer:
                     place, row = self._withheld(kind, entry, error)
                     withheld[kind] += 1
                 places[place].append(row)
-        written = Written(tuple(self._file(step, place, rows) for place, rows in places.items()), withheld=withheld)
+        written = WrittenFiles(
+            tuple(self._file(step, place, rows) for place, rows in places.items()), withheld=withheld
+        )
         for file in written.files:
             written.entries[file.kind] += file.count
             written.bytes[file.kind] += file.bytes
@@ -125,9 +127,9 @@ class Writer:
     def _withheld(self, kind: Kind, entry: Entry, error: NotRedactedError) -> tuple[_Place, dict[str, Any]]:
         """Return the row of an entry whose texts could not be redacted: everything but the texts.
 
-        It is no row of its own kind, because a replay would score whatever stood in place of the texts.
+        The row is among the unreadable ones, because a replay would score any text that replaced the withheld texts.
         """
-        if not self._told:
+        if not self._logged:
             log.error(
                 "an entry is recorded without its texts; further ones are only counted",
                 partition=self._partition,
@@ -135,7 +137,7 @@ class Writer:
                 entry_id=entry.entry_id,
                 detail=str(error),
             )
-            self._told = True
+            self._logged = True
         raw = raw_of(entry.fields)
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": NOT_REDACTED}
         row |= {"detail": str(error), "withheld_bytes": len(raw)}
@@ -153,7 +155,7 @@ class Writer:
         if payload == raw and not self._redaction.names:
             row["detail"] = error.detail  # it may show a value, so not where something is redacted
         # Cut the payload as a dead letter does.
-        letter = DeadLetter.of(
+        dead_letter = DeadLetter.of(
             payload,
             stream=kind.value,
             entry_id=entry.entry_id,
@@ -161,8 +163,8 @@ class Writer:
             detail=error.detail,
             component="recorder",
         )
-        kept = {"payload", "payload_encoding", "size_bytes", "sha256"}
-        return {**row, **letter.model_dump(include=kept, exclude_none=True)}
+        included = {"payload", "payload_encoding", "size_bytes", "sha256"}
+        return {**row, **dead_letter.model_dump(include=included, exclude_none=True)}
 
     def _file(self, step: int, place: _Place, rows: Sequence[Any]) -> RecordedFile:
         unreadable = place.pipeline is None
@@ -179,7 +181,7 @@ class Writer:
             step=step,
             first_id=first_id,
             last_id=last_id,
-            writer=self._letters,
+            writer=self._suffix,
             suffix=suffix,
         )
         path = data_path(place.kind, place.day, place.pipeline, name)
@@ -205,7 +207,7 @@ class Writer:
 
 
 def prepare(form: str) -> None:
-    """Load what a form needs: loading takes seconds, and a lease must not wait for it.
+    """Load the library of a file format: loading takes seconds, and a lease must not wait for it.
 
     Raises:
         ConfigurationError: the form is Parquet and pyarrow is not installed.

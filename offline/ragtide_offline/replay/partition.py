@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.checkpoint import Checkpoint
 from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.halving import Halving, StepFailedError, Taken, countable
+from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
 from ragtide_aggregator.state.feedback import Held
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_runtime.redis.keys import CheckpointField, Streams
@@ -140,8 +140,8 @@ class PartitionReplay:
             self._halving.failed(failed.taken, failed.error)
             raise
 
-    def _taken_entries(self) -> Taken:
-        return Taken(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
+    def _taken_entries(self) -> TakenEntries:
+        return TakenEntries(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
 
     def _takes(self, name: str, count: int = 1) -> None:
         self._taken, self._last = self._taken + count, name

@@ -5,10 +5,10 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-Kind = Literal["counter", "gauge", "histogram"]
+MetricType = Literal["counter", "gauge", "histogram"]
 
 LABELING_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""Seconds; from the local labeler's milliseconds to a judge that is tried again and again."""
+"""Seconds: from the milliseconds of the local labeler to the minutes of a judge with retries."""
 
 CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120)
 """Seconds of one call of a judge."""
@@ -19,11 +19,11 @@ CHECKPOINT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What one metric is."""
+    """The description of one Prometheus metric."""
 
     name: str
-    """As it is scraped, without what Prometheus appends to a histogram's name."""
-    kind: Kind
+    """As it is scraped, without the suffixes that Prometheus adds to the name of a histogram."""
+    kind: MetricType
     meaning: str
     """One sentence; the help text."""
     labels: tuple[str, ...] = ()
@@ -262,7 +262,7 @@ CATALOGUE: Final = {
     "recorder": RECORDER_METRICS,
     "Redis": REDIS_METRICS,
 }
-"""Who each metric is of; what is read from Redis is said alike by every role."""
+"""The metrics of each role. Every role shows the metrics that are read from Redis."""
 
 
 def catalogue_table() -> str:

@@ -36,7 +36,7 @@ def _names_its_process(role: str | None) -> structlog.typing.Processor:
 
 
 def configure_logging(level: str, role: str | None = None) -> None:
-    """Send structlog events, and what libraries log, to standard error from this level on.
+    """Send the events of structlog and of libraries to standard error from this level on.
 
     Every line names host and process, and the role: that of the task (`say_role`), or else this one.
     """

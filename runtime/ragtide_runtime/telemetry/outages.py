@@ -35,7 +35,7 @@ class Outage:
         self._failing: dict[str, float] = {}
         self._began: float | None = None
         self._failures = 0
-        self._told = False
+        self._logged = False
         self._ended: float | None = None
 
     def attempt(self, doing: str) -> "Attempt":
@@ -50,8 +50,8 @@ class Outage:
             self._failures += 1
             if self._began is None:
                 self._began = now
-            first = not self._told and (self._ended is None or now - self._ended >= AFTERSHOCK_S)
-            self._told = self._told or first
+            first = not self._logged and (self._ended is None or now - self._ended >= AFTERSHOCK_S)
+            self._logged = self._logged or first
         if first:
             event = f"{self._subject} failed; it is tried again until it answers, and no more is logged meanwhile"
             log.warning(event, doing=doing, error=str(error) or type(error).__name__, **fields)
@@ -65,27 +65,27 @@ class Outage:
             self._failing.pop(doing, None)
             if self._began is None or any(now - at < FORGOTTEN_S for at in self._failing.values()):
                 return
-            lasted_s, failures, told = now - self._began, self._failures, self._told
-            self._began, self._failures, self._told = None, 0, False
+            lasted_s, failures, logged = now - self._began, self._failures, self._logged
+            self._began, self._failures, self._logged = None, 0, False
             self._failing.clear()
-            self._ended = now if told else self._ended
-        if told:
+            self._ended = now if logged else self._ended
+        if logged:
             log.warning(f"{self._subject} answers again", lasted_s=round(lasted_s, 1), failed_attempts=failures)
 
 
 class Attempt:
-    """A loop's part in an outage: it says after each round whether that failed or succeeded."""
+    """A loop's part in an outage: the loop reports after each round whether the round failed or succeeded."""
 
     def __init__(self, outage: Outage, doing: str) -> None:
         self._outage = outage
         self._doing = doing
 
     def failed(self, error: BaseException, **fields: Any) -> None:
-        """Say that a round failed."""
+        """Report that a round failed."""
         self._outage.failed(self._doing, error, **fields)
 
     def succeeded(self) -> None:
-        """Say that a round succeeded."""
+        """Report that a round succeeded."""
         self._outage.succeeded(self._doing)
 
 

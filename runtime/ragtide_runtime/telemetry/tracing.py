@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
-Kind = Literal["PRODUCER", "CONSUMER", "CLIENT"]
+SpanRole = Literal["PRODUCER", "CONSUMER", "CLIENT"]
 Attributes = Mapping[str, str | int | float]
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -31,7 +31,7 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_EN
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Traced:
+class TracedSpan:
     """One span; without tracing it holds only the parent's context."""
 
     def __init__(self, span: "Span | None", parent: str) -> None:
@@ -57,7 +57,7 @@ class Traced:
 
 
 @contextmanager
-def traced(name: str, kind: Kind, attributes: Attributes, *, parent: str = "") -> Iterator[Traced]:
+def traced(name: str, kind: SpanRole, attributes: Attributes, *, parent: str = "") -> Iterator[TracedSpan]:
     """Make a span for the body of a `with`, and the current one there.
 
     Args:
@@ -68,7 +68,7 @@ def traced(name: str, kind: Kind, attributes: Attributes, *, parent: str = "") -
     """
     tracer = _tracer()
     if tracer is None:
-        yield Traced(None, parent)
+        yield TracedSpan(None, parent)
         return
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 - not in the core install
 
@@ -80,10 +80,10 @@ def traced(name: str, kind: Kind, attributes: Attributes, *, parent: str = "") -
         record_exception=False,  # its message might hold texts
         set_status_on_exception=False,
     ) as span:
-        yield Traced(span, parent)
+        yield TracedSpan(span, parent)
 
 
-def record(name: str, kind: Kind, attributes: Attributes, *, parent: str, start_ns: int, end_ns: int) -> None:
+def record(name: str, kind: SpanRole, attributes: Attributes, *, parent: str, start_ns: int, end_ns: int) -> None:
     """Make a span of something that is over.
 
     Args:
