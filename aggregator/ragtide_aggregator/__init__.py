@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ragtide_runtime.lazy_imports import late
 
 if TYPE_CHECKING:
+    from .reading.deployment import Deployment
     from .statistics.comparing import PairedComparison
     from .statistics.detector import DriftDetector
     from .statistics.intervals import Interval, interval
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .statistics.strategies import RunningIntervals
 
 __all__ = [
+    "Deployment",
     "DriftDetector",
     "Elimination",
     "Interval",
@@ -27,6 +29,7 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
+        "Deployment": ".reading.deployment",
         "DriftDetector": ".statistics.detector",
         "Elimination": ".statistics.racing",
         "Interval": ".statistics.intervals",

@@ -10,6 +10,7 @@ from ragtide_runtime.version import __version__
 
 if TYPE_CHECKING:
     from ragtide_aggregator import (
+        Deployment,
         DriftDetector,
         Elimination,
         Interval,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ragtide_aggregator": (
+        "Deployment",
         "DriftDetector",
         "Elimination",
         "Interval",
@@ -135,6 +137,7 @@ __all__ = [
     "ConfigurationError",
     "CustomMetric",
     "DeadLetter",
+    "Deployment",
     "Direction",
     "DriftDetector",
     "Dropped",

@@ -12,15 +12,15 @@ from tests.support.alerts import alert
 from tests.support.metric_events import event
 from tests.support.redis_processes import cluster
 
-from ragtide import MetricEvent
+from ragtide import ConfigurationError, Deployment, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.alerts import AlertLog
-from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, Reason, Workspace
@@ -273,3 +273,14 @@ async def test_a_cluster_is_read_in_the_same_way(tmp_path: Path) -> None:
                 assert [one.alert_id for one in await deployment.alerts()] == [f"a{n}" for n in range(PARTITIONS)]
                 assert [one.lengths["dead_letters"] for one in await deployment.backlog()] == [1] * PARTITIONS
                 assert [one.partition async for one in deployment.dead_letters()] == list(range(PARTITIONS))
+
+
+async def test_an_application_reads_the_deployment_of_a_url(async_redis: Any, redis_url: str) -> None:
+    (owner,) = owners(async_redis, Settings())
+    await owner.commit(of(0))
+    await agree_on_layout(async_redis, Settings().layout)
+    async with Deployment.connect(redis_url) as deployment:
+        assert {one.pipeline for one in await deployment.estimates()} == {"pipeline-0"}
+    with pytest.raises(ConfigurationError, match="partitions"):
+        async with Deployment.connect(settings=Settings(redis_url=redis_url, partitions=4)):
+            pass

@@ -1,13 +1,18 @@
 """The read model of a deployment: one object for every command and page that shows it."""
 
-from collections.abc import AsyncIterator, Collection
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any, Self
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.deployment import check_layout
 from ragtide_runtime.redis.unreadable import Unreadable
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.redis.url import resolve_redis
+from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
 from ragtide_schemas import Alert, Estimate, Workspace
 
@@ -45,6 +50,28 @@ class Deployment:
         self.unreadable_dead_letters = Unreadable("dead letter")
         """Dead letters that were skipped by the last `dead_letters`."""
         self._unreadable_workspaces = Unreadable("workspace")
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, redis_url: str | None = None, *, settings: Settings | None = None) -> AsyncGenerator[Self]:
+        """Give a deployment for the body of an `async with`.
+
+        Args:
+            redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the embedded Redis of this machine.
+            settings: all settings at once, instead of the URL and the environment.
+
+        Raises:
+            ConfigurationError: a setting is wrong, or the deployment has other partitions than the settings say.
+            RedisUnavailable: Redis cannot be reached.
+        """
+        given = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
+        handle = await asyncio.to_thread(resolve_redis, given.redis_address, given.data_dir)
+        try:
+            async with connect_async(handle.url) as redis:
+                await check_layout(redis, given.layout)
+                yield cls(redis, given)
+        finally:
+            await asyncio.to_thread(handle.close)
 
     async def estimates(
         self,
