@@ -1,4 +1,4 @@
-"""The status of every partition: its backlog, its owners, and what its checkpoint says of keys and rollbacks."""
+"""The status of every partition: its backlog, its owners, and the keys, rollbacks and damage of its checkpoint."""
 
 import json
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: 
 
 
 async def damage(redis: Redis, streams: Streams, options: StateOptions) -> str | None:
-    """Return why a partition's checkpoint cannot be read and what to do; None if it can be read."""
+    """Return the error of a checkpoint that cannot be read, with the repair; None if it can be read."""
     try:
         await load_checkpoint(redis, streams, options)
     except CheckpointError as error:

@@ -24,7 +24,7 @@ class PartitionStates:
 
     Args:
         redis: client.
-        options: what the states hold.
+        options: of the states.
         split: whether pipelines are split over partitions, so that several states are merged into one.
     """
 

@@ -36,13 +36,13 @@ class Compared:
     """Number of interactions of each pipeline; if paired, of the interactions that have a score in both."""
     means: tuple[float, float]
     difference: Difference
-    """The first one's mean minus the second one's."""
+    """The mean of the first pipeline minus the mean of the second."""
     method: Literal["paired", "unpaired"] = "unpaired"
     """`paired` by interaction id; `unpaired` where ids cannot be joined."""
     strategy: str = "running"
     """The method of the interval."""
     other_labeler: str | None = None
-    """Labeler of the second, where it is another one."""
+    """Labeler of the second pipeline, if it differs."""
 
     def as_dict(self) -> dict[str, object]:
         """Return the comparison as values that JSON can hold."""
@@ -71,10 +71,10 @@ async def read_comparison(
 
     Args:
         redis: client.
-        sides: the two.
+        sides: the two pipelines.
         window: name of the window; only all time is compared by interaction.
         confidence: level of the intervals; that of the settings unless given.
-        ongoing: whether the interactions are a sample of traffic that goes on, even in replays whose size is known.
+        ongoing: whether the interactions are a sample of ongoing traffic, even in replays of known size.
     """
     level = sides[0].deployment.settings.confidence if confidence is None else confidence
     states = [state for side in sides for state in await side.deployment.states(side.pipeline)]

@@ -17,7 +17,7 @@ def alert_panel(alert: Alert) -> Panel:
     state = "FIRING" if firing else "resolved"
     scope = (alert.rule, alert.pipeline, *([alert.segment] if alert.segment else []))
     title = Text.assemble((state, "bold"), " ", " · ".join(scope))
-    # Escaped before it is laid out, so that the box keeps its width.
+    # Escape the text before the layout, so that the box keeps its width.
     text = Text("\n".join(printable(sentence) for sentence in (alert.message, *alert.diagnosis)))
     return Panel(text, title=title, title_align="left", border_style=style)
 

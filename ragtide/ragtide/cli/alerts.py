@@ -19,8 +19,8 @@ from .workspace_option import WorkspaceOption, settings_with
 
 def alerts(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")] = False,
-    firing: Annotated[bool, typer.Option("--firing", help="Only those that are firing now.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more alerts, until Ctrl-C.")] = False,
+    firing: Annotated[bool, typer.Option("--firing", help="Only alerts that are firing now.")] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:

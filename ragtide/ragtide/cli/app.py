@@ -1,4 +1,4 @@
-"""The commands, by name. A command's module is imported when the command runs, so that no other module is loaded."""
+"""The command line: all commands by name, and the options before them. A command is imported when it runs."""
 
 import sys
 from importlib import import_module
@@ -45,7 +45,7 @@ SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class Commands(TyperGroup):
-    """The commands; each is loaded when it is asked for."""
+    """The commands; each is imported when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names."""
@@ -86,7 +86,7 @@ def main() -> None:
     except (RagtideError, RedisError) as error:
         err.print(f"ragtide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
         sys.stderr.close()
         sys.exit(0)
 

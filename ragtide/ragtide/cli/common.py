@@ -1,4 +1,4 @@
-"""Functions that all commands share: options given before the command, the Redis client, and the output."""
+"""Functions that commands share: options before the command, the Redis client, and the output."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -25,15 +25,15 @@ T = TypeVar("T")
 
 
 class SafeConsole(Console):
-    """A console whose text never steers the terminal, whatever was put into it. Styles and redrawing are rich's own."""
+    """A console whose text cannot control the terminal. Styles and redrawing still work, because rich adds them."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what to print, with every character that steers a terminal written as an escape."""
+        """Yield segments in which every character that controls a terminal is written as an escape."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text, keep="\n\t"), style, control)
 
 
-# No markup and no names of emoji: a cell of a table may hold text from outside.
+# No markup and no names of emoji, because a cell of a table may hold text of other people.
 out = SafeConsole(soft_wrap=False, markup=False, emoji=False)
 err = SafeConsole(stderr=True, markup=False, emoji=False)
 
@@ -42,7 +42,7 @@ PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
 
 
 class Role(StrEnum):
-    """Roles that run until they are stopped."""
+    """Roles of a deployment."""
 
     WORKER = "worker"
     AGGREGATOR = "aggregator"
@@ -59,7 +59,7 @@ class Given:
     partitions: int | None = None
 
     def settings(self, **more: object) -> Settings:
-        """Return the settings; options given here and `more` of the command override environment and file."""
+        """Return the settings; these options and `more` options of the command override environment and file."""
         given = {
             "redis_url": self.redis_url,
             "prefix": self.prefix,
@@ -88,11 +88,11 @@ def with_redis(
     Args:
         settings: of the deployment.
         body: coroutine function to run.
-        any_layout: whether the deployment may have other partitions than the settings say.
+        any_layout: whether the deployment may have another layout than the settings.
         convert: whether an embedded server may convert the data of an older one (`resolve_redis`).
 
     Raises:
-        ConfigurationError: the deployment has other partitions than the settings say.
+        ConfigurationError: the deployment has another layout than the settings.
         RedisUnavailable: Redis cannot be started or reached.
     """
 
@@ -114,7 +114,7 @@ def with_redis(
 
 
 def warn(*sentences: str) -> None:
-    """Print warnings for the user, apart from the output."""
+    """Print warnings on standard error."""
     for sentence in sentences:
         err.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
 

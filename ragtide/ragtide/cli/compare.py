@@ -43,14 +43,14 @@ def compare(
         typer.Option(help="Recording that a replay of metric events is of, to pair its interactions [recorder.url]."),
     ] = None,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for replays of known size.")
+        bool, typer.Option("--ongoing", help="Intervals for ongoing traffic, not for replays of known size.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two pipelines, live or in workspaces: the difference of every metric both have, valid at every look.
+    """Compare two pipelines, live or in workspaces: the difference of every metric that both have, valid at every look.
 
-    Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction. All
-    else is compared by means, for metrics that the same labeler measured with the same profile.
+    Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
+    Other pipelines are compared by means, for metrics that the same labeler measured with the same profile.
     """
     settings = given(context).settings()
     if window not in (ALL_TIME, *settings.windows):
@@ -99,7 +99,7 @@ async def _side(redis: Redis, settings: Settings, workspace: str, recording: str
 
 
 def _method(found: Sequence[Compared]) -> str:
-    """Return how the differences were made, in a sentence or two."""
+    """Return sentences about the method of the differences."""
     pairs = max((one.n[0] for one in found if one.method == "paired"), default=0)
     said = []
     if pairs:

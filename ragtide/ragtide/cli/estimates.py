@@ -29,14 +29,14 @@ def estimates(
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
         str,
-        typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. Looking again and again is fair with auto and running."),
+        typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. With auto and running you may look again and again."),
     ] = AUTO,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
-    estimator: Annotated[str, typer.Option(help=f"How: {', '.join(ESTIMATORS)}, or all of them.")] = "mean",
-    labeling: Annotated[bool, typer.Option("--labeling", help="What labeling took and cost, not scores.")] = False,
+    estimator: Annotated[str, typer.Option(help=f"Estimator: {', '.join(ESTIMATORS)}, or all.")] = "mean",
+    labeling: Annotated[bool, typer.Option("--labeling", help="Time and cost of labeling instead of scores.")] = False,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Intervals for traffic that goes on, not for a run of known size.")
+        bool, typer.Option("--ongoing", help="Intervals for ongoing traffic, not for a run of known size.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -86,12 +86,12 @@ def _unmet(
     """Return which of the options names nothing that there is, in a sentence; None if there is nothing at all."""
     if not everything:
         return None
-    for what, name, known in (
+    for kind, name, known in (
         ("pipeline", pipeline, {one.pipeline for one in everything}),
         ("run", run, {one.run for one in everything if one.run is not None}),
         ("segment", segment, {one.segment for one in everything if one.segment is not None}),
         ("metric", metric, {one.metric for one in everything}),
     ):
         if name is not None and name not in known:
-            return unknown(what, name, known)
-    return "no estimate fits all of these options: leave one out"
+            return unknown(kind, name, known)
+    return "no estimate matches all of these options: leave one out"

@@ -29,7 +29,7 @@ class Screen:
     """The screen; it remembers recent means to draw trends.
 
     Args:
-        deployment: what it shows.
+        deployment: the deployment on the screen.
         keep: returns whether an estimate is shown.
         pipeline: the only pipeline that is shown, for a warning if there is none of this name.
     """
@@ -67,7 +67,7 @@ class Screen:
         self._counts = _counts(backlogs)
 
     def render(self, width: int) -> RenderableType:
-        """Return what to draw on a terminal of so many columns."""
+        """Return the screen for a terminal of `width` columns."""
         warnings = [Text(sentence, style="yellow") for sentence in self._warnings]
         if not self.estimates:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")

@@ -1,4 +1,4 @@
-"""Estimates, alerts and dead letters as tables a person enjoys. Renderables only; nothing is read or printed here."""
+"""Estimates as tables, and intervals as bars. Renderables only; this module reads and prints nothing."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ BAR_WIDTH = 28
 """Characters of an interval's bar."""
 
 NARROW = 140
-"""Columns of a terminal below which bars are shorter and lines of recent means left out."""
+"""Columns of a terminal below which bars are shorter, and recent means are not drawn as a line."""
 
 NARROW_BAR_WIDTH = 14
 
@@ -24,7 +24,7 @@ TrendKey = tuple[str, str | None, str | None, str, str | None]
 """Pipeline, run, segment, metric and its version."""
 
 Trends = Mapping[TrendKey, Sequence[float]]
-"""Recent means seen by a watcher, the oldest first."""
+"""Recent means at the last looks, the oldest first."""
 
 
 def estimate_key(estimate: Estimate) -> TrendKey:
@@ -33,7 +33,7 @@ def estimate_key(estimate: Estimate) -> TrendKey:
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float]:
-    """Return the ends of the interval; an end that is missing is that of the value range."""
+    """Return the ends of the interval; a missing end is the end of the value range."""
     lowest, highest = estimate.value_range
     return (
         lowest if estimate.lower is None else estimate.lower,
@@ -42,7 +42,7 @@ def ends_of(estimate: Estimate) -> tuple[float, float]:
 
 
 def short_name(metric: str) -> str:
-    """Return a metric's name without the family `trace`; other families stay, since two may use one name.
+    """Return a metric's name without the family `trace`. Other families stay, because two families may use one name.
 
     >>> short_name("trace.adherence"), short_name("rmse.trace.adherence"), short_name("retrieval.empty")
     ('adherence', 'rmse.adherence', 'retrieval.empty')
@@ -91,9 +91,9 @@ def spark(values: Sequence[float], lowest: float, highest: float) -> str:
 
 
 def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
-    """Return an arrow for where the last 64 or so values lie against the interval, and a line of recent means.
+    """Return an arrow that compares the mean of about the last 64 values with the interval, and a line of recent means.
 
-    Of a window it is how it compares with the window before.
+    A window is compared with the window before.
     """
     if estimate.window != ALL_TIME:
         return _against_before(estimate)
@@ -112,7 +112,7 @@ def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
 
 
 def _against_before(estimate: Estimate) -> Text:
-    """Return an arrow for a window's certain change against the window before, and the mean of that window."""
+    """Return an arrow if a window differs for certain from the window before, and the mean of the window before."""
     if estimate.trend is None or estimate.previous is None:
         return Text("·", style="bright_black")
     if estimate.trend == "steady":
@@ -125,7 +125,7 @@ def _against_before(estimate: Estimate) -> Text:
 def _better_style(estimate: Estimate, *, rising: bool) -> str:
     direction = estimate.direction
     if direction is None:
-        # An estimate of an older version does not say it.
+        # An estimate of an older version has no direction.
         definition = METRICS.get(estimate.metric)
         errors = estimate.metric.startswith("rmse.")
         direction = Direction.LOWER if errors else definition.direction if definition else Direction.HIGHER
@@ -135,7 +135,7 @@ def _better_style(estimate: Estimate, *, rising: bool) -> str:
 
 
 def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Return estimates sorted by scope, then by the registry's order of metrics; derived metrics come last."""
+    """Return estimates sorted by scope, then in the registry's order of metrics; derived metrics come last."""
     registered = list(METRICS)
 
     def key(estimate: Estimate) -> tuple[str, str, str, int, str, str]:
@@ -153,12 +153,12 @@ def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 
 def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | None = None) -> Table:
-    """Return estimates as a table, one row each; what repeats from the row above is left out.
+    """Return estimates as a table, one row each; a cell is empty if it repeats the cell above.
 
     Args:
-        estimates: what to show.
+        estimates: to show.
         width: columns of the terminal.
-        trends: recent means to draw a line of.
+        trends: recent means, drawn as a line.
     """
     narrow = width < NARROW
     bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
@@ -188,7 +188,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         lower, upper = ends_of(estimate)
         missing = absent_text(estimate)
         drawn = Text.assemble(f"{lower:.3f} ", bar(estimate, bar_width), f" {upper:.3f}")
-        if missing and not estimate.n:  # nothing is known, and the reason says more than a whole range
+        if missing and not estimate.n:  # the reason says more than an interval over the whole range
             drawn, missing = missing, None
         band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
@@ -206,7 +206,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
 
 
 def absent_text(estimate: Estimate) -> Text | None:
-    """Return in how many interactions a metric was absent, with the most frequent reason; None if in none."""
+    """Return the number of interactions without the metric, and the most frequent reason; None if there are none."""
     if not estimate.n_absent:
         return None
     reasons = list(estimate.absent)

@@ -1,4 +1,4 @@
-"""The finding of `ragtide doctor` about the memory that known interaction ids take and will take."""
+"""The finding about the memory of known interaction ids, now and in the steady state."""
 
 from redis import ResponseError
 from redis.asyncio import Redis

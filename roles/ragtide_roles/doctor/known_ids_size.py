@@ -1,4 +1,4 @@
-"""The memory that known interaction ids take in Redis now, and will take in the long run at the present rate."""
+"""The memory of known interaction ids in Redis: now, and in the steady state of the present rate."""
 
 from collections.abc import Sequence
 from typing import Any, Final
