@@ -14,7 +14,7 @@ from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import JudgeInstruments, WorkerInstruments
+from ragtide_runtime.telemetry.instruments import LabelerInstruments, WorkerInstruments
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -91,8 +91,8 @@ async def work(
     process = process or ProcessTelemetry()
     redis = connect_async(url)
     try:
-        judged = JudgeInstruments(process.registry)
-        async with labeler_of(settings, redis, instruments=judged, health=process.health, also=also) as labeler:
+        calls = LabelerInstruments(process.registry)
+        async with labeler_of(settings, redis, instruments=calls, health=process.health, also=also) as labeler:
             counted = WorkerInstruments(process.registry)
             await run_workers(settings, url, labeler, stop, instruments=counted, health=process.health)
     finally:

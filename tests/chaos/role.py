@@ -17,16 +17,14 @@ def main() -> None:
     parser.add_argument("--plant")
     arguments = parser.parse_args()
 
-    import ragtide_consumers.labelers.judge.client as judge_client
-    import ragtide_consumers.labelers.judge.labeler as judge_labeler
-    import ragtide_consumers.labelers.judge.replies as judge_replies
+    import ragtide_consumers.labelers.remote.endpoint as remote_endpoint
+    import ragtide_consumers.labelers.remote.replies as remote_replies
     import ragtide_schemas.times
     from ragtide.cli import run
 
-    clock.jump_in(ragtide_schemas.times, judge_replies)
-    # How long a judge that failed is left alone is no setting; the usual half a minute would be long for an outage.
-    setattr(judge_labeler, "LOOK_AGAIN_S", 0.5)  # noqa: B010 - final for the type checker
-    setattr(judge_client, "FIRST_WAIT_S", 0.05)  # noqa: B010
+    clock.jump_in(ragtide_schemas.times, remote_replies)
+    # The first wait after a failed call is no setting; the usual half a second would be long for an outage.
+    setattr(remote_endpoint, "FIRST_WAIT_S", 0.05)  # noqa: B010 - final for the type checker
     if arguments.plant:
         from tests.chaos.plants import PLANTS
 

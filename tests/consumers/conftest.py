@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.judge_server import JudgeServer
 
-from ragtide_consumers.labelers.judge import client as client_module
+from ragtide_consumers.labelers.remote import endpoint as endpoint_module
 from ragtide_consumers.worker import patience as patience_module
 
 
@@ -16,5 +16,5 @@ def server() -> Iterator[JudgeServer]:
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(endpoint_module, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(patience_module, "LONGEST_WAIT_S", 0.05)

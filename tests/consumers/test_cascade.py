@@ -15,7 +15,7 @@ from ragtide import Labeling, RagInteraction
 from ragtide_consumers.labelers.cascade import Draw, draw, position
 from ragtide_consumers.labelers.event import identity, metric_event
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_runtime.settings.judge import CascadeSettings
+from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_schemas import MetricEvent, utc_now
 
 LOCAL = Labeling({"trace.adherence": 0.9})

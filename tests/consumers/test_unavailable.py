@@ -18,7 +18,7 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.redis.keys import LABEL_GROUP
-from ragtide_runtime.settings.judge import CascadeSettings
+from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Direction, Kind
 
@@ -29,6 +29,7 @@ class Resting:
     """A labeler of somebody's own that is unavailable until it is told to work."""
 
     name, version, profile = "resting", "1", "mine"
+    metrics = ("trace.adherence",)
 
     def __init__(self, settings: object = None) -> None:
         self.unavailable = True
@@ -163,20 +164,20 @@ async def test_the_time_of_waiting_is_not_the_time_of_labeling() -> None:
 async def test_in_a_cascade_its_metrics_are_absent_or_it_is_waited_for() -> None:
     labeler = Resting()
     everything = CascadeSettings(rate=1.0)
-    skipping = CascadeLabeler(LocalLabeler(), labeler, everything, judge_metrics=("trace.adherence",))
+    skipping = CascadeLabeler(LocalLabeler(), labeler, everything)
     labeling = await skipping.label(INTERACTION)
     assert labeling.judged is not None
     assert labeling.judged.labeling.absent == {"trace.adherence": "judge_unavailable"}
-    waiting = CascadeLabeler(LocalLabeler(), labeler, everything, judge_metrics=("trace.adherence",), wait=True)
+    waiting = CascadeLabeler(LocalLabeler(), labeler, everything, wait=True)
     with pytest.raises(LabelerUnavailable):
         await waiting.label(INTERACTION)
-    cheap = CascadeLabeler(labeler, LocalLabeler(), everything, judge_metrics=())
+    cheap = CascadeLabeler(labeler, LocalLabeler(), everything)
     with pytest.raises(LabelerUnavailable):
         await cheap.label(INTERACTION)
 
 
 async def test_skipping_the_judge_of_a_cascade_is_told_once() -> None:
-    cascade = CascadeLabeler(LocalLabeler(), Resting(), CascadeSettings(rate=1.0), judge_metrics=("trace.adherence",))
+    cascade = CascadeLabeler(LocalLabeler(), Resting(), CascadeSettings(rate=1.0))
     with capture_logs() as logs:
         for _ in range(20):
             await cascade.label(INTERACTION)

@@ -13,7 +13,7 @@ from tests.support.roles import STREAMS, command, dead_letters, metric_events, r
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.event import identity, metric_event
-from ragtide_runtime.settings.judge import CascadeSettings
+from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_schemas import METRICS, AlertRule, MetricEvent, utc_now
 
 NOTHING: dict[str, Any] = {"documents": (), "response": "I found nothing about that."}
@@ -53,9 +53,8 @@ async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
     with JudgeServer() as server:
         async with judge(server, families=("trace", "ragchecker")) as labeler:
             alone = await event_of(labeler, empty)
-            metrics = tuple(of("trace", "ragchecker"))
             everything = CascadeSettings(rate=1.0)
-            beside = await event_of(CascadeLabeler(LocalLabeler(), labeler, everything, judge_metrics=metrics), empty)
+            beside = await event_of(CascadeLabeler(LocalLabeler(), labeler, everything), empty)
         assert server.requests == []
     assert alone.scores == {"retrieval.empty": outcome[0], "response.empty": outcome[1]}
     assert alone.absent == dict.fromkeys(of("trace", "ragchecker"), reason)

@@ -15,7 +15,7 @@ from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.endpoints import serving
 from ragtide_runtime.telemetry.health import Health, Heartbeat
 from ragtide_runtime.telemetry.instruments import (
-    JudgeInstruments,
+    LabelerInstruments,
     WorkerInstruments,
 )
 from ragtide_runtime.telemetry.process import ProcessTelemetry
@@ -82,7 +82,7 @@ async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_
 
 async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_redis: Any, redis_url: str) -> None:
     process = ProcessTelemetry()
-    for instruments in (WorkerInstruments, JudgeInstruments):
+    for instruments in (WorkerInstruments, LabelerInstruments):
         instruments(process.registry)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)

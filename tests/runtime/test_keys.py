@@ -55,9 +55,9 @@ def test_names_are_those_of_the_first_version() -> None:
     assert streams.repartition == "ragtide:{3}:relocation"
     assert streams.next_checkpoint == "ragtide:{3}:checkpoint-relocated"
     assert streams.feedback_probe("d") == "ragtide:{3}:feedback-mark:d"
-    assert streams.judge_spend("20260101") == "ragtide:{3}:judge-spend:20260101"
-    assert streams.judge_state("host-1") == "ragtide:{3}:judge-states:host-1"
-    assert streams.judge_cache("d") == "ragtide:judge-cache:d"
+    assert streams.labeler_spend("judge", "20260101") == "ragtide:{3}:judge-spend:20260101"
+    assert streams.endpoint_state("host-1") == "ragtide:{3}:judge-states:host-1"
+    assert streams.labeler_cache("judge", "d") == "ragtide:judge-cache:d"
     shard = int(digest[-2:], 16) % 64
     for found, own, bucket in (
         (streams.owner_keys("shop", "i-1"), "owner", "owners"),

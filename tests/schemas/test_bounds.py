@@ -8,7 +8,7 @@ from tests.support.metric_events import event
 
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_consumers.labelers.event import metric_event
-from ragtide_consumers.labelers.judge.replies import read_reply
+from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.protocol import Identity, Labeling
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas import from_milliseconds, utc_now

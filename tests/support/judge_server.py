@@ -156,6 +156,9 @@ Behavior = Says | Status | Hangs | Drops | Slow | Raw
 class JudgeServer:
     """Serves on 127.0.0.1 in a thread of its own; use it as a context manager."""
 
+    base = "/v1"
+    path = "/chat/completions"
+
     def __init__(self, *, latency_s: float = 0.0, model: Model = rules_model, capacity: int | None = None) -> None:
         self.latency_s = latency_s
         self.model = model
@@ -194,7 +197,7 @@ class JudgeServer:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=16 * 1024 * 1024, backlog=1024)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self.base}"
         self._ready.set()
         await self._stop.wait()
         server.close()
@@ -219,7 +222,7 @@ class JudgeServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        if not head[0].startswith("POST /v1/chat/completions"):
+        if not head[0].startswith(f"POST {self.base}{self.path} "):
             await self._send(writer, 404, {"error": {"message": f"no such path: {head[0]}"}})
             return True
         request = json.loads(body)
@@ -247,9 +250,7 @@ class JudgeServer:
         if isinstance(behavior, Hangs):
             await asyncio.sleep(3600)
         await asyncio.sleep(self.latency_s + (behavior.seconds if isinstance(behavior, Slow) else 0.0))
-        said = behavior if isinstance(behavior, Says) else Says(self.model)
-        text = said.text if isinstance(said.text, str) else said.text(request)
-        reply = completion(request, text, said)
+        reply = self.reply(request, behavior)
         if isinstance(behavior, Drops):
             payload = json.dumps(reply).encode()
             writer.write(http_head(200, len(payload), {}) + payload[: len(payload) // 2])
@@ -259,10 +260,14 @@ class JudgeServer:
         await self._send(writer, 200, reply)
         return True
 
+    def reply(self, request: dict[str, Any], behavior: Behavior | None) -> Any:
+        """Return the JSON of a proper answer."""
+        said = behavior if isinstance(behavior, Says) else Says(self.model)
+        text = said.text if isinstance(said.text, str) else said.text(request)
+        return completion(request, text, said)
+
     @staticmethod
-    async def _send(
-        writer: asyncio.StreamWriter, code: int, reply: dict[str, Any], headers: dict[str, str] | None = None
-    ) -> None:
+    async def _send(writer: asyncio.StreamWriter, code: int, reply: Any, headers: dict[str, str] | None = None) -> None:
         payload = json.dumps(reply).encode()
         writer.write(http_head(code, len(payload), headers or {}) + payload)
         await writer.drain()

@@ -1,18 +1,18 @@
-"""The cascade: a cheap labeler on all traffic, a judge on a sample of it that is decided by a hash."""
+"""The cascade: a cheap labeler on all traffic, and a better one on a sample of it that a hash decides."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from inspect import isawaitable
 from typing import Final
 
-from ragtide_runtime.settings.judge import CascadeSettings
+from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_schemas import RagInteraction
 
 from ..metrics.scores import AbsentReason
 from .event import identity
-from .judge.errors import OverBudget
 from .outage import Outage
-from .protocol import Judged, Labeler, Labeling
+from .protocol import Judged, Labeler, Labeling, close
+from .remote.errors import OverBudget
 from .unavailable import LabelerUnavailable
 
 
@@ -31,21 +31,21 @@ def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Whether an interaction goes to the judge, and how probable that was."""
+    """Whether an interaction goes to the reference, and how probable that was."""
 
     chosen: bool
     inclusion_probability: float
-    """Probability that it is chosen, given its segments and local scores."""
+    """Probability that it is chosen, given its segments and the scores of the proxy."""
     uniform: bool
     """Whether it is in the part that is drawn at the lowest rate from all, so that plain means over it are fair."""
 
 
 def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
-    """Return whether an interaction goes to the judge.
+    """Return whether an interaction goes to the reference.
 
-    Its rate is the largest of `rate` and those of its segment values; a local score below its line makes the
-    probability 1. As the lines look at the local scores only, the probability is known exactly for each interaction,
-    chosen or not, and weighting by its inverse gives unbiased means (Horvitz and Thompson 1952).
+    Its rate is the largest of `rate` and those of its segment values. A score of the proxy below its line makes the
+    probability 1. The lines depend on the proxy's scores only. So the probability is known exactly for each
+    interaction, chosen or not, and weighting by its inverse gives unbiased means (Horvitz and Thompson 1952).
     """
     place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
     segments = [f"{name}={value}" for name, value in interaction.segments.items()]
@@ -58,75 +58,65 @@ def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSetting
 
 
 class CascadeLabeler:
-    """Publishes the cheap labeler's scores for every interaction and the judge's beside them for a sample.
+    """Publishes the proxy's scores for every interaction, and the reference's beside them for a sample.
 
     Args:
-        cheap: labels everything.
-        judge: labels the sample.
+        proxy: labels everything.
+        reference: labels the sample.
         settings: of the sample.
-        judge_metrics: metrics that are absent when the judge could not be asked.
-        wait: whether an interaction waits for a judge that is unavailable, instead of being published without it.
+        wait: whether an interaction waits for a reference that is unavailable, instead of being published without it.
     """
 
     name: Final = "cascade"
 
-    def __init__(
-        self,
-        cheap: Labeler,
-        judge: Labeler,
-        settings: CascadeSettings,
-        *,
-        judge_metrics: tuple[str, ...],
-        wait: bool = False,
-    ) -> None:
-        self._cheap = cheap
-        self._judge = judge
+    def __init__(self, proxy: Labeler, reference: Labeler, settings: CascadeSettings, *, wait: bool = False) -> None:
+        self._proxy = proxy
+        self._reference = reference
         self._settings = settings
-        self._judge_metrics = judge_metrics
         self._wait = wait
-        self.outage = Outage(judge.name, "its metrics are absent")
-        self.version = cheap.version
-        self.profile = cheap.profile
+        self._reference_metrics: tuple[str, ...] = tuple(getattr(reference, "metrics", ()))
+        self.outage = Outage(reference.name, "its metrics are absent")
+        self.version = proxy.version
+        self.profile = proxy.profile
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the cheap labeler's scores, with the judge's beside them if the interaction was chosen."""
-        cheap = await self._cheap.label(interaction)
-        labeling = replace(cheap, by=cheap.by or identity(self._cheap))
+        """Return the proxy's scores, with the reference's beside them if the interaction was chosen."""
+        labeling = await self._proxy.label(interaction)
+        labeling = replace(labeling, by=labeling.by or identity(self._proxy))
         chance = draw(interaction, labeling, self._settings)
         if not chance.chosen:
             return labeling
-        judged = await self._judged(interaction)
+        judged = await self._judged(interaction, labeling)
         return replace(
             labeling,
             prompt_tokens=labeling.prompt_tokens + judged.prompt_tokens,
             completion_tokens=labeling.completion_tokens + judged.completion_tokens,
             cost_usd=labeling.cost_usd + judged.cost_usd,
-            counters={**labeling.counters, **judged.counters},
+            counters=Counter(labeling.counters) + Counter(judged.counters),
+            declared={**labeling.declared, **judged.declared},
             judged=Judged(
-                judged,
-                judged.by or identity(self._judge),
+                labeling=judged,
+                by=judged.by or identity(self._reference),
                 inclusion_probability=chance.inclusion_probability,
                 uniform=chance.uniform,
             ),
         )
 
-    async def _judged(self, interaction: RagInteraction) -> Labeling:
+    async def _judged(self, interaction: RagInteraction, by_proxy: Labeling) -> Labeling:
         try:
-            labeling = await self._judge.label(interaction)
+            labeling = await self._reference.label(interaction)
         except LabelerUnavailable as error:
             if self._wait:
                 raise
             # Counted as absent, so that coverage shows what is missing from the sample.
             self.outage.unavailable(error)
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
-            return Labeling({}, dict.fromkeys(self._judge_metrics, str(reason)))
+            missing = self._reference_metrics or (*by_proxy.scores, *by_proxy.absent)
+            return Labeling({}, dict.fromkeys(missing, str(reason)))
         self.outage.available()
         return labeling
 
     async def aclose(self) -> None:
         """Close both labelers."""
-        for labeler in (self._cheap, self._judge):
-            close = getattr(labeler, "aclose", None)
-            closing = None if close is None else close()
-            if isawaitable(closing):
-                await closing
+        for labeler in (self._proxy, self._reference):
+            await close(labeler)

@@ -11,9 +11,10 @@ from ragtide_runtime.settings.model import Settings
 
 from .custom_metrics import CustomMetric
 from .protocol import Labeler
+from .remote.services import Services
 
 LABELERS: Final = "ragtide.labelers"
-"""Entry point group of labelers: each a labeler, or a function from the settings to one."""
+"""Entry point group of labelers: each a labeler, or a class or function that makes one of settings and services."""
 
 METRICS: Final = "ragtide.metrics"
 """Entry point group of metrics: each a `CustomMetric`."""
@@ -40,7 +41,7 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
     return list(found.values())
 
 
-def custom_labeler(name: str, settings: Settings) -> Labeler | None:
+def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler | None:
     """Return the labeler that an installed package brings under a name, or that `module:attribute` names; else None.
 
     Raises:
@@ -54,7 +55,8 @@ def custom_labeler(name: str, settings: Settings) -> Labeler | None:
     else:
         return None
     if isinstance(made, type) or not hasattr(made, "label"):
-        made = _loaded(origin, lambda: made(settings) if _takes_settings(made) else made())
+        given = (settings, services)
+        made = _loaded(origin, lambda: made(*given[: _parameters(made)]))
     missing = [part for part in ("name", "version", "profile", "label") if not hasattr(made, part)]
     if missing:
         raise ConfigurationError(
@@ -64,13 +66,10 @@ def custom_labeler(name: str, settings: Settings) -> Labeler | None:
     return labeler
 
 
-def _takes_settings(factory: Any) -> bool:
-    wanted = [
-        parameter
-        for parameter in signature(factory).parameters.values()
-        if parameter.kind in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
-    ]
-    return bool(wanted)
+def _parameters(factory: Any) -> int:
+    """Return how many of the settings and the services a class or function takes."""
+    positional = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+    return sum(parameter.kind in positional for parameter in signature(factory).parameters.values())
 
 
 def installed_labelers() -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Protocol
 
 from ragtide_schemas import ClaimLabels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
@@ -59,7 +60,11 @@ class Labeling:
 
 
 class Labeler(Protocol):
-    """Scores interactions. An exception is tried again, and after the last delivery becomes a dead letter."""
+    """Scores interactions. An exception is tried again, and after the last delivery becomes a dead letter.
+
+    Two more attributes are used if a labeler has them: `metrics`, the qualified names of the metrics that it gives, and
+    `aclose`, which is called in the end.
+    """
 
     @property
     def name(self) -> str:
@@ -75,3 +80,11 @@ class Labeler(Protocol):
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the scores of one interaction."""
+
+
+async def close(labeler: Labeler) -> None:
+    """Close a labeler that has something to close."""
+    aclose = getattr(labeler, "aclose", None)
+    closing = None if aclose is None else aclose()
+    if isawaitable(closing):
+        await closing

@@ -1,9 +1,8 @@
-"""Which labeler the settings mean, built with all it needs."""
+"""The labeler that the settings mean, built with all it needs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from inspect import isawaitable
 from typing import Final
 
 import structlog
@@ -12,21 +11,25 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.instruments import JudgeInstruments
+from ragtide_runtime.telemetry.instruments import LabelerInstruments
 from ragtide_schemas import RagInteraction
 
+from .cascade import CascadeLabeler
 from .custom_metrics import CustomMetric, WithMetrics
 from .local.labeler import LocalLabeler
-from .outage import Outage
 from .plugins import custom_labeler, custom_metrics, installed_labelers
-from .protocol import Labeler, Labeling
+from .protocol import Labeler, Labeling, close
+from .remote.services import Services
 
 CLOSE_S: Final = 10.0
 """Seconds that closing a labeler may take."""
 
 log = structlog.get_logger("ragtide.worker")
 
-BUILT_IN: Final = ("local", "judge", "cascade")
+IN_ONE_FILE: Final = {"nli": "ragtide_consumers.labelers.nli:NliLabeler"}
+"""Labelers of ragtide that are built as a labeler of the user's own is."""
+
+BUILT_IN: Final = ("local", "judge", "cascade", *IN_ONE_FILE)
 """Labelers that come with ragtide."""
 
 
@@ -37,6 +40,7 @@ class Bounded:
         self._labeler = labeler
         self._timeout_s = timeout_s
         self.name, self.version, self.profile = labeler.name, labeler.version, labeler.profile
+        self.metrics = tuple(getattr(labeler, "metrics", ()))
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return its scores.
@@ -49,10 +53,7 @@ class Bounded:
 
     async def aclose(self) -> None:
         """Close the labeler if it can be closed."""
-        close = getattr(self._labeler, "aclose", None)
-        closing = None if close is None else close()
-        if isawaitable(closing):
-            await closing
+        await close(self._labeler)
 
 
 @asynccontextmanager
@@ -61,7 +62,7 @@ async def labeler_of(
     redis: Redis | None,
     *,
     patient: bool = True,
-    instruments: JudgeInstruments | None = None,
+    instruments: LabelerInstruments | None = None,
     health: Health | None = None,
     also: Sequence[CustomMetric] = (),
 ) -> AsyncIterator[Labeler]:
@@ -69,19 +70,20 @@ async def labeler_of(
 
     Args:
         settings: name it and hold what it needs.
-        redis: where a judge's cache and spend limit are shared; without one they are this process's own.
-        patient: whether a cascade may wait for its judge, as in a worker.
-        instruments: count what a judge is asked.
-        health: says whether the judge of a cascade can be asked, because its worker goes on without it.
+        redis: holds the cache and the spend of remote labelers for all processes; without one they are this process's.
+        patient: whether a cascade may wait for its reference, as in a worker.
+        instruments: count the calls of remote labelers.
+        health: says whether the reference of a cascade can be asked, because its worker goes on without it.
         also: metrics besides those that the settings name.
 
     Raises:
         ConfigurationError: there is none of that name, or what it needs is missing.
     """
     metrics = [*custom_metrics(settings), *also]
-    labeler = _built(settings, redis, patient=patient, instruments=instruments)
-    outage = getattr(labeler, "outage", None)
-    watched = health.reporting("judge", outage) if health and isinstance(outage, Outage) else nullcontext()
+    build = _Builder(settings, redis, instruments or LabelerInstruments())
+    labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
+    outage = labeler.outage if isinstance(labeler, CascadeLabeler) else None
+    watched = health.reporting(settings.cascade.reference, outage) if health and outage else nullcontext()
     try:
         with watched:
             yield WithMetrics(labeler, metrics) if metrics else labeler
@@ -89,36 +91,50 @@ async def labeler_of(
         await _close(labeler)
 
 
-def _built(settings: Settings, redis: Redis | None, *, patient: bool, instruments: JudgeInstruments | None) -> Labeler:
-    if settings.labeler not in BUILT_IN:
-        return _own(settings)
-    if settings.labeler == "local":
-        return LocalLabeler()
-    # Late, because the judge's client alone takes longer to import than most commands run.
-    from .judge.build import judge_of  # noqa: PLC0415
+class _Builder:
+    def __init__(self, settings: Settings, redis: Redis | None, instruments: LabelerInstruments) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._instruments = instruments
 
-    return judge_of(settings, redis, patient=patient, instruments=instruments)
+    def cascade(self, *, patient: bool) -> CascadeLabeler:
+        cascade = self._settings.cascade
+        wait = patient and cascade.when_unavailable == "wait"
+        return CascadeLabeler(self.one(cascade.proxy), self.one(cascade.reference), cascade, wait=wait)
+
+    def one(self, name: str) -> Labeler:
+        """Return a labeler by its name.
+
+        Raises:
+            ConfigurationError: there is none of that name, or what it needs is missing.
+        """
+        if name == "local":
+            return LocalLabeler()
+        if name == "judge":
+            return self._judge()
+        services = Services(self._settings, self._redis, self._instruments.services)
+        labeler = custom_labeler(IN_ONE_FILE.get(name, name), self._settings, services)
+        if labeler is None:
+            names = ", ".join([*BUILT_IN, *installed_labelers()])
+            raise ConfigurationError(
+                f"labeler is {name!r}, which is unknown: set RAGTIDE_LABELER to {names}, or to module:attribute"
+            )
+        return Bounded(labeler, self._settings.label_timeout_s)
+
+    def _judge(self) -> Labeler:
+        # Late, because the judge's client alone takes longer to import than most commands run.
+        from .judge.build import judge_of  # noqa: PLC0415
+
+        # In a cascade the proxy has scored already: over budget, the judge is waited for or skipped.
+        falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
+        fallback = LocalLabeler() if falls_back else None
+        return judge_of(self._settings, self._redis, self._instruments.judge, fallback=fallback)
 
 
 async def _close(labeler: Labeler) -> None:
-    """Close a labeler that has something to close; a failure of that is logged and stops nothing."""
-    close = getattr(labeler, "aclose", None)
-    if close is None:
-        return
+    """Close a labeler; a failure of that is logged and stops nothing."""
     try:
         async with asyncio.timeout(CLOSE_S):
-            closing = close()
-            if isawaitable(closing):
-                await closing
+            await close(labeler)
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the rest
         log.warning("closing the labeler failed", labeler=labeler.name, error=f"{type(error).__name__}: {error}")
-
-
-def _own(settings: Settings) -> Labeler:
-    labeler = custom_labeler(settings.labeler, settings)
-    if labeler is None:
-        names = ", ".join([*BUILT_IN, *installed_labelers()])
-        raise ConfigurationError(
-            f"labeler is {settings.labeler!r}, which is unknown: set RAGTIDE_LABELER to {names}, or to module:attribute"
-        )
-    return Bounded(labeler, settings.label_timeout_s)

@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import Final
 
 from ragtide_consumers.labelers.event import metric_event
-from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, OverBudget
 from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, OverBudget
 from ragtide_consumers.labelers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
 from ragtide_runtime.cancellation import end
@@ -103,7 +103,7 @@ async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
     try:
         labeling = await label(row)
         event = _event(interaction, asked, labeling, perf_counter() - started)
-    except (JudgeMisconfigured, OverBudget) as error:
+    except (EndpointMisconfigured, OverBudget) as error:
         raise ScoringStopped(f"{error}; run the same command again to go on where it stopped") from None
     except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))

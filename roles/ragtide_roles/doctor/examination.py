@@ -14,7 +14,7 @@ from ragtide_runtime.settings.model import Settings
 
 from ..rule_findings import rule_findings
 from .finding import Finding, Level, counted
-from .judge import judge_findings
+from .endpoints import endpoint_findings
 from .known_ids import known_ids_finding
 from .partitions import partition_findings, waiting
 from .server import server_findings
@@ -36,7 +36,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         _roles(partitions),
         *await _aggregators(redis, settings),
         *_rules(settings),
-        *await judge_findings(redis, settings),
+        *await endpoint_findings(redis, settings),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
 

@@ -53,6 +53,18 @@ class _Family(_Named):
         return lambda rest: f"{base}:{rest}"
 
 
+class _LabelerFamily(_Named):
+    """A family of keys for each labeler; called with the labeler's name and the rest of one key."""
+
+    def key(self, streams: "Streams", labeler: str = "LABELER") -> str:
+        """Return the beginning of the keys of a labeler."""
+        tag = "" if self.place == "no partition" else f"{{{streams.partition}}}:"
+        return f"{streams.prefix}:{tag}{labeler}-{self.name}"
+
+    def __get__(self, streams: "Streams", owner: type) -> Callable[[str, str], str]:
+        return lambda labeler, rest: f"{self.key(streams, labeler)}:{rest}"
+
+
 @dataclass(frozen=True, slots=True)
 class Streams:
     """The keys of one partition, most of them streams. All have the hash tag `{partition}`, so they share a slot."""
@@ -104,11 +116,15 @@ class Streams:
         "driver-fencing-tokens", "counter", "last fencing token of such a process", place="partition 0"
     )
 
-    judge_spend = _Family("judge-spend", "string", "dollars spent on judges, by hour and day", place="partition 0")
-    judge_states = _Key("judge-states", "set", "processes that ask a judge", place="partition 0")
-    judge_state = _Family("judge-states", "string", "state of the judge in one process", place="partition 0")
-    judge_cache = _Family(
-        "judge-cache", "string", "answer of a judge, by a digest of the question", place="no partition"
+    labeler_spend = _LabelerFamily(
+        "spend", "string", "dollars spent on a labeler such as `judge`, by hour and day", place="partition 0"
+    )
+    endpoint_states = _Key("judge-states", "set", "processes that ask a judge or a service", place="partition 0")
+    endpoint_state = _Family(
+        "judge-states", "string", "state of a judge or a service in one process", place="partition 0"
+    )
+    labeler_cache = _LabelerFamily(
+        "cache", "string", "answer to a labeler such as `judge`, by a digest of the question", place="no partition"
     )
 
     def owner_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
@@ -132,7 +148,7 @@ def key_shapes() -> Iterator[KeyShape]:
         if isinstance(named, _Named):
             shape = named.key(Streams("ragtide", 0))
             shape = shape.replace("{0}", "{p}") if named.place == "every partition" else shape
-            yield KeyShape(shape + ":*" * isinstance(named, _Family), named.kind, named.place, named.content)
+            yield KeyShape(shape + ":*" * isinstance(named, _Family | _LabelerFamily), named.kind, named.place, named.content)
 
 
 def keys_table() -> str:

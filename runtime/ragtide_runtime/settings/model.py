@@ -29,11 +29,13 @@ from ragtide_schemas.alert import Duration
 from ..errors import ConfigurationError
 from ..redis.addresses import with_credentials
 from ..redis.layout import Layout
+from .cascade import CascadeSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
-from .judge import CascadeSettings, JudgeSettings
+from .judge import JudgeSettings
 from .producer import ProducerSettings
 from .recorder import RecorderSettings
+from .remote import ServiceSettings
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -131,7 +133,8 @@ class Settings(BaseSettings):
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which gold scores that come later find their interaction, and wait for one not yet scored."""
     labeler: str = "local"
-    """Which labeler the workers use: `local`, `judge`, `cascade`, an installed one by name, or `module:attribute`."""
+    """Which labeler the workers use: `local`, `judge`, `nli`, `cascade`, an installed one by name, or
+    `module:attribute`."""
     profile: str = "ragbench"
     """Variant of the TRACe formulas that a judge's labels are scored with: `ragbench`, `ragbench_raw`, `capstone`."""
     claim_profile: str = "ragchecker_strict"
@@ -142,8 +145,10 @@ class Settings(BaseSettings):
     """Seconds after which a labeler that has not answered counts as failed."""
     judge: JudgeSettings = JudgeSettings()
     """The LLM judge: the table `[judge]`."""
+    services: dict[str, ServiceSettings] = Field(default_factory=dict)
+    """HTTP services that labelers ask, by the labeler's name: the tables `[services.NAME]`."""
     cascade: CascadeSettings = CascadeSettings()
-    """The sample that the labeler `cascade` sends to the judge: the table `[cascade]`."""
+    """The two labelers of the labeler `cascade`, and the sample for the second: the table `[cascade]`."""
     worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Most entries one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
@@ -221,6 +226,11 @@ class Settings(BaseSettings):
                     "give it fewer parts"
                 )
         return self
+
+    @property
+    def labelers(self) -> tuple[str, ...]:
+        """Names of the labelers that workers ask: one, or the two of a cascade."""
+        return (self.cascade.proxy, self.cascade.reference) if self.labeler == "cascade" else (self.labeler,)
 
     @property
     def layout(self) -> Layout:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 from ragtide_schemas import AlertRule
 
 from .model import Settings
+from .remote import ServiceSettings
 
 
 def settings_table() -> str:
@@ -21,12 +23,15 @@ def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _rows(field.annotation, f"{prefix}{name}.")
             continue
+        if field.annotation == dict[str, ServiceSettings]:
+            yield from _rows(ServiceSettings, f"{prefix}{name}.NAME.")
+            continue
         default = field.get_default(call_default_factory=True) if name != "data_dir" else "~/.local/share/ragtide"
         yield prefix + name, _shown(default), " ".join((field.description or "").split())
 
 
 def _shown(default: object) -> str:
-    if default is None or default in ("", (), {}):
+    if default is None or default is PydanticUndefined or default in ("", (), {}):
         return ""
     if isinstance(default, tuple):
         return ", ".join(rule.name if isinstance(rule, AlertRule) else f"`{rule}`" for rule in default)

@@ -1,7 +1,7 @@
 """Every Prometheus metric of ragtide as data: name, kind, labels and meaning. The documentation's table is this."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -67,46 +67,70 @@ RECLAIMED: Final = Metric(
 )
 WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED)
 
-JUDGE_CALLS: Final = Metric(
-    "ragtide_judge_calls_total",
-    "counter",
-    "Calls of the judge's endpoint, every try by itself, by outcome.",
-    ("model", "outcome"),
+
+class EndpointMetrics(NamedTuple):
+    """Metrics of the calls of one kind of endpoint that labelers ask."""
+
+    calls: Metric
+    call_seconds: Metric
+    cost_usd: Metric
+    cache_hits: Metric
+    breaker_open: Metric
+    calls_allowed: Metric
+    tokens: tuple[Metric, ...] = ()
+    """Empty for endpoints that count no tokens."""
+
+    def all(self) -> tuple[Metric, ...]:
+        """Return every metric, in the order of tables."""
+        return (self.calls, self.call_seconds, *self.tokens, *self[2:6])
+
+
+def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> EndpointMetrics:
+    return EndpointMetrics(
+        Metric(
+            f"ragtide_{kind}_calls_total",
+            "counter",
+            "Calls made, every try by itself: `answered`, `rate_limited`, `timeout`, `server_error`, `refused`, "
+            "`no_connection` or `unreadable`.",
+            (label, "outcome"),
+        ),
+        Metric(
+            f"ragtide_{kind}_call_seconds", "histogram", "Time of one call that was answered.", (label,), CALL_BUCKETS
+        ),
+        Metric(
+            f"ragtide_{kind}_cost_usd_total", "counter", f"Dollars the calls cost, by {price}; 0 without.", (label,)
+        ),
+        Metric(
+            f"ragtide_{kind}_cache_hits_total", "counter", "Answers found in the cache instead of asking.", (label,)
+        ),
+        Metric(
+            f"ragtide_{kind}_breaker_open",
+            "gauge",
+            "1 while the endpoint is left alone after many failures.",
+            (label,),
+        ),
+        Metric(
+            f"ragtide_{kind}_calls_allowed",
+            "gauge",
+            "Calls at once that the endpoint is thought to bear now.",
+            (label,),
+        ),
+        tokens,
+    )
+
+
+JUDGE: Final = _endpoint_metrics(
+    "judge",
+    "model",
+    "`judge.prices`",
+    Metric(
+        "ragtide_judge_tokens_total",
+        "counter",
+        "Tokens the judge counted: `prompt` or `completion`.",
+        ("model", "direction"),
+    ),
 )
-JUDGE_CALL_SECONDS: Final = Metric(
-    "ragtide_judge_call_seconds",
-    "histogram",
-    "Time of one call that was answered.",
-    ("model",),
-    CALL_BUCKETS,
-)
-JUDGE_TOKENS: Final = Metric(
-    "ragtide_judge_tokens_total",
-    "counter",
-    "Tokens the judge counted: `prompt` or `completion`.",
-    ("model", "direction"),
-)
-JUDGE_COST: Final = Metric(
-    "ragtide_judge_cost_usd_total", "counter", "Dollars the judge cost, by `judge.prices`; 0 without.", ("model",)
-)
-JUDGE_CACHE_HITS: Final = Metric(
-    "ragtide_judge_cache_hits_total", "counter", "Answers found in the cache instead of asking.", ("model",)
-)
-JUDGE_BREAKER: Final = Metric(
-    "ragtide_judge_breaker_open", "gauge", "1 while the endpoint is left alone after many failures.", ("model",)
-)
-JUDGE_AT_ONCE: Final = Metric(
-    "ragtide_judge_calls_allowed", "gauge", "Calls at once that the endpoint is thought to bear now.", ("model",)
-)
-JUDGE_METRICS: Final = (
-    JUDGE_CALLS,
-    JUDGE_CALL_SECONDS,
-    JUDGE_TOKENS,
-    JUDGE_COST,
-    JUDGE_CACHE_HITS,
-    JUDGE_BREAKER,
-    JUDGE_AT_ONCE,
-)
+SERVICE: Final = _endpoint_metrics("service", "service", "`services.NAME.call_usd`")
 
 EVENTS_APPLIED: Final = Metric(
     "ragtide_events_applied_total", "counter", "Metric events that are in a checkpoint this aggregator committed."
@@ -257,7 +281,8 @@ REDIS_METRICS: Final = (
 
 CATALOGUE: Final = {
     "worker": WORKER_METRICS,
-    "judge": JUDGE_METRICS,
+    "judge": JUDGE.all(),
+    "service": SERVICE.all(),
     "aggregator": AGGREGATOR_METRICS,
     "recorder": RECORDER_METRICS,
     "Redis": REDIS_METRICS,

@@ -43,14 +43,22 @@ class WorkerInstruments:
         return {name: self.labelings.labels(labeler, name) for name in names}
 
 
-class JudgeInstruments:
-    """The metrics of the judge's client of a process."""
+class EndpointInstruments:
+    """The metrics of the calls of one kind of endpoint that labelers ask."""
+
+    def __init__(self, metrics: catalogue.EndpointMetrics, registry: CollectorRegistry | None = None) -> None:
+        self.calls = counter(metrics.calls, registry)
+        self.call_seconds = histogram(metrics.call_seconds, registry)
+        self.tokens = [counter(metric, registry) for metric in metrics.tokens]
+        self.cost_usd = counter(metrics.cost_usd, registry)
+        self.cache_hits = counter(metrics.cache_hits, registry)
+        self.breaker_open = gauge(metrics.breaker_open, registry)
+        self.calls_allowed = gauge(metrics.calls_allowed, registry)
+
+
+class LabelerInstruments:
+    """The metrics of the endpoints that the labelers of a process ask."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.calls = counter(catalogue.JUDGE_CALLS, registry)
-        self.call_seconds = histogram(catalogue.JUDGE_CALL_SECONDS, registry)
-        self.tokens = counter(catalogue.JUDGE_TOKENS, registry)
-        self.cost_usd = counter(catalogue.JUDGE_COST, registry)
-        self.cache_hits = counter(catalogue.JUDGE_CACHE_HITS, registry)
-        self.breaker_open = gauge(catalogue.JUDGE_BREAKER, registry)
-        self.calls_allowed = gauge(catalogue.JUDGE_AT_ONCE, registry)
+        self.judge = EndpointInstruments(catalogue.JUDGE, registry)
+        self.services = EndpointInstruments(catalogue.SERVICE, registry)

@@ -11,7 +11,7 @@ from tests.consumers.judge.asking import SECRET, TOWER, judge
 from tests.support.judge_server import JudgeServer, Raw, Status, completion, rules_model
 from tests.support.judge_server import Says as Saying
 
-from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
+from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable
 
 pytestmark = pytest.mark.processes
 
@@ -35,7 +35,7 @@ async def test_a_reply_that_unpacks_to_much_more_takes_no_memory(server: JudgeSe
     async with judge(server, attempts=2) as labeler:
         tracemalloc.start()
         try:
-            with pytest.raises(JudgeUnavailable, match="larger than 8 MB after decompression"):
+            with pytest.raises(EndpointUnavailable, match="larger than 8 MB after decompression"):
                 await labeler.label(TOWER)
             assert tracemalloc.get_traced_memory()[1] < 64 * MB
         finally:
@@ -47,7 +47,7 @@ async def test_a_reply_that_unpacks_to_much_more_takes_no_memory(server: JudgeSe
 async def test_a_reply_without_an_end_is_not_read_to_it(server: JudgeServer, code: int) -> None:
     server.always = Raw(b" " * MB, code=code, times=300)
     async with judge(server, attempts=1) as labeler:
-        with pytest.raises(JudgeUnavailable, match="larger than 8 MB"):
+        with pytest.raises(EndpointUnavailable, match="larger than 8 MB"):
             await labeler.label(TOWER)
     assert server.raw_sent < 100 * MB
 
@@ -78,7 +78,7 @@ async def test_a_redirect_is_not_followed_and_says_where_it_leads(server: JudgeS
     with JudgeServer() as elsewhere:
         server.always = Status(code, headers={"location": f"{elsewhere.url}/chat/completions"})
         async with judge(server, breaker_pause_s=60) as labeler:
-            with pytest.raises(JudgeMisconfigured, match=f"redirects to {elsewhere.url}/chat/completions"):
+            with pytest.raises(EndpointMisconfigured, match=f"redirects to {elsewhere.url}/chat/completions"):
                 await labeler.label(TOWER)
     assert elsewhere.requests == []
     assert len(server.requests) == 1
@@ -87,7 +87,7 @@ async def test_a_redirect_is_not_followed_and_says_where_it_leads(server: JudgeS
 async def test_the_address_of_a_redirect_is_shown_without_the_key_and_without_controls(server: JudgeServer) -> None:
     server.always = Status(307, headers={"location": f"http://elsewhere/?key={SECRET}\x1b[2J"})
     async with judge(server) as labeler:
-        with pytest.raises(JudgeMisconfigured) as caught:
+        with pytest.raises(EndpointMisconfigured) as caught:
             await labeler.label(TOWER)
     assert SECRET not in str(caught.value)
     assert str(caught.value).isprintable()

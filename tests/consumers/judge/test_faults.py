@@ -10,7 +10,7 @@ from tests.support.conditions import wait_until
 from tests.support.judge_server import Drops, Hangs, JudgeServer, Says, Slow, Status, rules_model
 
 from ragtide import RagInteraction
-from ragtide_consumers.labelers.judge.errors import JudgeMisconfigured, JudgeUnavailable
+from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable
 from ragtide_consumers.worker.patience import Patience
 
 pytestmark = pytest.mark.processes
@@ -83,7 +83,7 @@ async def test_a_slow_answer_within_the_timeout_is_taken(server: JudgeServer) ->
 async def test_a_failure_that_stays_is_unavailable_after_all_attempts(server: JudgeServer) -> None:
     server.always = Status(500, "broken")
     async with judge(server, attempts=3) as labeler:
-        with pytest.raises(JudgeUnavailable, match=r"failed 3 times.*broken"):
+        with pytest.raises(EndpointUnavailable, match=r"failed 3 times.*broken"):
             await labeler.label(TOWER)
     assert len(server.requests) == 3
 
@@ -104,7 +104,7 @@ async def test_an_endpoint_that_fails_again_and_again_is_left_alone(server: Judg
     server.always = Status(500)
     async with judge(server, breaker_failures=4, breaker_pause_s=60, attempts=3) as labeler:
         for number in range(5):
-            with pytest.raises(JudgeUnavailable):
+            with pytest.raises(EndpointUnavailable):
                 await labeler.label(another(number))
     assert len(server.requests) == 4
 
@@ -115,9 +115,9 @@ async def test_an_endpoint_that_fails_again_and_again_is_left_alone(server: Judg
 async def test_a_refused_key_model_or_quota_is_not_tried_again(server: JudgeServer, refusal: Status) -> None:
     server.always = refusal
     async with judge(server, breaker_pause_s=60) as labeler:
-        with pytest.raises(JudgeMisconfigured, match="correct its key"):
+        with pytest.raises(EndpointMisconfigured, match="correct its key"):
             await labeler.label(TOWER)
-        with pytest.raises(JudgeUnavailable):
+        with pytest.raises(EndpointUnavailable):
             await labeler.label(another(2))
     assert len(server.requests) == 1
 
@@ -306,7 +306,7 @@ async def test_the_key_is_sent_and_in_no_message_and_no_log(
 ) -> None:
     server.always = fault
     async with judge(server) as labeler:
-        with pytest.raises(JudgeUnavailable) as caught:
+        with pytest.raises(EndpointUnavailable) as caught:
             await labeler.label(TOWER)
     assert server.headers[0]["authorization"] == f"Bearer {SECRET}"
     assert SECRET not in str(caught.value)

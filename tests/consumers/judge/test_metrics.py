@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry
 from tests.consumers.judge.asking import TOWER, settings
 from tests.support.judge_server import Drops, Hangs, JudgeServer, Status
 
-from ragtide_consumers.labelers.judge.errors import JudgeUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 from ragtide_runtime.settings.judge import Price
-from ragtide_runtime.telemetry.instruments import JudgeInstruments
+from ragtide_runtime.telemetry.instruments import LabelerInstruments
 
 pytestmark = pytest.mark.processes
 
@@ -23,7 +23,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
 
 async def labeled(server: JudgeServer, registry: CollectorRegistry, redis: Any = None, **changes: Any) -> Any:
     options = settings(server, **changes)
-    instruments = JudgeInstruments(registry)
+    instruments = LabelerInstruments(registry)
     async with labeler_of(options, redis, patient=False, instruments=instruments) as labeler:
         return [await labeler.label(TOWER), await labeler.label(TOWER)]
 
@@ -60,6 +60,6 @@ async def test_an_answer_from_the_cache_costs_nothing(server: JudgeServer) -> No
 async def test_an_open_breaker_is_shown(server: JudgeServer) -> None:
     registry = CollectorRegistry()
     server.always = Status(500)
-    with pytest.raises(JudgeUnavailable):
+    with pytest.raises(EndpointUnavailable):
         await labeled(server, registry, attempts=2, breaker_failures=2)
     assert value(registry, "breaker_open") == 1

@@ -12,8 +12,8 @@ from tests.consumers.judge.asking import TOWER, judge, settings
 from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import Alert, ConfigurationError, Labeler
-from ragtide_consumers.labelers.judge.errors import OverBudget
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reservation, read_spent
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.worker.patience import Patience

@@ -9,8 +9,8 @@ from tests.support.conditions import wait_until
 from tests.support.judge_server import JudgeServer, Raw, Says, rules_model
 
 from ragtide import RagInteraction
-from ragtide_consumers.labelers.judge.errors import JudgeUnavailable
 from ragtide_consumers.labelers.protocol import Labeler
+from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 
 pytestmark = pytest.mark.processes
 
@@ -32,7 +32,7 @@ async def test_answers_without_labels_in_a_row_open_the_breaker(server: JudgeSer
         for number in range(20):
             try:
                 await labeler.label(another(number))
-            except JudgeUnavailable:
+            except EndpointUnavailable:
                 given_up += 1
     assert len(server.requests) == 6
     assert given_up >= 18
@@ -52,7 +52,7 @@ async def test_a_reply_that_is_no_completion_is_tried_again_and_loses_no_label(
 async def test_the_reason_says_what_came_instead_without_the_key(server: JudgeServer) -> None:
     server.always = Raw(f"<html>sign in {SECRET}\x1b[2J</html>".encode(), content_type="text/html")
     async with judge(server, attempts=1) as labeler:
-        with pytest.raises(JudgeUnavailable, match=r"no chat completion: <html>sign in \*\*\*") as caught:
+        with pytest.raises(EndpointUnavailable, match=r"no chat completion: <html>sign in \*\*\*") as caught:
             await labeler.label(TOWER)
     assert str(caught.value).isprintable()
 
@@ -61,7 +61,7 @@ async def test_the_reason_says_what_came_instead_without_the_key(server: JudgeSe
 async def test_an_excerpt_never_holds_a_part_of_the_key(server: JudgeServer, width: int) -> None:
     server.always = Raw(f"<html>{'x' * 2 * width}{SECRET}</html>".encode(), content_type="text/html")
     async with judge(server, attempts=1) as labeler:
-        with pytest.raises(JudgeUnavailable) as caught:
+        with pytest.raises(EndpointUnavailable) as caught:
             await labeler.label(TOWER)
     assert SECRET[:5] not in str(caught.value)
 
@@ -126,7 +126,7 @@ async def test_when_labels_come_again_the_breaker_closes_and_what_waited_is_labe
             while True:
                 try:
                     return await labeler.label(another(number))
-                except JudgeUnavailable as error:
+                except EndpointUnavailable as error:
                     await asyncio.sleep(min(error.resume_in_s, 0.05))
 
         waiting = [asyncio.create_task(patiently(number)) for number in range(8)]

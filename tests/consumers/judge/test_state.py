@@ -11,7 +11,7 @@ from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import LabelerUnavailable, RagInteraction
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_consumers.labelers.remote.state import read_judge_states
+from ragtide_consumers.labelers.remote.state import read_endpoint_states
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
@@ -64,7 +64,7 @@ async def test_doctor_says_that_the_judge_answers_is_left_alone_and_answers_agai
         server.always = None
         await Patience(labeler).label(TOWER)
         await judge_finding(async_redis, given, "ok")
-    assert await read_judge_states(async_redis, given.prefix) == {}
+    assert await read_endpoint_states(async_redis, given.prefix) == {}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_doctor_knows_the_judge_of_a_run_and_says_what_was_spent_of_the_li
 async def test_a_state_of_another_form_is_skipped(server: JudgeServer, async_redis: Any, stored: bytes) -> None:
     await async_redis.sadd("ragtide:{0}:judge-states", "somebody", "silent")
     await async_redis.set("ragtide:{0}:judge-states:somebody", stored)
-    assert await read_judge_states(async_redis, "ragtide") == {}
+    assert await read_endpoint_states(async_redis, "ragtide") == {}
     assert not [name for name in await doctor(async_redis, settings(server)) if name.startswith("judge")]
 
 

@@ -13,13 +13,13 @@ from typing import Final
 from ragtide_schemas import ClaimLabels, Entailment, RagInteraction
 
 from ...text.keys import normalize_key
+from ...text.splitting import parts, pieces
+from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .answers import texts
 from .client import JudgeClient
-from .errors import ContextTooLong
 from .prompts import Language, claims_prompt, verdicts_prompt
 from .reading import Reading, ask_until_usable
-from .splitting import parts, pieces
 from .trace import SMALLEST_BUDGET
 from .trace_answer import KEY_CHARS
 
@@ -41,7 +41,8 @@ async def judge_claims(
     """Return the claims of an interaction and their entailment by documents, response and reference answer.
 
     Raises:
-        JudgeError: the judge could not be asked, or gave no labels.
+        EndpointUnavailable, OverBudget: the judge could not be asked.
+        NoLabels, ContextTooLong: the judge gave no labels.
     """
     prompt = claims_prompt(interaction.question, interaction.response, interaction.reference_answer, language)
     has_reference = interaction.reference_answer is not None

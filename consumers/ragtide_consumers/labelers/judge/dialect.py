@@ -20,6 +20,7 @@ class Dialect:
 
     def __init__(self, settings: JudgeSettings, host: str) -> None:
         self._settings = settings
+        self.model = settings.model or ""
         self._structured = STRUCTURED.index("json_schema" if settings.structured == "auto" else settings.structured)
         self._may_change_form = settings.structured == "auto"
         self._temperature = settings.temperature

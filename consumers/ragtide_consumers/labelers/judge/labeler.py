@@ -1,6 +1,5 @@
 """The labeler that asks a judge."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -18,16 +17,13 @@ from ...text.sentences import SPLITTER_ID, cut
 from ..event import identity
 from ..outage import Seldom
 from ..protocol import Labeler, Labeling, Labels
-from ..remote.usage import Usage
+from ..remote.errors import ContextTooLong, NoLabels, OverBudget
+from ..remote.usage import UnfinishedUsage, Usage
 from .claims import judge_claims
 from .client import JudgeClient
-from .errors import ContextTooLong, JudgeUnavailable, NoLabels, OverBudget
 from .injection import suspected
 from .prompts import VERSIONS, Language
 from .trace import judge_trace
-
-MOST_UNFINISHED: Final = 4096
-"""Interactions that wait for the judge whose cost so far is remembered."""
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
@@ -58,9 +54,10 @@ class JudgeLabeler:
         settings = client.settings
         self._client = client
         self._families = tuple(dict.fromkeys(settings.families))
+        self.metrics = tuple(metric for family in self._families for metric in metrics_of(family))
         self._profiles = {"trace": profile, "ragchecker": claim_profile}
         self._fallback = fallback
-        self._unfinished: OrderedDict[tuple[str, str], Usage] = OrderedDict()
+        self._unfinished = UnfinishedUsage()
         self._no_labels = Seldom()
         self.profile = "+".join(self._profiles[family] for family in self._families)
         self.version = _version(settings, self._families)
@@ -69,32 +66,24 @@ class JudgeLabeler:
         """Return the scores of one interaction.
 
         Raises:
-            JudgeUnavailable: the judge cannot be asked; what was paid so far is on the event of a later try.
+            EndpointUnavailable: the judge cannot be asked; the cost so far is on the event of a later try.
             OverBudget: a spend limit is reached, and this labeler has no fallback.
         """
-        identity_ = interaction.pipeline, interaction.interaction_id
-        usage = self._unfinished.pop(identity_, None) or Usage()
-        try:
-            return await self._label(interaction, usage)
-        except OverBudget:
-            if self._fallback is not None:
-                return await self._by_fallback(self._fallback, interaction, usage)
-            self._remember(identity_, usage)
-            raise
-        except JudgeUnavailable:
-            self._remember(identity_, usage)
-            raise
-
-    def _remember(self, of: tuple[str, str], usage: Usage) -> None:
-        self._unfinished[of] = usage
-        if len(self._unfinished) > MOST_UNFINISHED:
-            self._unfinished.popitem(last=False)
+        with self._unfinished.of(interaction) as usage:
+            try:
+                labeling = await self._label(interaction, usage)
+            except OverBudget:
+                if self._fallback is None:
+                    raise
+                usage.counters["over_budget"] += 1
+                labeling = await self._fallback.label(interaction)
+                labeling = replace(labeling, by=labeling.by or identity(self._fallback))
+        return usage.added_to(labeling)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
         nothing = nothing_to_label(interaction)
         if nothing is not None:  # no question to a judge, so no cost
-            metrics = [metric for family in self._families for metric in metrics_of(family)]
-            return Labeling({}, dict.fromkeys(metrics, str(nothing)))
+            return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
         sentences = cut(interaction)
         language = self._language(sentences.language)
         scores: dict[str, float] = {}
@@ -128,15 +117,11 @@ class JudgeLabeler:
         return Labeling(
             scores,
             absent,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cost_usd=usage.cost_usd,
             labels=tuple(labels),
             splitter=sentences.splitter if "trace" in self._families else None,
             prompts=tuple(
                 f"{prompt}.{language}.{VERSIONS[prompt]}" for family in self._families for prompt in PROMPTS[family]
             ),
-            counters=_counted(usage),
         )
 
     def _scores(self, labels: SentenceLabels | ClaimLabels) -> MetricScores:
@@ -149,18 +134,6 @@ class JudgeLabeler:
         if setting != "auto":
             return setting
         return "ru" if of_content == "ru" else "en"
-
-    async def _by_fallback(self, fallback: Labeler, interaction: RagInteraction, usage: Usage) -> Labeling:
-        labeling = await fallback.label(interaction)
-        usage.counters["over_budget"] += 1
-        return replace(
-            labeling,
-            by=labeling.by or identity(fallback),
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cost_usd=usage.cost_usd,
-            counters={**labeling.counters, **_counted(usage)},
-        )
 
     async def aclose(self) -> None:
         """Close the judge's connections."""
@@ -183,10 +156,6 @@ def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, st
         needed |= {"trace.adherence", "trace.supported_fraction"}
     reason = str(AbsentReason.JUDGE_UNUSABLE)
     return {name: reason for name in needed if absent.get(name) == AbsentReason.INCOMPLETE_LABELS}
-
-
-def _counted(usage: Usage) -> dict[str, int]:
-    return {name: count for name, count in usage.counters.items() if count}
 
 
 def _version(settings: JudgeSettings, families: tuple[str, ...]) -> str:

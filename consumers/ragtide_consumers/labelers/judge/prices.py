@@ -1,24 +1,9 @@
-"""The cost of calls, and estimates of token counts before a call is made."""
-
-from math import ceil
+"""The cost of a call of a model."""
 
 from ragtide_runtime.settings.judge import Price
 
 MESSAGE_TOKENS = 16
 """Tokens around the texts of one call."""
-
-
-def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text has, rather too many than too few: no tokenizer fits all models.
-
-    Four characters of Latin text a token, two of Cyrillic, one of most others.
-
-    >>> estimated_tokens("four"), estimated_tokens("четыре"), estimated_tokens("塔建")
-    (2, 4, 3)
-    """
-    ascii_chars = len(text.encode("ascii", "ignore"))
-    wide = sum(letter > "\u2e7f" for letter in text) if ascii_chars < len(text) else 0
-    return ceil(ascii_chars / 4 + (len(text) - ascii_chars - wide) / 2 + wide) + 1
 
 
 def cost(price: Price | None, *, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:

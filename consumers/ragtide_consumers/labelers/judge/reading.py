@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from ...metrics.scores import AbsentReason
+from ..remote.errors import NoLabels
 from ..remote.usage import Usage
 from .answers import Answer, parse
 from .client import JudgeClient
 from .dialect import Message
-from .errors import NoLabels
 from .prompts import Language, Prompt
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
 
     Raises:
         NoLabels: the judge refused, or no answer held any labels.
-        JudgeError: the judge could not be asked.
+        EndpointUnavailable, OverBudget: the judge could not be asked.
     """
     looked = _Looked(reader)
     asked_for = hash(prompt.data)

@@ -7,12 +7,12 @@ from ragtide_schemas import SentenceLabels
 
 from ...metrics.trace import SPECIAL_KEYS
 from ...text.sentences import CutInteraction
+from ...text.splitting import parts
+from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .client import JudgeClient
-from .errors import ContextTooLong
 from .prompts import Language, trace_prompt
 from .reading import ask_until_usable
-from .splitting import parts
 from .trace_answer import read_trace
 
 SMALLEST_BUDGET: Final = 200
@@ -28,7 +28,8 @@ async def judge_trace(
     a response sentence is supported by several parts and fully by none.
 
     Raises:
-        JudgeError: the judge could not be asked, or gave no labels.
+        EndpointUnavailable, OverBudget: the judge could not be asked.
+        NoLabels, ContextTooLong: the judge gave no labels.
     """
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
     budget = client.settings.context_tokens

@@ -3,17 +3,12 @@
 A redirect would carry the whole prompt to another host, and a reply of a few kilobytes may unpack to gigabytes.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import httpx2
 import openai
 
-LARGEST_REPLY: Final = 8 * 1024 * 1024
-"""Bytes of a reply after decompression, errors included."""
-
-
-class ReplyTooLarge(ValueError):  # noqa: N818  # reads as the state it names
-    """A reply went on after the most bytes that are read."""
+from ..remote.replies import LARGEST_REPLY, ReplyTooLarge
 
 
 def bounded_client() -> Any:
@@ -31,10 +26,7 @@ async def _read_bounded(response: httpx2.Response) -> None:
         async for piece in unpacking.aiter_bytes():
             body += piece
             if len(body) > LARGEST_REPLY:
-                raise ReplyTooLarge(
-                    f"the reply is larger than {LARGEST_REPLY // 2**20} MB after decompression: "
-                    "look whether the address is that of a chat completions endpoint"
-                )
+                raise ReplyTooLarge
     finally:
         await unpacking.aclose()
     response.stream = httpx2.ByteStream(bytes(body))

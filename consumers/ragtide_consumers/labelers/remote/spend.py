@@ -14,7 +14,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_schemas import Alert, InvalidEntryError, utc_now
 
 RESERVE_SCRIPT: Final = """
@@ -119,10 +119,10 @@ class Spent:
     day_usd: float
 
 
-async def read_spent(redis: Redis, prefix: str, *, now: datetime | None = None) -> Spent:
-    """Return the dollars that a deployment spent in this clock hour and day."""
-    spend = Streams(deployment_prefix(prefix), 0).judge_spend
-    hour, day = (spend(name) for name in period(now or utc_now()))
+async def read_spent(redis: Redis, prefix: str, *, labeler: str = "judge", now: datetime | None = None) -> Spent:
+    """Return the dollars that a deployment spent on a labeler in this clock hour and day."""
+    streams = Streams(deployment_prefix(prefix), 0)
+    hour, day = (streams.labeler_spend(labeler, name) for name in period(now or utc_now()))
     found = cast("list[bytes | None]", await redis.mget(hour, day))
     return Spent(*(float(amount or 0) for amount in found))
 
@@ -134,15 +134,25 @@ class RedisSpend:
     """
 
     def __init__(
-        self, redis: Redis, prefix: str, settings: JudgeSettings, *, now: Callable[[], datetime] = utc_now
+        self,
+        redis: Redis,
+        prefix: str,
+        settings: RemoteSettings,
+        *,
+        name: str = "judge",
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._redis = redis
+        self._name = name
         # All in the slot of partition 0, whose stream takes the alert.
         self._streams = Streams(deployment_prefix(prefix), 0)
         self._settings = settings
         self._now = now
         self._reserve = redis.register_script(RESERVE_SCRIPT)
         self._resolve = redis.register_script(RESOLVE_SCRIPT)
+
+    def _key(self, name: str) -> str:
+        return self._streams.labeler_spend(self._name, name)
 
     async def reserve(self, amount_usd: float) -> Reservation | Reached:
         """Set dollars aside for a call.
@@ -154,7 +164,7 @@ class RedisSpend:
         hour, day = period(now)
         limits = [self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd]
         outcome, firing = await self._reserve(
-            keys=[*map(self._streams.judge_spend, (hour, day, "alert")), self._streams.alerts],
+            keys=[self._key(hour), self._key(day), self._key("alert"), self._streams.alerts],
             args=[
                 repr(amount_usd),
                 *(-1 if limit is None else repr(limit) for limit in limits),
@@ -175,8 +185,7 @@ class RedisSpend:
         except InvalidEntryError:
             resolved = b""
         with suppress(RedisError):  # the next call tries again
-            keys = [self._streams.judge_spend("alert"), self._streams.alerts]
-            await self._resolve(keys=keys, args=[firing, resolved])
+            await self._resolve(keys=[self._key("alert"), self._streams.alerts], args=[firing, resolved])
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Say what the call really cost.
@@ -186,8 +195,8 @@ class RedisSpend:
         """
         difference = cost_usd - reservation.amount_usd
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.incrbyfloat(self._streams.judge_spend(reservation.hour), difference)
-            pipe.incrbyfloat(self._streams.judge_spend(reservation.day), difference)
+            pipe.incrbyfloat(self._key(reservation.hour), difference)
+            pipe.incrbyfloat(self._key(reservation.day), difference)
             await pipe.execute()
 
     def _alert(self, now: datetime) -> Alert:
@@ -195,19 +204,17 @@ class RedisSpend:
         limits = " and ".join(
             f"${limit:g} {period}" for limit, period in ((hour, "an hour"), (day, "a day")) if limit is not None
         )
-        then = (
-            "the local labeler scores until the next period"
-            if self._settings.over_budget == "local"
-            else "labeling waits for the next period"
-        )
         return Alert(
-            alert_id=f"judge-spend-{now:%Y%m%d%H%M%S}",
+            alert_id=f"{self._name}-spend-{now:%Y%m%d%H%M%S}",
             status="firing",
-            rule="judge-spend",
+            rule=f"{self._name}-spend",
             kind="budget",
             pipeline="*",
-            metric="judge.cost_usd",
+            metric=f"{self._name}.cost_usd",
             direction="rise",
             fired_at=now,
-            message=f"The judge's spend limit of {limits} is reached: {then}. Raise it, or ask for fewer labels.",
+            message=(
+                f"The {self._name}'s spend limit of {limits} is reached: {self._settings.over_budget_effect}. "
+                "Raise it, or ask for fewer labels."
+            ),
         )

@@ -8,36 +8,37 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Final
 
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.server.data_directory import check_private
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_schemas import utc_now
 
 from .spend import Reached, Reservation, period, reached
-
-NAME: Final = "judge-spend.json"
-"""Name of the file in the data directory."""
 
 
 class FileSpend:
     """Counts in a file, for all processes that use the same data directory, one after another or together.
 
-    The file holds dollars by hour and day; those that are over are removed. Each change locks the file beside it and
-    replaces the file in one step, so a process that is killed leaves the old or the new amounts.
+    The file, such as `judge-spend.json`, holds dollars by hour and day; periods that are over are removed. Each change
+    locks the file beside it and replaces the file in one step, so a process that is killed leaves the old or the new
+    amounts.
 
     Args:
         data_dir: where the file is; made if it does not exist.
         settings: have the limits.
+        name: of the labeler.
         now: tells the time.
 
     Raises:
         ConfigurationError: the file cannot be read or written.
     """
 
-    def __init__(self, data_dir: Path, settings: JudgeSettings, *, now: Callable[[], datetime] = utc_now) -> None:
-        self._path = data_dir / NAME
+    def __init__(
+        self, data_dir: Path, settings: RemoteSettings, *, name: str = "judge", now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._name = name
+        self._path = data_dir / f"{name}-spend.json"
         self._hour_limit = settings.spend_per_hour_usd
         self._day_limit = settings.spend_per_day_usd
         self._now = now
@@ -46,8 +47,8 @@ class FileSpend:
             check_private(data_dir)
         except (OSError, RedisUnavailable) as error:
             raise ConfigurationError(
-                f"the judge's spend limit is kept in {self._path}, which cannot be used ({error}): set data_dir to a "
-                "directory of your own"
+                f"the {self._name}'s spend limit is kept in {self._path}, which cannot be used ({error}): "
+                "set data_dir to a directory of your own"
             ) from None
         with self._locked():
             self._read()
@@ -113,6 +114,6 @@ class FileSpend:
 
     def _unusable(self, error: Exception) -> ConfigurationError:
         return ConfigurationError(
-            f"the judge's spend limit is kept in {self._path}, which cannot be used ({type(error).__name__}: {error}): "
-            "mend or remove the file"
+            f"the {self._name}'s spend limit is kept in {self._path}, which cannot be used "
+            f"({type(error).__name__}: {error}): mend or remove the file"
         )

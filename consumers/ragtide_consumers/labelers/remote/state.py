@@ -1,4 +1,4 @@
-"""How each process gets on with its judge, kept in Redis for `ragtide doctor`."""
+"""The state of each endpoint that a process asks, kept in Redis for `ragtide doctor`."""
 
 import asyncio
 import json
@@ -24,13 +24,15 @@ WRITE_S: Final = 15.0
 FORGOTTEN_S: Final = 60
 """Seconds after which the state of a silent process is gone."""
 
-log = structlog.get_logger("ragtide.judge")
+log = structlog.get_logger("ragtide.labeler")
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeState:
-    """How a process gets on with its judge."""
+class EndpointState:
+    """The state of an endpoint, as one process sees it."""
 
+    labeler: str
+    """Name of the labeler that asks it, such as `judge`."""
     model: str
     left_alone: bool
     """Whether the circuit breaker is open."""
@@ -42,21 +44,22 @@ class JudgeState:
     """The period whose spend limit is reached: `hour` or `day`; empty if none is."""
 
 
-async def read_judge_states(redis: Redis, prefix: str) -> dict[str, JudgeState]:
-    """Return the state of each process of a deployment that asks a judge, by host and process id."""
+async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointState]:
+    """Return the state of each endpoint that a process of a deployment asks, by host, process id and labeler."""
     streams = Streams(deployment_prefix(prefix), 0)
-    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(streams.judge_states)))
+    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(streams.endpoint_states)))
     if not names:
         return {}
-    stored = cast("list[bytes | None]", await redis.mget([streams.judge_state(name) for name in names]))
+    stored = cast("list[bytes | None]", await redis.mget([streams.endpoint_state(name) for name in names]))
     states = {name: _decoded(data) for name, data in zip(names, stored, strict=True) if data is not None}
     return {name: state for name, state in states.items() if state is not None}
 
 
-def _decoded(data: bytes) -> JudgeState | None:
+def _decoded(data: bytes) -> EndpointState | None:
     try:
         found: Any = json.loads(data)
-        return JudgeState(
+        return EndpointState(
+            str(found.get("labeler", "judge")),
             str(found["model"]),
             found["left_alone"] is True,
             found["asked_to_wait"] is True,
@@ -68,20 +71,21 @@ def _decoded(data: bytes) -> JudgeState | None:
 
 
 class StateReporter:
-    """Writes the state of this process's judge whenever it changes, from the first `start` until it is closed.
+    """Writes the state of an endpoint whenever it changes, from the first `start` until it is closed.
 
     Args:
         redis: where it is written.
         prefix: of the deployment or of one of its runs.
+        labeler: name of the labeler that asks the endpoint.
         state: returns the state now.
     """
 
-    def __init__(self, redis: Redis, prefix: str, state: Callable[[], JudgeState]) -> None:
+    def __init__(self, redis: Redis, prefix: str, labeler: str, state: Callable[[], EndpointState]) -> None:
         self._redis = redis
         self._streams = Streams(deployment_prefix(prefix), 0)
-        self._set = self._streams.judge_states
-        self._process = f"{socket.gethostname()}-{os.getpid()}"
-        self._own = self._streams.judge_state(self._process)
+        self._set = self._streams.endpoint_states
+        self._process = f"{socket.gethostname()}-{os.getpid()}" + ("" if labeler == "judge" else f"-{labeler}")
+        self._own = self._streams.endpoint_state(self._process)
         self._state = state
         self._task: asyncio.Task[None] | None = None
 
@@ -99,10 +103,10 @@ class StateReporter:
             await self._redis.srem(self._set, self._process)
             await self._redis.delete(self._own)
         except RedisError as error:
-            log.debug("the judge's state could not be removed", error=str(error))
+            log.debug("an endpoint's state could not be removed", error=str(error))
 
     async def _run(self) -> None:
-        written: JudgeState | None = None
+        written: EndpointState | None = None
         since_s = 0.0
         pruned = False
         while True:
@@ -114,11 +118,11 @@ class StateReporter:
                         await self._forget_dead()
                     written, since_s, pruned = state, 0.0, True
                 except RedisError as error:
-                    log.debug("the judge's state could not be written", error=str(error))
+                    log.debug("an endpoint's state could not be written", error=str(error))
             await asyncio.sleep(LOOK_S)
             since_s += LOOK_S
 
-    async def _write(self, state: JudgeState) -> None:
+    async def _write(self, state: EndpointState) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.set(self._own, json.dumps(asdict(state)), ex=FORGOTTEN_S)
             pipe.sadd(self._set, self._process)
@@ -127,7 +131,7 @@ class StateReporter:
 
     async def _forget_dead(self) -> None:
         names = [name.decode() for name in cast("set[bytes]", await self._redis.smembers(self._set))]
-        stored = cast("list[bytes | None]", await self._redis.mget([self._streams.judge_state(name) for name in names]))
+        stored = cast("list[bytes | None]", await self._redis.mget([self._streams.endpoint_state(name) for name in names]))
         dead = [name for name, data in zip(names, stored, strict=True) if data is None]
         if dead:
             await self._redis.srem(self._set, *dead)

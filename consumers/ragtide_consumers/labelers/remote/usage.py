@@ -1,7 +1,18 @@
 """Tokens, dollars and calls that the labels of one interaction took."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ragtide_schemas import RagInteraction
+
+from ..protocol import Labeling
+from ..unavailable import LabelerUnavailable
+
+MOST_UNFINISHED: Final = 4096
+"""Interactions that wait for an endpoint whose cost so far is remembered."""
 
 
 @dataclass(slots=True)
@@ -13,4 +24,34 @@ class Usage:
     cost_usd: float = 0.0
     counters: Counter[str] = field(default_factory=Counter)
     unusable: Counter[int] = field(default_factory=Counter)
-    """Unusable answers so far, by the hash of the prompt's data."""
+    """Unusable answers so far, by the hash of the question."""
+
+    def added_to(self, labeling: Labeling) -> Labeling:
+        """Return a labeling with this usage in it."""
+        return replace(
+            labeling,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cost_usd=self.cost_usd,
+            counters={**labeling.counters, **{name: count for name, count in self.counters.items() if count}},
+        )
+
+
+class UnfinishedUsage:
+    """Remembers the usage of interactions that wait for an endpoint, so that the event in the end has all of it."""
+
+    def __init__(self) -> None:
+        self._usage: OrderedDict[tuple[str, str], Usage] = OrderedDict()
+
+    @contextmanager
+    def of(self, interaction: RagInteraction) -> Iterator[Usage]:
+        """Give the usage of an interaction so far; it is remembered if the labeler is unavailable."""
+        key = interaction.pipeline, interaction.interaction_id
+        usage = self._usage.pop(key, None) or Usage()
+        try:
+            yield usage
+        except LabelerUnavailable:
+            self._usage[key] = usage
+            if len(self._usage) > MOST_UNFINISHED:
+                self._usage.popitem(last=False)
+            raise

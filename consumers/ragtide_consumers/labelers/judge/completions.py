@@ -1,18 +1,12 @@
-"""Reading an endpoint's replies: answers from bodies, waits from headers. The code takes no value for granted."""
+"""Reading chat completions: text, tokens and cost of a reply. Any value of a reply may be missing or malformed."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Any, Final
 
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
 from .answers import Answer
 from .prices import cost
-
-LONGEST_RETRY_AFTER_S: Final = 300.0
-"""Seconds an endpoint may ask us to wait."""
 
 
 def read_reply(reply: object, price: Price | None) -> Answer:
@@ -61,30 +55,3 @@ def _whole(value: object, name: str) -> int:
 def _text(value: object, name: str) -> str | None:
     text = value.get(name) if isinstance(value, Mapping) else None
     return text if isinstance(text, str) else None
-
-
-def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds an endpoint asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
-
-    >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
-    (2.0, None, 0.25)
-    """
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is None:
-            continue
-        try:
-            seconds = float(value) * unit
-        except ValueError:
-            seconds = _until(value)
-        if seconds >= 0:
-            return min(seconds, LONGEST_RETRY_AFTER_S)
-    return None
-
-
-def _until(date: str) -> float:
-    """Return the seconds until an HTTP date, negative if it is none."""
-    try:
-        return max((parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return -1.0

@@ -1,9 +1,9 @@
-"""Splitting a context that is too long for one call. No I/O."""
+"""Splitting documents that are too long for one question to a model. No I/O."""
 
 from collections.abc import Sequence
 
-from ...text.sentences import split_sentences
-from .prices import estimated_tokens
+from .sentences import split_sentences
+from .tokens import estimated_tokens
 
 KEY_TOKENS = 5
 """Tokens of a key and its quotes."""

@@ -1,0 +1,134 @@
+"""One question to a judge as a call of its endpoint: the request, the reply, and the meaning of each failure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import openai
+
+from ragtide_runtime.settings.judge import Price
+
+from ...metrics.scores import AbsentReason
+from ..remote.access import Access
+from ..remote.endpoint import Call
+from ..remote.errors import ContextTooLong, NoLabels
+from ..remote.replies import Failure, FailureKind, ReplyTooLarge, failure_of_status
+from ..remote.usage import Usage
+from .answers import Answer
+from .completions import is_completion, read_reply
+from .dialect import Dialect, Message
+from .prompts import Prompt
+
+SHOWN_CHARS: Final = 200
+"""Characters of an endpoint's answer that are shown in messages."""
+
+
+class NoCompletion(ValueError):  # noqa: N818  # never leaves the client
+    """The endpoint answered with success, and the answer is no chat completion."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__(f"the reply is no chat completion: {shown}")
+
+
+@dataclass(kw_only=True)
+class ChatCall(Call[Answer]):
+    """A prompt, sent over the chat completions protocol."""
+
+    errors = (openai.OpenAIError, TimeoutError, ValueError, RecursionError)
+
+    client: openai.AsyncOpenAI
+    access: Access
+    dialect: Dialect
+    """The parameters that the endpoint takes."""
+    price: Price | None
+    prompt: Prompt
+    corrections: Sequence[Message]
+    """Messages after the prompt."""
+    usage: Usage
+    """Counts tokens and dollars of every reply, usable or not."""
+    usable: Callable[[Answer], bool]
+    """Returns whether an answer holds labels."""
+    probable_tokens: Callable[[], int]
+    """Returns the tokens that the call probably takes."""
+
+    def __post_init__(self) -> None:
+        """Set what is derived."""
+        self.span = {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.dialect.model}
+        self._parameters: Mapping[str, Any] = {}
+
+    def tokens(self) -> int:
+        """Return the tokens that the call probably takes."""
+        return self.probable_tokens()
+
+    async def make(self) -> Answer:
+        """Return the judge's answer, in the form that the endpoint takes now."""
+        self._parameters = self.dialect.parameters(self.prompt, self.corrections)
+        # As the library documents for any endpoint: half the work of `chat.completions.create`, which walks
+        # through the whole request and builds models of the reply.
+        reply = await self.client.post("/chat/completions", cast_to=object, body=self._parameters)
+        answer = read_reply(reply, self.price)
+        self.usage.prompt_tokens += answer.prompt_tokens
+        self.usage.completion_tokens += answer.completion_tokens
+        self.usage.cost_usd += answer.cost_usd
+        self.access.counter.spent(
+            answer.cost_usd, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
+        )
+        if not is_completion(reply):
+            raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS])
+        return answer
+
+    def defect(self, reply: Answer) -> str:
+        """Return the reason why an answer holds no labels; empty if it holds some."""
+        # The text is not shown: a model may repeat a text of the interaction.
+        return "" if self.usable(reply) else f"the answer of {len(reply.text)} characters holds no labels"
+
+    def result(self, reply: Answer) -> Mapping[str, int]:
+        """Return the tokens of an answer, for the call's span."""
+        return {
+            "gen_ai.usage.input_tokens": reply.prompt_tokens,
+            "gen_ai.usage.output_tokens": reply.completion_tokens,
+        }
+
+    def failure(self, error: Exception) -> Failure:
+        """Return the meaning of an error of the client."""
+        cause = error.__cause__
+        said = self.access.endpoint.told(cause if isinstance(cause, ReplyTooLarge) else error)
+        if isinstance(error, openai.APIStatusError):
+            return self._refused(error, said)
+        of_content = isinstance(error, NoCompletion)
+        return Failure(
+            FailureKind.FAILED,
+            _outcome(error),
+            said,
+            overloaded=isinstance(error, TimeoutError | openai.APITimeoutError),
+            of_content=of_content,
+            final=_about_content(said) if of_content else None,
+        )
+
+    def _refused(self, error: openai.APIStatusError, said: str) -> Failure:
+        if error.status_code == 429 and getattr(error, "code", None) == "insufficient_quota":
+            return Failure(FailureKind.MISCONFIGURED, "rate_limited", said)
+        failure = failure_of_status(error.status_code, error.response.headers, said, clean=self.access.endpoint.clean)
+        if failure.kind is FailureKind.REFUSED:
+            if (about := _about_content(said)) is not None:
+                return Failure(failure.kind, failure.outcome, said, final=about)
+            if self.dialect.learn(f"{getattr(error, 'param', '')} {said}", self._parameters):
+                return Failure(FailureKind.REPHRASED, failure.outcome, said)
+        return failure
+
+
+def _outcome(error: Exception) -> str:
+    """Return the name of a failure without an HTTP status."""
+    if isinstance(error, TimeoutError | openai.APITimeoutError):
+        return "timeout"
+    return "no_connection" if isinstance(error, openai.APIConnectionError) else "unreadable"
+
+
+def _about_content(said: str) -> Exception | None:
+    """Return the error of a message about the text of one interaction; None if it is about something else."""
+    lower = said.lower()
+    if any(words in lower for words in ("context_length", "context length", "maximum context", "too many tokens")):
+        return ContextTooLong(said)
+    if "content_filter" in lower or "content management policy" in lower:
+        return NoLabels(AbsentReason.JUDGE_REFUSED, said)
+    return None

@@ -1,0 +1,137 @@
+"""A labeler's access to its endpoint: cache, spend limit, paced calls, and the state that `ragtide doctor` shows."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import Streams, deployment_prefix
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.telemetry.instruments import EndpointInstruments
+
+from .cache import Cache, MemoryCache, NoCache, RedisCache
+from .counting import CallCounter
+from .endpoint import Call, Endpoint, EndpointInfo, Reply
+from .errors import EndpointUnavailable, OverBudget
+from .spend import NoSpendLimit, Reached, RedisSpend, Reservation, Spend
+from .spend_file import FileSpend
+from .state import EndpointState, StateReporter
+from .usage import Usage
+
+log = structlog.get_logger("ragtide.labeler")
+
+
+class Access:
+    """Calls of one endpoint, with all that the settings say of it.
+
+    Args:
+        info: names of the endpoint.
+        remote: its limits.
+        settings: of the process.
+        redis: holds cache, spend and state for all processes; without one they are this process's own.
+        instruments: count calls.
+        tokens_per_minute: limit of the tokens that one worker sends and asks for.
+    """
+
+    def __init__(
+        self,
+        info: EndpointInfo,
+        remote: RemoteSettings,
+        settings: Settings,
+        redis: Redis | None,
+        instruments: EndpointInstruments,
+        *,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        name = info.name
+        self._info = info
+        self.counter = CallCounter(instruments, info.model)
+        self.endpoint = Endpoint(info, remote, self.counter, tokens_per_minute=tokens_per_minute)
+        self.cache = _cache(name, remote, settings, redis)
+        self._spend = _spend(name, remote, settings, redis)
+        self._over_budget = ""
+        self._reporter = None if redis is None else StateReporter(redis, settings.prefix, name, self.state)
+
+    async def ask(self, call: Call[Reply], usage: Usage, *, expected_usd: float = 0.0) -> Reply:
+        """Return the reply to a call, within the spend limit.
+
+        Args:
+            call: the question; it adds its cost to `usage` when a reply comes.
+            usage: counts tokens, dollars and calls of the interaction, whatever the outcome.
+            expected_usd: the probable cost.
+
+        Raises:
+            OverBudget: a spend limit is reached.
+            EndpointUnavailable: the endpoint cannot be asked now (`Endpoint.call`).
+            NoLabels: there are no labels for this interaction (`Endpoint.call`).
+            ContextTooLong: the question is longer than the endpoint takes.
+        """
+        if self._reporter is not None:
+            self._reporter.start()
+        async with self._paid(usage, expected_usd):
+            return await self.endpoint.call(call, usage.counters)
+
+    @asynccontextmanager
+    async def _paid(self, usage: Usage, expected_usd: float) -> AsyncIterator[None]:
+        """Reserve the probable cost for the body of a `with`, and correct it to the real cost afterwards."""
+        reservation = await self._reserve(expected_usd)
+        before = usage.cost_usd
+        try:
+            yield
+        finally:
+            try:
+                await self._spend.settle(reservation, usage.cost_usd - before)
+            except RedisError as error:
+                log.warning(
+                    "a cost could not be recorded; its estimate stays", endpoint=self._info.name, error=str(error)
+                )
+
+    async def _reserve(self, expected_usd: float) -> Reservation:
+        try:
+            reserved = await self._spend.reserve(expected_usd)
+        except RedisError as error:
+            raise EndpointUnavailable(f"the spend limit cannot be looked up ({error}): check Redis") from error
+        self._over_budget = reserved.period if isinstance(reserved, Reached) else ""
+        if isinstance(reserved, Reached):
+            raise OverBudget(
+                f"{self._info.subject}'s spend limit of the {reserved.period} is reached: raise it or wait for the "
+                "next",
+                reserved.resumes_in_s,
+            )
+        return reserved
+
+    def state(self) -> EndpointState:
+        """Return the state of the endpoint, as this process sees it."""
+        return EndpointState(
+            self._info.name,
+            self._info.model,
+            left_alone=self.endpoint.breaker.is_open,
+            asked_to_wait=self.endpoint.asks_for_fewer_calls,
+            last_error=self.endpoint.last_error,
+            over_budget=self._over_budget,
+        )
+
+    async def aclose(self) -> None:
+        """Remove the state from Redis."""
+        if self._reporter is not None:
+            await self._reporter.aclose()
+
+
+def _cache(name: str, remote: RemoteSettings, settings: Settings, redis: Redis | None) -> Cache:
+    if remote.cache_ttl_s <= 0:
+        return NoCache()
+    # An offline run reuses the deployment's cached answers instead of asking again.
+    key = partial(Streams(deployment_prefix(settings.prefix), 0).labeler_cache, name)
+    return MemoryCache() if redis is None else RedisCache(redis, key, remote.cache_ttl_s)
+
+
+def _spend(name: str, remote: RemoteSettings, settings: Settings, redis: Redis | None) -> Spend:
+    if remote.spend_per_hour_usd is None and remote.spend_per_day_usd is None:
+        return NoSpendLimit()
+    if redis is None:
+        return FileSpend(settings.data_dir, remote, name=name)
+    return RedisSpend(redis, settings.prefix, remote, name=name)

@@ -1,0 +1,289 @@
+"""Calls of one remote endpoint: paced, bounded, repeated, and stopped for a while when the endpoint keeps failing."""
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+
+import structlog
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+
+from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.telemetry.tracing import traced
+
+from ...metrics.scores import AbsentReason
+from ..outage import Seldom
+from .breaker import Breaker
+from .counting import CallCounter
+from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels
+from .pacing import AdaptiveLimit, MinuteLimits
+from .replies import Failure, FailureKind
+
+FIRST_WAIT_S: Final = 0.5
+"""Seconds before the second attempt, on average; doubled each time."""
+
+LONGEST_WAIT_S: Final = 30.0
+"""Seconds between two attempts at most, unless the endpoint asks for more."""
+
+FAILED_WAIT_S: Final = 15.0
+"""Seconds before an interaction whose attempts all failed is tried again, while calls for others go on."""
+
+BUSY_S: Final = 15.0
+"""Seconds after a 429 in which the endpoint counts as one that asks for fewer calls."""
+
+CLEANED_CHARS: Final = 10_000
+"""Characters of a message of the endpoint that are looked at."""
+
+Reply = TypeVar("Reply")
+
+log = structlog.get_logger("ragtide.labeler")
+
+
+class Call(ABC, Generic[Reply]):
+    """One question to an endpoint, which makes the call more than once if need be."""
+
+    errors: tuple[type[Exception], ...]
+    """Exceptions of `make` that are failures of the endpoint. Any other exception is passed on."""
+    span: Mapping[str, str] = MappingProxyType({})
+    """Attributes of the call's span."""
+
+    @abstractmethod
+    async def make(self) -> Reply:
+        """Return the endpoint's reply."""
+
+    @abstractmethod
+    def failure(self, error: Exception) -> Failure:
+        """Return the meaning of an exception of `make`."""
+
+    def defect(self, reply: Reply) -> str:
+        """Return the reason why a reply holds no labels, which counts as a failure; empty if it holds some."""
+        del reply
+        return ""
+
+    def result(self, reply: Reply) -> Mapping[str, int]:
+        """Return attributes of a reply for the call's span."""
+        del reply
+        return {}
+
+    def tokens(self) -> int:
+        """Return the tokens that the call probably takes, for the limit of tokens a minute."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointInfo:
+    """Names of an endpoint, and the reasons of its absent labels."""
+
+    name: str
+    """Name of the labeler that asks it, such as `judge`: in keys of Redis, counters of events and spans."""
+    model: str
+    """Model of the endpoint, for the state and for Prometheus."""
+    subject: str
+    """The endpoint in messages, such as `the judge`."""
+    secret: str
+    """Its key, which no message may hold."""
+    refused: AbsentReason
+    """Reason of metrics whose labels the endpoint refused."""
+    unusable: AbsentReason
+    """Reason of metrics for which the endpoint gave no usable reply."""
+
+
+class _TryAgain(Exception):  # noqa: N818  # never leaves this module
+    def __init__(self, failure: Failure, wait_s: float | None) -> None:
+        super().__init__(failure.said)
+        self.failure = failure
+        self.wait_s = wait_s
+
+
+class Endpoint:
+    """The state of an endpoint, updated by the outcome of every call.
+
+    A call passes, in this order: the pause that the endpoint asked for (Retry-After); calls and tokens a minute; calls
+    in flight; the circuit breaker. It has a timeout. When it fails in a way that may pass, it is made again after a
+    jittered and growing wait.
+
+    Args:
+        info: names of the endpoint.
+        settings: its limits.
+        counter: counts calls for Prometheus.
+        tokens_per_minute: limit of the tokens that one worker sends and asks for.
+    """
+
+    def __init__(
+        self,
+        info: EndpointInfo,
+        settings: RemoteSettings,
+        counter: CallCounter,
+        *,
+        tokens_per_minute: float | None = None,
+    ) -> None:
+        self._info = info
+        self._settings = settings
+        self._counter = counter
+        self.breaker = Breaker(failures=settings.breaker_failures, pause_s=settings.breaker_pause_s)
+        self.in_flight = AdaptiveLimit(settings.max_in_flight)
+        self._a_minute = MinuteLimits(settings.requests_per_minute, tokens_per_minute)
+        self._resume_at = 0.0
+        self._busy_until = float("-inf")
+        self._replies = 0
+        self.last_error = ""
+        """The last failure, since which no call succeeded."""
+        self._busy_warnings = Seldom()
+        self._random = random.Random()  # noqa: S311  # jitter is no secret
+        counter.watch(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
+
+    @property
+    def asks_for_fewer_calls(self) -> bool:
+        """Whether the endpoint said lately that it has too much to do."""
+        return monotonic() < max(self._resume_at, self._busy_until)
+
+    async def call(self, call: Call[Reply], counts: Counter[str]) -> Reply:
+        """Return the reply to a call, repeated while it fails in a way that may pass.
+
+        Args:
+            call: the question.
+            counts: counts calls and retries of the interaction.
+
+        Raises:
+            EndpointUnavailable: every attempt failed, or the endpoint is left alone.
+            EndpointMisconfigured: the endpoint refuses the key, the model or the address.
+            NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
+            ContextTooLong: the question is longer than the endpoint takes.
+        """
+        replies = self._replies
+        try:
+            async for attempt in AsyncRetrying(
+                retry=retry_if_exception_type(_TryAgain),
+                stop=stop_after_attempt(self._settings.attempts),
+                wait=self._wait_s,
+                reraise=True,
+            ):
+                with attempt:
+                    if attempt.retry_state.attempt_number > 1:
+                        counts[f"{self._info.name}_retries"] += 1
+                    return await self._attempt(call, counts)
+        except _TryAgain as error:
+            said = (
+                f"{self._info.subject} failed {self._settings.attempts} times, last with: {error}; check the endpoint"
+            )
+            if error.failure.of_content and self._replies > replies:  # other interactions got replies meanwhile
+                raise NoLabels(self._info.unusable, said) from None
+            raise EndpointUnavailable(said, self.breaker.resumes_in_s or FAILED_WAIT_S) from None
+        raise AssertionError("tenacity returns or raises")
+
+    def _wait_s(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        longest = min(FIRST_WAIT_S * 2**state.attempt_number, LONGEST_WAIT_S)
+        if isinstance(error, _TryAgain) and error.wait_s is not None:
+            return error.wait_s + self._random.uniform(0.0, min(longest, 1.0))
+        return self._random.uniform(0.0, longest)
+
+    async def _attempt(self, call: Call[Reply], counts: Counter[str]) -> Reply:
+        # Spread the calls out a little, so that those that waited do not come back all at once.
+        if (left := self._resume_at - monotonic()) > 0:
+            await asyncio.sleep(left * self._random.uniform(1.0, 1.1))
+        if self._a_minute.any:
+            await self._a_minute.wait(call.tokens())
+        async with self.in_flight.slot():
+            # Ask the breaker last: the endpoint may have failed while many calls waited for a slot.
+            if not self.breaker.admits():
+                raise EndpointUnavailable(
+                    f"{self._info.subject} is left alone for a while after many failures, last: {self.last_error}; "
+                    "check the endpoint",
+                    self.breaker.resumes_in_s,
+                )
+            counts[f"{self._info.name}_calls"] += 1
+            return await self._make(call)
+
+    async def _make(self, call: Call[Reply]) -> Reply:
+        with traced(f"ragtide {self._info.name} call", "CLIENT", call.span) as span:
+            started = monotonic()
+            try:
+                async with asyncio.timeout(self._settings.timeout_s):
+                    reply = await call.make()
+            except call.errors as error:
+                failure = call.failure(error)
+                span.failed(failure.outcome)
+                self._counter.failed(failure.outcome)
+                raise self._failed(failure, monotonic() - started) from None
+            except BaseException:
+                self.breaker.abandoned()
+                raise
+            latency_s = monotonic() - started
+            self._counter.answered(latency_s)
+            self._answered(call, reply, latency_s)
+            span.tell(call.result(reply))
+            return reply
+
+    def _answered(self, call: Call[Reply], reply: Reply, latency_s: float) -> None:
+        self.in_flight.answered(latency_s)
+        self._replies += 1
+        try:
+            defect = call.defect(reply)
+        except BaseException:
+            self.breaker.abandoned()
+            raise
+        if defect:
+            self._count_failure(defect)
+        else:
+            self.breaker.succeeded()
+            self.last_error = ""
+
+    def _failed(self, failure: Failure, latency_s: float) -> Exception:
+        """Take note of a failed call, and return the error that it means."""
+        if failure.overloaded:
+            self.in_flight.overloaded(latency_s)
+        if failure.kind is FailureKind.MISCONFIGURED:
+            return self._misconfigured(failure)
+        if failure.kind is FailureKind.FAILED and failure.final is None:
+            self._count_failure(failure.said)
+            return _TryAgain(failure, failure.retry_after_s)
+        self.breaker.abandoned()  # an endpoint that says why it does not answer works
+        if failure.final is not None:
+            return failure.final
+        if failure.kind is FailureKind.REPHRASED:
+            log.info("the endpoint takes a simpler request", endpoint=self._info.name, because=failure.said)
+            return _TryAgain(failure, 0.0)
+        if failure.kind is FailureKind.REFUSED:
+            # Before the first reply the endpoint refuses the form of the request; later it refuses this content.
+            return NoLabels(self._info.refused, failure.said) if self._replies else self._misconfigured(failure)
+        self._busy_until = monotonic() + BUSY_S
+        if failure.retry_after_s is not None:
+            self._resume_at = max(self._resume_at, monotonic() + failure.retry_after_s)
+        if self._busy_warnings.due():
+            log.warning(
+                "the endpoint has too much to do; calls slow down",
+                endpoint=self._info.name,
+                retry_after_s=failure.retry_after_s,
+                said=failure.said,
+            )
+        return _TryAgain(failure, failure.retry_after_s)
+
+    def _count_failure(self, said: str, *, at_once: bool = False) -> None:
+        self.last_error = said
+        if self.breaker.failed(at_once=at_once):
+            pause_s = round(self.breaker.resumes_in_s, 1)
+            log.info("the endpoint is left alone for a while", endpoint=self._info.name, pause_s=pause_s, error=said)
+
+    def _misconfigured(self, failure: Failure) -> EndpointMisconfigured:
+        self._count_failure(failure.said, at_once=True)
+        return EndpointMisconfigured(
+            f"{self._info.subject} refuses to be asked: {failure.said}; correct its key, model, address or quota, then "
+            "restart",
+            self.breaker.resumes_in_s,
+        )
+
+    def told(self, error: Exception) -> str:
+        """Return an error in words: its kind and its message, cleaned."""
+        return self.clean(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)[:500]
+
+    def clean(self, text: str) -> str:
+        """Return a text of the endpoint without the key, without control characters, and on one line."""
+        if len(self._info.secret) > 3:
+            text = text.replace(self._info.secret, "***")
+        return "".join(letter if letter.isprintable() else " " for letter in " ".join(text[:CLEANED_CHARS].split()))

@@ -1,0 +1,45 @@
+"""Errors of a labeler that asks a remote endpoint. None of them loses an interaction.
+
+LabelerUnavailable
+├── EndpointUnavailable        the endpoint fails or is left alone: try again later
+│   └── EndpointMisconfigured  it refuses the key, the model or the address: only the operator can help
+└── OverBudget                 a spend limit is reached: wait, or let another labeler score
+ContextTooLong                 the question is longer than the endpoint takes: split it
+NoLabels                       the endpoint answered without labels: the metrics are absent, with the reason
+"""
+
+from ragtide_runtime.errors import RagtideError
+
+from ...metrics.scores import AbsentReason
+from ..unavailable import USUAL_WAIT_S, LabelerUnavailable
+
+
+class EndpointUnavailable(LabelerUnavailable):
+    """The endpoint failed at every attempt, or is left alone after many failures."""
+
+    def __init__(self, message: str, resume_in_s: float = USUAL_WAIT_S) -> None:
+        super().__init__(resume_in_s, message)
+
+
+class EndpointMisconfigured(EndpointUnavailable):
+    """The endpoint refused the key, the model or the address."""
+
+
+class OverBudget(LabelerUnavailable):
+    """A spend limit is reached."""
+
+    def __init__(self, message: str, period_ends_in_s: float) -> None:
+        # The limit may be raised before the period ends.
+        super().__init__(min(period_ends_in_s, USUAL_WAIT_S), message)
+
+
+class ContextTooLong(RagtideError):  # noqa: N818  # reads as the state it names
+    """The endpoint said that the question is longer than its model takes."""
+
+
+class NoLabels(RagtideError):  # noqa: N818  # reads as the state it names
+    """The endpoint refused the content of one interaction, or gave no usable answer to it."""
+
+    def __init__(self, reason: AbsentReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

@@ -1,0 +1,183 @@
+"""An HTTP service that answers JSON with JSON: all that a labeler needs to ask it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+from pydantic_core import from_json, to_json
+
+from ragtide_runtime.settings.remote import ServiceSettings
+from ragtide_schemas import RagInteraction
+
+from ..protocol import Labeling
+from .access import Access
+from .cache import content_key
+from .endpoint import Call
+from .errors import NoLabels
+from .replies import LARGEST_REPLY, Failure, FailureKind, ReplyTooLarge, failure_of_status
+from .usage import UnfinishedUsage, Usage
+
+T = TypeVar("T")
+
+SHOWN_CHARS = 200
+"""Characters of a reply that are shown in messages."""
+
+
+class Ask(Protocol):
+    """Asks the service for one interaction."""
+
+    async def __call__(self, question: object, read: Callable[[Any], T]) -> T:
+        """Return the value that `read` makes of the reply.
+
+        Args:
+            question: body of the request, as values that JSON can hold.
+            read: returns a value for the reply's JSON; it raises ValueError, TypeError or LookupError for a reply that
+                it cannot use, which then counts as a failure of the service.
+        """
+
+
+class HttpService:
+    """A service of the settings, asked through its cache, its limits and its circuit breaker.
+
+    Args:
+        settings: of the service.
+        access: its cache, limits and state.
+        path: added to its address, such as `/predict`.
+    """
+
+    def __init__(self, settings: ServiceSettings, access: Access, path: str) -> None:
+        self.settings = settings
+        self.model = settings.model or urlsplit(settings.url).netloc.rpartition("@")[2]
+        """Model that the service runs, or its host: a part of the labeler's version."""
+        self._access = access
+        self._url = settings.url.rstrip("/") + path
+        self._unfinished = UnfinishedUsage()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def label(
+        self, interaction: RagInteraction, metrics: Iterable[str], labels: Callable[[Ask], Awaitable[Labeling]]
+    ) -> Labeling:
+        """Return the labeling that `labels` makes, with the cost and the calls that it took.
+
+        Args:
+            interaction: to label.
+            metrics: qualified names of the metrics that are absent if the service gives no labels.
+            labels: makes the labeling with the function that asks the service.
+
+        Raises:
+            LabelerUnavailable: the service cannot be asked now; the interaction waits.
+        """
+        with self._unfinished.of(interaction) as usage:
+
+            async def ask(question: object, read: Callable[[Any], T]) -> T:
+                return await self._ask(question, read, usage)
+
+            try:
+                labeling = await labels(ask)
+            except NoLabels as error:
+                labeling = Labeling({}, dict.fromkeys(metrics, str(error.reason)))
+        return usage.added_to(labeling)
+
+    async def _ask(self, question: object, read: Callable[[Any], T], usage: Usage) -> T:
+        body = to_json(question)
+        key = content_key(self._url, self.settings.model, body.decode("utf-8", "replace"))
+        cached = await self._access.cache.get(key)
+        if cached is not None:
+            try:
+                found = read(cached)
+            except _UNREADABLE:
+                pass  # an entry of another form: ask again
+            else:
+                usage.counters["cache_hits"] += 1
+                self._access.counter.found()
+                return found
+        call = _Post(self._opened(), self._url, body, read, self._access, usage, self.settings.call_usd)
+        value, reply = await self._access.ask(call, usage, expected_usd=self.settings.call_usd)
+        await self._access.cache.put(key, reply)
+        return value
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # An unpacked reply may be a thousand times larger than the bytes that are counted: ask for plain bytes.
+            headers = {"content-type": "application/json", "accept-encoding": "identity"}
+            if self.settings.api_key is not None:
+                headers["authorization"] = f"Bearer {self.settings.api_key.get_secret_value()}"
+            self._session = aiohttp.ClientSession(
+                headers=headers,
+                auto_decompress=False,
+                connector=aiohttp.TCPConnector(limit=0),  # the endpoint's own limit adapts
+                timeout=aiohttp.ClientTimeout(total=None),  # the endpoint has one
+                trust_env=True,
+            )
+        return self._session
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._access.aclose()
+        if self._session is not None:
+            await self._session.close()
+
+
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+
+
+class _Refused(Exception):  # noqa: N818  # never leaves this module
+    def __init__(self, status: int, headers: Mapping[str, str], body: str) -> None:
+        super().__init__(f"status {status}: {body}" if body else f"status {status}")
+        self.status = status
+        self.headers = headers
+
+
+class _UnusableReply(Exception):  # noqa: N818  # never leaves this module
+    pass
+
+
+@dataclass
+class _Post(Call[tuple[T, Any]]):
+    """One POST of JSON. Its reply is the value that `read` made, and the JSON that it was made of."""
+
+    errors = (aiohttp.ClientError, OSError, TimeoutError, ReplyTooLarge, _Refused, _UnusableReply)
+
+    session: aiohttp.ClientSession
+    url: str
+    body: bytes
+    read: Callable[[Any], T]
+    access: Access
+    usage: Usage
+    call_usd: float
+
+    async def make(self) -> tuple[T, Any]:
+        """Return the value of the reply, and the reply."""
+        # A redirect would carry the texts to another host.
+        async with self.session.post(self.url, data=self.body, allow_redirects=False) as response:
+            body = bytearray()
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > LARGEST_REPLY:
+                    raise ReplyTooLarge
+            if response.status >= 300:
+                raise _Refused(response.status, response.headers, self._shown(body))
+        self.usage.cost_usd += self.call_usd
+        self.access.counter.spent(self.call_usd)
+        try:
+            reply = from_json(bytes(body))
+            return self.read(reply), reply
+        except _UNREADABLE as error:
+            told = self.access.endpoint.told(error)
+            raise _UnusableReply(f"the reply cannot be used ({told}): {self._shown(body)}") from None
+
+    def _shown(self, body: bytearray) -> str:
+        return self.access.endpoint.clean(body[:10_000].decode("utf-8", "replace"))[:SHOWN_CHARS]
+
+    def failure(self, error: Exception) -> Failure:
+        """Return the meaning of an error of the client."""
+        endpoint = self.access.endpoint
+        if isinstance(error, _Refused):
+            return failure_of_status(error.status, error.headers, endpoint.clean(str(error)), clean=endpoint.clean)
+        if isinstance(error, _UnusableReply | ReplyTooLarge):
+            return Failure(FailureKind.FAILED, "unreadable", str(error), of_content=True)
+        timed_out = isinstance(error, TimeoutError)
+        outcome = "timeout" if timed_out else "no_connection"
+        return Failure(FailureKind.FAILED, outcome, endpoint.told(error), overloaded=timed_out)

@@ -1,0 +1,114 @@
+"""Reading the status, headers and size of an endpoint's HTTP replies."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Any, Final
+
+LARGEST_REPLY: Final = 8 * 1024 * 1024
+"""Bytes of a reply after decompression, errors included."""
+
+LONGEST_RETRY_AFTER_S: Final = 300.0
+"""Seconds an endpoint may ask its callers to wait."""
+
+
+class ReplyTooLarge(ValueError):  # noqa: N818  # reads as the state it names
+    """A reply went on after the most bytes that are read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the reply is larger than {LARGEST_REPLY // 2**20} MB after decompression: "
+            "check whether the address is that of the right endpoint"
+        )
+
+
+class FailureKind(Enum):
+    """The meaning of a failed call for the calls after it."""
+
+    FAILED = auto()
+    """The endpoint is broken or slow. Failures in a row open the circuit breaker."""
+    BUSY = auto()
+    """The endpoint works and asks for fewer calls."""
+    MISCONFIGURED = auto()
+    """The endpoint refuses the key, the model or the address. The circuit breaker opens at once."""
+    REFUSED = auto()
+    """The endpoint refuses this question: its content if others were answered, else the form of all questions."""
+    REPHRASED = auto()
+    """The next attempt asks in a form that the endpoint may accept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed call."""
+
+    kind: FailureKind
+    outcome: str
+    """Name of the failure for Prometheus, such as `server_error`."""
+    said: str
+    """The endpoint's message, cleaned."""
+    retry_after_s: float | None = None
+    """Seconds to wait, if the endpoint said so."""
+    overloaded: bool = False
+    """Whether the endpoint was too slow for the calls in flight."""
+    of_content: bool = False
+    """Whether the failure may be about this interaction alone."""
+    final: Exception | None = None
+    """The error to raise at once, because the endpoint works and this question is the problem."""
+
+
+def failure_of_status(
+    status: int, headers: Mapping[str, str], said: str, *, clean: Callable[[str], str] = str
+) -> Failure:
+    """Return the failure that an HTTP status of 300 or more means.
+
+    Args:
+        status: of the reply.
+        headers: of the reply.
+        said: message of the endpoint, cleaned.
+        clean: removes secrets and control characters from a text of the endpoint.
+
+    >>> failure_of_status(429, {"retry-after": "2"}, "slow down").kind
+    <FailureKind.BUSY: 2>
+    >>> failure_of_status(502, {}, "bad gateway").outcome
+    'server_error'
+    """
+    if status == 429:
+        return Failure(FailureKind.BUSY, "rate_limited", said, retry_after_s(headers), overloaded=True)
+    if status < 400:
+        said = f"it redirects to {clean(headers.get('location', 'nowhere'))[:200]} with status {status}"
+        return Failure(FailureKind.MISCONFIGURED, "refused", said)
+    if status in {401, 403, 404}:
+        return Failure(FailureKind.MISCONFIGURED, "refused", said)
+    if status < 500 and status not in {408, 409}:
+        return Failure(FailureKind.REFUSED, "refused", said)
+    outcome = "server_error" if status >= 500 else "refused"
+    return Failure(FailureKind.FAILED, outcome, said, retry_after_s(headers), overloaded=status == 503)
+
+
+def retry_after_s(headers: Any) -> float | None:
+    """Return the seconds an endpoint asks its callers to wait: `retry-after-ms`, or `retry-after` as seconds or date.
+
+    >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
+    (2.0, None, 0.25)
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            seconds = _seconds_until(value)
+        if seconds >= 0:
+            return min(seconds, LONGEST_RETRY_AFTER_S)
+    return None
+
+
+def _seconds_until(date: str) -> float:
+    """Return the seconds until an HTTP date; negative if the text is no date."""
+    try:
+        return max((parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return -1.0

@@ -1,0 +1,60 @@
+"""Opens the HTTP services that the settings name, for the labelers of a process."""
+
+from typing import TYPE_CHECKING
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.instruments import EndpointInstruments
+
+from ...metrics.scores import AbsentReason
+from .access import Access
+from .endpoint import EndpointInfo
+
+if TYPE_CHECKING:
+    from .http import HttpService
+
+
+class Services:
+    """The HTTP services of the settings: the tables `[services.NAME]`.
+
+    Args:
+        settings: of the process.
+        redis: holds cache, spend and state for all processes; without one they are this process's own.
+        instruments: count calls.
+    """
+
+    def __init__(self, settings: Settings, redis: Redis | None, instruments: EndpointInstruments) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._instruments = instruments
+
+    def open(self, name: str, path: str = "") -> "HttpService":
+        """Return a service, to be closed in the end.
+
+        Args:
+            name: of the labeler that asks it, and of its table in the settings.
+            path: added to its address, such as `/predict`.
+
+        Raises:
+            ConfigurationError: the settings do not have the service.
+        """
+        from .http import HttpService  # noqa: PLC0415 - the HTTP client is slow to import
+
+        service = self._settings.services.get(name)
+        if service is None:
+            raise ConfigurationError(
+                f"the service {name} has no address: set url in the table [services.{name}], or "
+                f'RAGTIDE_SERVICES=\'{{"{name}": {{"url": "http://..."}}}}\''
+            )
+        info = EndpointInfo(
+            name=name,
+            model=name,
+            subject=f"the service {name}",
+            secret="" if service.api_key is None else service.api_key.get_secret_value(),
+            refused=AbsentReason.SERVICE_REFUSED,
+            unusable=AbsentReason.SERVICE_UNUSABLE,
+        )
+        access = Access(info, service, self._settings, self._redis, self._instruments)
+        return HttpService(service, access, path)

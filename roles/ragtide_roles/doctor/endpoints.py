@@ -1,0 +1,83 @@
+"""The findings of `ragtide doctor` about the endpoints that labelers ask: their state, last error and cost."""
+
+from collections import defaultdict
+
+from redis.asyncio import Redis
+
+from ragtide_consumers.labelers.remote.spend import read_spent
+from ragtide_consumers.labelers.remote.state import EndpointState, read_endpoint_states
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.remote import RemoteSettings
+
+from .finding import Finding
+
+MOST_SHOWN = 5
+"""Different states of endpoints that are shown; a deployment has one for each endpoint in most cases."""
+
+
+async def endpoint_findings(redis: Redis, settings: Settings) -> list[Finding]:
+    """Return the state of every endpoint that processes of the deployment ask, and the dollars spent of its limits."""
+    processes: defaultdict[EndpointState, list[str]] = defaultdict(list)
+    for name, state in (await read_endpoint_states(redis, settings.prefix)).items():
+        processes[state].append(name)
+    found = [_of_state(state, names) for state, names in processes.items()]
+    findings = sorted(found, key=lambda finding: ("problem", "warning", "ok").index(finding.level))[:MOST_SHOWN]
+    findings += await _spent(redis, settings, "judge", "judge", settings.judge)
+    for name, service in settings.services.items():
+        findings += await _spent(redis, settings, name, f"services.{name}", service)
+    return findings
+
+
+def _of_state(state: EndpointState, processes: list[str]) -> Finding:
+    judge = state.labeler == "judge"
+    subject = f"judge {state.model}" if judge else f"service {state.labeler}"
+    table = "judge" if judge else f"services.{state.labeler}"
+    asked_by = f"{len(processes)} processes" if len(processes) > 1 else processes[0]
+    if state.left_alone:
+        return Finding(
+            "problem",
+            subject,
+            f"{asked_by}: left alone, because calls fail: {state.last_error}",
+            "correct its key, model, address or quota, or wait until the endpoint works again",
+        )
+    if state.over_budget:
+        return Finding(
+            "warning",
+            subject,
+            f"{asked_by}: the spend limit of the {state.over_budget} is reached",
+            f"raise {table}.spend_per_{state.over_budget}_usd, or wait for the next {state.over_budget}",
+        )
+    if state.asked_to_wait:
+        return Finding(
+            "warning",
+            subject,
+            f"{asked_by}: the endpoint asks for fewer calls (429)",
+            f"set {table}.requests_per_minute, or ask the provider for a higher limit",
+        )
+    if state.last_error:
+        return Finding("warning", subject, f"{asked_by}: the last call failed: {state.last_error}")
+    return Finding("ok", subject, f"{asked_by}: answers")
+
+
+async def _spent(redis: Redis, settings: Settings, labeler: str, table: str, remote: RemoteSettings) -> list[Finding]:
+    if not remote.spend_is_limited:
+        return []
+    limits = (remote.spend_per_hour_usd, remote.spend_per_day_usd)
+    spent = await read_spent(redis, settings.prefix, labeler=labeler)
+    parts = [
+        (amount, limit, f"${amount:.2f} of ${limit:.2f} {name}")
+        for amount, limit, name in zip(
+            (spent.hour_usd, spent.day_usd), limits, ("this hour", "today (UTC)"), strict=True
+        )
+        if limit is not None
+    ]
+    reached = any(amount >= 0.9 * limit for amount, limit, _ in parts)
+    advice = f"raise {table}.spend_per_hour_usd or {table}.spend_per_day_usd, or ask for fewer labels"
+    return [
+        Finding(
+            "warning" if reached else "ok",
+            f"{labeler}: spent",
+            ", ".join(said for _, _, said in parts),
+            advice if reached else "",
+        )
+    ]
