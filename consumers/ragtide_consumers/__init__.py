@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .labelers.custom_metrics import CustomMetric
     from .labelers.local.labeler import LocalLabeler
     from .labelers.protocol import Labeler, Labeling
+    from .labelers.remote.services import Services
     from .labelers.unavailable import LabelerUnavailable
     from .metrics.ragchecker import ragchecker_metrics
     from .metrics.scores import Absent, AbsentReason, MetricScores
@@ -24,6 +25,7 @@ __all__ = [
     "Labeling",
     "LocalLabeler",
     "MetricScores",
+    "Services",
     "ragchecker_metrics",
     "trace_metrics",
 ]
@@ -40,6 +42,7 @@ __getattr__ = late(
         "Labeling": ".labelers.protocol",
         "LocalLabeler": ".labelers.local.labeler",
         "MetricScores": ".metrics.scores",
+        "Services": ".labelers.remote.services",
         "ragchecker_metrics": ".metrics.ragchecker",
         "trace_metrics": ".metrics.trace",
     },

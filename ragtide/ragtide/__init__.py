@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Labeling,
         LocalLabeler,
         MetricScores,
+        Services,
         ragchecker_metrics,
         trace_metrics,
     )
@@ -89,6 +90,7 @@ _HOMES = {
         "Labeling",
         "LocalLabeler",
         "MetricScores",
+        "Services",
         "ragchecker_metrics",
         "trace_metrics",
     ),
@@ -172,6 +174,7 @@ __all__ = [
     "RetrievedDocument",
     "RunningIntervals",
     "SentenceLabels",
+    "Services",
     "StreamFullError",
     "UnreadableRecordingError",
     "__version__",

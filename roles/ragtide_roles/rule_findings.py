@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Literal
 
-from ragtide_consumers.labelers.local.withheld import WITHHELD
+from ragtide_consumers.labelers.published import published_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, AlertRule
@@ -31,16 +31,9 @@ def published(settings: Settings) -> frozenset[str] | None:
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
-    local = frozenset(name for name in METRICS if name.startswith("trace.")) - WITHHELD
-    families = tuple(f"{family}." for family in settings.judge.families)
-    judged = frozenset(name for name in METRICS if name.startswith(families))
-    if "trace" in settings.judge.families:
-        judged |= {name for name in METRICS if name.startswith("sentences.")}
-    found = {"local": local, "judge": judged, "cascade": local | judged}.get(settings.labeler)
+    found = published_metrics(settings)
     if found is None:
         return None
-    if settings.labeler == "judge" and settings.judge.over_budget == "local":
-        found |= local
     return found | _OF_EVERY_EVENT | (frozenset(known_metrics(settings)) - frozenset(METRICS))
 
 

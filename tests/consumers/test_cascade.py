@@ -1,5 +1,6 @@
 """The cascade: who goes to the judge is a reproducible draw with a known probability."""
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -8,14 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tests.consumers.judge.asking import TOWER, settings
 from tests.support.judge_server import JudgeServer, Status
+from tests.support.nli_server import NliServer
 
-from ragtide import Labeling, RagInteraction
+from ragtide import ConfigurationError, LabelerUnavailable, Labeling, RagInteraction
 from ragtide_consumers.labelers.cascade import Draw, draw, position
 from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.nli import NliLabeler
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.remote import ServiceSettings
 from ragtide_schemas import MetricEvent, utc_now
 
 LOCAL = Labeling({"trace.adherence": 0.9})
@@ -184,3 +189,82 @@ async def test_custom_metrics_of_a_judge_that_was_skipped_are_absent_for_its_rea
     assert event.judged is not None
     assert event.judged.absent["mine.supported"] == "judge_unavailable"
     assert event.scores["mine.supported"] == 50.0
+
+
+OWN = """
+from ragtide import LabelerUnavailable, Labeling
+
+class Careful:
+    name, version, profile = "careful", "1", "mine"
+    down = False
+
+    async def label(self, interaction):
+        if Careful.down:
+            raise LabelerUnavailable(because="asleep")
+        return Labeling({"trace.adherence": 1.0, "mine.long": 0.0}, counters={"looks": 1})
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "cascade_labeler.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "cascade_labeler:Careful"
+
+
+async def test_a_labeler_of_the_users_own_may_be_the_reference(server: JudgeServer, own: str) -> None:
+    event = await event_of(server, TOWER, {"rate": 1.0, "reference": own})
+    assert (event.labeler, event.judged and event.judged.labeler) == ("local", "careful")
+    assert event.judged is not None
+    assert event.judged.scores == {"trace.adherence": 1.0, "mine.long": 0.0}
+    assert server.requests == []
+
+
+async def test_two_remote_labelers_make_a_cascade_and_their_costs_are_one(server: JudgeServer) -> None:
+    with NliServer() as nli:
+        services = {"nli": ServiceSettings(url=nli.url, call_usd=0.01, cache_ttl_s=0.0)}
+        cascade = {"rate": 1.0, "proxy": "nli", "reference": "judge"}
+        prices = {"test-model": {"input": 1.0, "output": 1.0}}
+        event = await event_of(server, TOWER, cascade, {"services": services}, prices=prices)
+        assert (event.labeler, event.judged and event.judged.labeler) == ("nli", "judge")
+        assert event.judged is not None
+        assert event.scores["trace.supported_fraction"] == event.judged.scores["trace.supported_fraction"] == 0.5
+        assert event.cost_usd > 0.01
+        assert {"nli_calls", "judge_calls"} <= set(event.counters)
+        nli.always = Status(500)
+        services = {"nli": ServiceSettings(url=nli.url, attempts=1)}
+        with pytest.raises(LabelerUnavailable):
+            await event_of(server, TOWER, cascade, {"services": services})
+
+
+async def test_a_service_that_is_down_is_skipped_as_the_reference(server: JudgeServer) -> None:
+    with NliServer() as nli:
+        nli.always = Status(500)
+        services = {"nli": ServiceSettings(url=nli.url, attempts=1)}
+        event = await event_of(server, TOWER, {"rate": 1.0, "reference": "nli"}, {"services": services})
+    assert event.judged is not None
+    assert event.judged.scores == {}
+    assert event.judged.absent == dict.fromkeys(NliLabeler.metrics, "judge_unavailable")
+
+
+async def test_a_reference_that_names_no_metrics_is_absent_for_those_of_the_proxy(
+    server: JudgeServer, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("cascade_labeler").Careful, "down", True)
+    event = await event_of(server, TOWER, {"rate": 1.0, "reference": own})
+    assert event.judged is not None
+    proxy = {name for name in (*event.scores, *event.absent) if name.startswith("trace.")}
+    assert event.judged.absent == dict.fromkeys(proxy, "judge_unavailable")
+
+
+@pytest.mark.parametrize(
+    "pair", [{"proxy": "judge"}, {"reference": "local"}, {"proxy": "cascade"}, {"reference": "cascade"}]
+)
+def test_a_cascade_is_of_two_different_labelers(pair: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="a cascade is of two different labelers"):
+        CascadeSettings(**pair)
+
+
+async def test_a_reference_that_is_unknown_is_named(server: JudgeServer) -> None:
+    with pytest.raises(ConfigurationError, match="'nobody', which is unknown"):
+        await event_of(server, TOWER, {"reference": "nobody"})

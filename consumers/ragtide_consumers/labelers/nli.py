@@ -8,7 +8,7 @@ hypothesis in, a score for each label out. The claims of RAGChecker are sentence
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, ClaimLabels, Entailment, RagInteraction, SentenceLabels
@@ -20,8 +20,10 @@ from ..metrics.trace import TRACE, trace_metrics
 from ..text.sentences import SPLITTER_ID, CutInteraction, cut, split_sentences
 from ..text.splitting import pieces
 from .protocol import Labeling
-from .remote.http import Ask
 from .remote.services import Services
+
+if TYPE_CHECKING:
+    from .remote.http import Ask
 
 PREMISE_TOKENS: Final = 350
 """Tokens of a premise, by estimate: such models take 512 for premise and hypothesis."""
@@ -98,7 +100,7 @@ class NliLabeler:
             return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
         return await self._service.label(interaction, self.metrics, lambda ask: self._labeled(interaction, ask))
 
-    async def _labeled(self, interaction: RagInteraction, ask: Ask) -> Labeling:
+    async def _labeled(self, interaction: RagInteraction, ask: "Ask") -> Labeling:
         sentences = cut(interaction)
         reference = interaction.reference_answer
         claims = sentences.response
@@ -121,7 +123,7 @@ class NliLabeler:
         )
         return self._scored(sentences, labels)
 
-    async def _verdicts(self, pairs: Sequence[tuple[str, str]], ask: Ask) -> list[Entailment]:
+    async def _verdicts(self, pairs: Sequence[tuple[str, str]], ask: "Ask") -> list[Entailment]:
         n = self._service.settings.batch
         found: list[Entailment] = []
         for start in range(0, len(pairs), n):

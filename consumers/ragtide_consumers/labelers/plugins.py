@@ -14,7 +14,7 @@ from .protocol import Labeler
 from .remote.services import Services
 
 LABELERS: Final = "ragtide.labelers"
-"""Entry point group of labelers: each a labeler, or a class or function that makes one of settings and services."""
+"""Entry point group of labelers: each a labeler, or a class or function that makes one."""
 
 METRICS: Final = "ragtide.metrics"
 """Entry point group of metrics: each a `CustomMetric`."""
@@ -55,8 +55,7 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     else:
         return None
     if isinstance(made, type) or not hasattr(made, "label"):
-        given = (settings, services)
-        made = _loaded(origin, lambda: made(*given[: _parameters(made)]))
+        made = _loaded(origin, lambda: _made(made, settings, services))
     missing = [part for part in ("name", "version", "profile", "label") if not hasattr(made, part)]
     if missing:
         raise ConfigurationError(
@@ -66,10 +65,21 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     return labeler
 
 
-def _parameters(factory: Any) -> int:
-    """Return how many of the settings and the services a class or function takes."""
-    positional = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
-    return sum(parameter.kind in positional for parameter in signature(factory).parameters.values())
+def _made(factory: Any, settings: Settings, services: Services) -> Any:
+    """Call a class or function with the settings and the services if it has parameters of these names.
+
+    A first parameter of another name takes the settings.
+    """
+    given = {"settings": settings, "services": services}
+    parameters = signature(factory).parameters.values()
+    named = {one.name: given[one.name] for one in parameters if one.name in given and one.kind in _BY_NAME}
+    first = next(iter(parameters), None)
+    takes_first = first is not None and first.name not in named and first.kind in _BY_POSITION
+    return factory(*([settings] if takes_first else []), **named)
+
+
+_BY_POSITION: Final = {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}
+_BY_NAME: Final = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 
 
 def installed_labelers() -> list[str]:

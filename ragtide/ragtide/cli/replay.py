@@ -151,8 +151,7 @@ def _info(plan: ReplayPlan, settings: Settings, counted: Counted) -> Workspace:
 
 
 def _check_price(settings: Settings, max_cost_usd: float | None) -> None:
-    asked = settings.labeler in ("judge", "cascade")
-    if max_cost_usd is not None and asked and settings.judge.model not in settings.judge.prices:
+    if max_cost_usd is not None and "judge" in settings.labelers and settings.judge.model not in settings.judge.prices:
         raise ConfigurationError(
             f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
         )

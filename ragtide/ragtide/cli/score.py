@@ -94,8 +94,14 @@ async def _score(
             assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
             return await labeler.label(row.interaction)
 
-        at_once = AT_ONCE_LOCAL if settings.labeler == "local" else 4 * settings.judge.max_in_flight
-        return await _with_labeler(identity(labeler), label, options, emit, console, at_once=at_once)
+        return await _with_labeler(identity(labeler), label, options, emit, console, at_once=_at_once(settings))
+
+
+def _at_once(settings: Settings) -> int:
+    """Return how many interactions are labeled at once: enough that each endpoint has its most calls in flight."""
+    if settings.labelers == ("local",):
+        return AT_ONCE_LOCAL
+    return 4 * max(settings.services.get(name, settings.judge).max_in_flight for name in settings.labelers)
 
 
 async def _with_labeler(
@@ -216,7 +222,7 @@ def score(
     labeler: Annotated[
         str | None,
         typer.Option(
-            help="local, judge, cascade, one of your own; or stored, for the labels in the file [RAGTIDE_LABELER]."
+            help="local, judge, nli, cascade, one of your own; or stored, for the labels in the file [RAGTIDE_LABELER]."
         ),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Variant of TRACe for a judge's or stored labels.")] = None,

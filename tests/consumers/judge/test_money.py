@@ -286,6 +286,20 @@ def test_an_account_where_others_can_write_is_refused(tmp_path: Path) -> None:
         FileSpend(tmp_path, LIMITED)
 
 
+async def test_an_answer_that_commit_19de231_cached_is_found(server: JudgeServer, async_redis: Any) -> None:
+    async with judge(server, cache_ttl_s=0) as labeler:
+        expected = await labeler.label(TOWER)
+    (request,) = server.requests
+    # The key and the value of this prompt, as commit 19de231 writes them.
+    stored = json.dumps([server.model(request), "stop"]).encode()
+    await async_redis.set("ragtide:judge-cache:00c733caf0ddeaf75f81d5f192b318fd593461be", stored)
+    address = {"base_url": "http://judge.example/v1", "cache_ttl_s": 60}
+    async with judge(server, async_redis, **address) as labeler:
+        found = await labeler.label(TOWER)
+    assert found.counters == {"cache_hits": 1}
+    assert found.scores == expected.scores
+
+
 async def test_what_an_account_holds_does_not_grow(tmp_path: Path) -> None:
     now = NOON
     spend = FileSpend(tmp_path, LIMITED, now=lambda: now)

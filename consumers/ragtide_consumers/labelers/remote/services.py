@@ -9,8 +9,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import EndpointInstruments
 
 from ...metrics.scores import AbsentReason
-from .access import Access
-from .endpoint import EndpointInfo
 
 if TYPE_CHECKING:
     from .http import HttpService
@@ -40,7 +38,10 @@ class Services:
         Raises:
             ConfigurationError: the settings do not have the service.
         """
-        from .http import HttpService  # noqa: PLC0415 - the HTTP client is slow to import
+        # Most processes open no service, and the HTTP client is slow to import.
+        from .access import Access  # noqa: PLC0415
+        from .endpoint import EndpointInfo  # noqa: PLC0415
+        from .http import HttpService  # noqa: PLC0415
 
         service = self._settings.services.get(name)
         if service is None:
