@@ -293,7 +293,7 @@ async def test_an_answer_that_commit_19de231_cached_is_found(server: JudgeServer
     # The key and the value of this prompt, as commit 19de231 writes them.
     stored = json.dumps([server.model(request), "stop"]).encode()
     await async_redis.set("ragtide:judge-cache:00c733caf0ddeaf75f81d5f192b318fd593461be", stored)
-    address = {"base_url": "http://judge.example/v1", "cache_ttl_s": 60}
+    address: dict[str, Any] = {"base_url": "http://judge.example/v1", "cache_ttl_s": 60}
     async with judge(server, async_redis, **address) as labeler:
         found = await labeler.label(TOWER)
     assert found.counters == {"cache_hits": 1}
