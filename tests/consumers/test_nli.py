@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from pydantic import ValidationError
 from tests.support.conditions import until
 from tests.support.judge_server import Drops, Hangs, Raw, Status
 from tests.support.nli_server import NliServer
@@ -285,3 +286,9 @@ async def test_a_service_without_an_address_says_what_to_set() -> None:
     with pytest.raises(ConfigurationError, match=r"the service nli has no address: set url in the table \[services\."):
         async with labeler_of(Settings(labeler="nli"), None):
             pass
+
+
+@pytest.mark.parametrize("name", ["judge", "Nli", "a:b", ""])
+def test_a_service_has_a_name_of_its_own(name: str) -> None:
+    with pytest.raises(ValidationError, match=r"services"):
+        Settings(services={name: {"url": "http://nli"}})

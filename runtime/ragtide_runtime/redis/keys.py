@@ -148,7 +148,9 @@ def key_shapes() -> Iterator[KeyShape]:
         if isinstance(named, _Named):
             shape = named.key(Streams("ragtide", 0))
             shape = shape.replace("{0}", "{p}") if named.place == "every partition" else shape
-            yield KeyShape(shape + ":*" * isinstance(named, _Family | _LabelerFamily), named.kind, named.place, named.content)
+            yield KeyShape(
+                shape + ":*" * isinstance(named, _Family | _LabelerFamily), named.kind, named.place, named.content
+            )
 
 
 def keys_table() -> str:

@@ -35,7 +35,7 @@ from .errors import Explainer, read_toml
 from .judge import JudgeSettings
 from .producer import ProducerSettings
 from .recorder import RecorderSettings
-from .remote import ServiceSettings
+from .remote import ServiceName, ServiceSettings
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -145,7 +145,7 @@ class Settings(BaseSettings):
     """Seconds after which a labeler that has not answered counts as failed."""
     judge: JudgeSettings = JudgeSettings()
     """The LLM judge: the table `[judge]`."""
-    services: dict[str, ServiceSettings] = Field(default_factory=dict)
+    services: dict[ServiceName, ServiceSettings] = Field(default_factory=dict)
     """HTTP services that labelers ask, by the labeler's name: the tables `[services.NAME]`."""
     cascade: CascadeSettings = CascadeSettings()
     """The two labelers of the labeler `cascade`, and the sample for the second: the table `[cascade]`."""

@@ -2,9 +2,19 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
 Dollars = Annotated[float, Field(ge=0)]
+
+
+def _not_judge(name: str) -> str:
+    if name == "judge":
+        raise ValueError("the judge has a table of its own: write [judge]")
+    return name
+
+
+ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_judge)]
+"""Name of a service, which begins names of its keys in Redis and of its counters."""
 
 
 class RemoteSettings(BaseModel):

@@ -8,7 +8,7 @@ from pydantic_core import PydanticUndefined
 from ragtide_schemas import AlertRule
 
 from .model import Settings
-from .remote import ServiceSettings
+from .remote import ServiceName, ServiceSettings
 
 
 def settings_table() -> str:
@@ -23,7 +23,7 @@ def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _rows(field.annotation, f"{prefix}{name}.")
             continue
-        if field.annotation == dict[str, ServiceSettings]:
+        if field.annotation == dict[ServiceName, ServiceSettings]:
             yield from _rows(ServiceSettings, f"{prefix}{name}.NAME.")
             continue
         default = field.get_default(call_default_factory=True) if name != "data_dir" else "~/.local/share/ragtide"

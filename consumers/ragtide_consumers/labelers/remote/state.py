@@ -131,7 +131,9 @@ class StateReporter:
 
     async def _forget_dead(self) -> None:
         names = [name.decode() for name in cast("set[bytes]", await self._redis.smembers(self._set))]
-        stored = cast("list[bytes | None]", await self._redis.mget([self._streams.endpoint_state(name) for name in names]))
+        stored = cast(
+            "list[bytes | None]", await self._redis.mget([self._streams.endpoint_state(name) for name in names])
+        )
         dead = [name for name, data in zip(names, stored, strict=True) if data is None]
         if dead:
             await self._redis.srem(self._set, *dead)
