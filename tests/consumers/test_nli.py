@@ -13,12 +13,12 @@ from tests.support.judge_server import Drops, Hangs, Raw, Status
 from tests.support.nli_server import NliServer
 
 from ragtide import Labeler, LabelerUnavailable, RagInteraction
-from ragtide.cli.doctor import examine
 from ragtide_consumers.labelers.event import identity, metric_event
 from ragtide_consumers.labelers.nli import MOST_PAIRS
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable, OverBudget
 from ragtide_consumers.worker.patience import Patience
+from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.instruments import LabelerInstruments

@@ -2,40 +2,13 @@
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Final
 
 import structlog
 
 from ragtide_runtime.telemetry.health import CheckResult
-
-QUIET_S: Final = 60.0
-"""Seconds after an outage's warning in which another outage of the same labeler brings no further warning."""
+from ragtide_runtime.telemetry.log_limit import LogLimit
 
 log = structlog.get_logger("ragtide.worker")
-
-
-class Seldom:
-    """Lets something through once in a while and counts the rest.
-
-    >>> seldom = Seldom(every_s=60)
-    >>> seldom.due(), seldom.due()
-    (1, 0)
-    """
-
-    def __init__(self, *, every_s: float = QUIET_S, clock: Callable[[], float] = monotonic) -> None:
-        self._every_s = every_s
-        self._clock = clock
-        self._last = float("-inf")
-        self._count = 0
-
-    def due(self) -> int:
-        """Return how often this was asked since the last time it was let through; 0 if it is not due."""
-        self._count += 1
-        if self._clock() - self._last < self._every_s:
-            return 0
-        self._last = self._clock()
-        count, self._count = self._count, 0
-        return count
 
 
 class Outage:
@@ -51,7 +24,7 @@ class Outage:
         self._labeler = labeler
         self._effect = effect
         self._clock = clock
-        self._seldom = Seldom(clock=clock)
+        self._log_limit = LogLimit(clock=clock)
         self._since: float | None = None
         self._because = ""
         self._told = False
@@ -64,7 +37,7 @@ class Outage:
         if self._since is not None:
             return
         self._since = self._clock()
-        self._told = bool(self._seldom.due())
+        self._told = bool(self._log_limit.due())
         if self._told:
             log.warning("the labeler is unavailable", labeler=self._labeler, effect=self._effect, because=self._because)
 

@@ -13,8 +13,8 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 
 from ..rule_findings import rule_findings
-from .finding import Finding, Level, counted
 from .endpoints import endpoint_findings
+from .finding import Finding, Level, counted
 from .known_ids import known_ids_finding
 from .partitions import partition_findings, waiting
 from .server import server_findings

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import METRICS, ClaimLabels, RagInteraction, SentenceLabels
 
 from ...metrics.outcomes import nothing_to_label
@@ -15,7 +16,6 @@ from ...metrics.scores import AbsentReason, MetricScores
 from ...metrics.trace import SENTENCES, trace_metrics
 from ...text.sentences import SPLITTER_ID, cut
 from ..event import identity
-from ..outage import Seldom
 from ..protocol import Labeler, Labeling, Labels
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import UnfinishedUsage, Usage
@@ -58,7 +58,7 @@ class JudgeLabeler:
         self._profiles = {"trace": profile, "ragchecker": claim_profile}
         self._fallback = fallback
         self._unfinished = UnfinishedUsage()
-        self._no_labels = Seldom()
+        self._no_labels = LogLimit()
         self.profile = "+".join(self._profiles[family] for family in self._families)
         self.version = _version(settings, self._families)
 

@@ -14,10 +14,10 @@ import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import traced
 
 from ...metrics.scores import AbsentReason
-from ..outage import Seldom
 from .breaker import Breaker
 from .counting import CallCounter
 from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels
@@ -133,7 +133,7 @@ class Endpoint:
         self._replies = 0
         self.last_error = ""
         """The last failure, since which no call succeeded."""
-        self._busy_warnings = Seldom()
+        self._busy_warnings = LogLimit()
         self._random = random.Random()  # noqa: S311  # jitter is no secret
         counter.watch(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
 
