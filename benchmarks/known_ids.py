@@ -15,7 +15,8 @@ from typing import Any
 from ragtide_roles.doctor.known_ids_size import projected_bytes
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
-from ragtide_runtime.redis.known_ids import FIND_SCRIPT, REMEMBER_SCRIPT
+from ragtide_runtime.redis.known_ids import REMEMBER, find_id, remember_id
+from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
 
@@ -53,8 +54,8 @@ def main() -> None:
     count = parser.parse_args().count
     settings = Settings()
     with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server, connect(server.url) as client:
-        remember = client.register_script(REMEMBER_SCRIPT)
-        find = client.register_script(FIND_SCRIPT)
+        # A flush of Redis keeps its scripts.
+        client.script_load(REMEMBER.text)
 
         def in_buckets(pipe: Any, identity: tuple[str, str], entry: str) -> None:
             digest = known_digest(*identity)
@@ -62,7 +63,7 @@ def main() -> None:
                 (STREAMS.owner_keys(*identity), settings.dedupe_window_s),
                 (STREAMS.event_keys(*identity), settings.feedback_window_s),
             ):
-                remember(keys=keys, args=[digest, entry, int(window_s * 1000)], client=pipe)
+                pipe.execute_command(*remember_id(keys, digest, entry, int(window_s * 1000)).command())
 
         print(f"{server.binary}, {count:,} interactions: bytes, microseconds of the server an interaction")
         for title, write in (
@@ -74,7 +75,9 @@ def main() -> None:
         started = time.perf_counter()
         for number in range(0, count, max(count // 2000, 1)):
             identity = ("shop", f"id-{number}")
-            if find(keys=STREAMS.owner_keys(*identity), args=[known_digest(*identity)]) is None:
+            if run_scripts_blocking(client, [find_id(STREAMS.owner_keys(*identity), known_digest(*identity))]) == [
+                None
+            ]:
                 raise SystemExit(f"{identity} is not known")
         print(f"a lookup, with its round trip: {(time.perf_counter() - started) / 2000 * 1e6:.0f} microseconds")
         print("steady state with the default windows:")

@@ -24,11 +24,11 @@ from typing import Any
 from ragtide import RagInteraction
 from ragtide_consumers.worker.delivery import Delivery, Scored
 from ragtide_offline.demo import demo_interactions
-from ragtide_producers.publishing.publication import PUBLISH_SCRIPT, Addressing
+from ragtide_producers.publishing.publish_command import Routing
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.redis.scripts import Run, run_together
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
@@ -98,14 +98,15 @@ async def hand_over(redis: Any, rows: list[RagInteraction], rates: dict[str, lis
                 await pipe.execute()
 
     async def bare() -> None:
-        script = redis.register_script(ACKNOWLEDGE_THEN_ADD)
+        script = Lua("acknowledge_then_add")
+        script.text = ACKNOWLEDGE_THEN_ADD
         for start in range(0, len(results), AT_ONCE):
             keys = [STREAMS.interactions, STREAMS.metrics]
-            runs = [
-                Run(script, keys, [LABEL_GROUP, result.entry_id, result.event.encode()])
+            calls = [
+                ScriptCall(script, keys, [LABEL_GROUP, result.entry_id, result.event.encode()], bool)
                 for result in results[start : start + AT_ONCE]
             ]
-            await run_together(redis, runs)
+            await run_scripts(redis, calls)
 
     ways: dict[str, Callable[[], Awaitable[None]]] = {
         "hand over, XACK + XADD": lambda: plain(transaction=False),
@@ -121,21 +122,18 @@ async def hand_over(redis: Any, rows: list[RagInteraction], rates: dict[str, lis
 
 async def publish(redis: Any, settings: Settings, rows: list[RagInteraction], rates: dict[str, list[float]]) -> None:
     """Measure the two ways of publishing; interactions are encoded before."""
-    addressing = Addressing.of(settings)
-    calls = [addressing.call(row) for row in rows]
-    script = redis.register_script(PUBLISH_SCRIPT)
+    routing = Routing.of(settings)
+    calls = [routing.command(row).script for row in rows]
 
     async def ours() -> None:
         for start in range(0, len(calls), AT_ONCE):
-            await run_together(
-                redis, [Run(script, call.keys, call.arguments) for call in calls[start : start + AT_ONCE]]
-            )
+            await run_scripts(redis, calls[start : start + AT_ONCE])
 
     async def plain() -> None:
         for start in range(0, len(calls), AT_ONCE):
             async with redis.pipeline(transaction=False) as pipe:
                 for call in calls[start : start + AT_ONCE]:
-                    pipe.xadd(STREAMS.interactions, {"data": call.arguments[0]})
+                    pipe.xadd(STREAMS.interactions, {"data": call.args[0]})
                 await pipe.execute()
 
     for name, body in (("publish, XADD", plain), ("publish, script", ours)):

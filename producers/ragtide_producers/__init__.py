@@ -7,7 +7,7 @@ from .errors import QueueFullError, StreamFullError, UnreadableFileError
 from .files.interactions import FORMATS, FileOptions, Row, count_rows, read_rows
 from .files.items import Item, items_of, read_items
 from .publishing.counts import ProducerCounts
-from .publishing.publication import Publication
+from .publishing.publish_command import Publication
 
 __all__ = [
     "FORMATS",

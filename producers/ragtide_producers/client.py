@@ -13,7 +13,7 @@ from redis.asyncio import Redis as AsyncRedis
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.deployment import check_layout, check_layout_blocking
-from ragtide_runtime.redis.scripts import BlockingRun, Run, run_together, run_together_blocking
+from ragtide_runtime.redis.scripts import run_scripts, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.settings.producer import Policy
@@ -21,9 +21,9 @@ from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 
 from .publishing.background import Background
+from .publishing.batch_publisher import BatchPublisher
 from .publishing.counts import ProducerCounts
-from .publishing.course import Course
-from .publishing.publication import PUBLISH_SCRIPT, Addressing, Publication
+from .publishing.publish_command import Publication, Routing
 from .publishing.routes import FeedbackRoute, InteractionRoute, batches
 
 
@@ -74,12 +74,12 @@ class InteractionProducer:
         self._settings = settings or settings_of_application(
             **{name: value for name, value in given.items() if value is not None}
         )
-        self._addressing = Addressing.of(self._settings)
+        self._routing = Routing.of(self._settings)
         self._background = Background(
-            self._settings, InteractionRoute(self._addressing), strict=strict, at_exit=self._finish
+            self._settings, InteractionRoute(self._routing), strict=strict, at_exit=self._finish
         )
         self._feedback = Background(
-            self._settings, FeedbackRoute(self._addressing.layout), strict=strict, at_exit=self._finish
+            self._settings, FeedbackRoute(self._routing.layout), strict=strict, at_exit=self._finish
         )
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
@@ -165,19 +165,16 @@ class InteractionProducer:
                 and publishing all of them again is safe.
             RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
         """
-        course = self._course(interactions)
+        publisher = self._batch_publisher(interactions)
         client = self._blocking_client()
-        script = client.register_script(PUBLISH_SCRIPT)
         try:
-            while batch := course.batch():
-                replies = run_together_blocking(
-                    client, [BlockingRun(script, call.keys, call.arguments) for call in batch]
-                )
-                if pause_s := course.settle(replies):
+            while batch := publisher.batch():
+                outcomes = run_scripts_blocking(client, [command.script for command in batch])
+                if pause_s := publisher.complete(outcomes):
                     time.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return course.publications()
+        return publisher.publications()
 
     async def apublish(self, interaction: RagInteraction) -> Publication:
         """Do as `publish`, without blocking the event loop."""
@@ -185,17 +182,16 @@ class InteractionProducer:
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
-        course = self._course(interactions)
+        publisher = self._batch_publisher(interactions)
         client = await self._connected()
-        script = client.register_script(PUBLISH_SCRIPT)
         try:
-            while batch := course.batch():
-                replies = await run_together(client, [Run(script, call.keys, call.arguments) for call in batch])
-                if pause_s := course.settle(replies):
+            while batch := publisher.batch():
+                outcomes = await run_scripts(client, [command.script for command in batch])
+                if pause_s := publisher.complete(outcomes):
                     await asyncio.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return course.publications()
+        return publisher.publications()
 
     def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
         """Publish gold scores of interactions and return how many there were.
@@ -208,7 +204,7 @@ class InteractionProducer:
         client = self._blocking_client()
         sent = 0
         try:
-            for stream, entries in batches(self._addressing.layout, feedback):
+            for stream, entries in batches(self._routing.layout, feedback):
                 with client.pipeline(transaction=False) as pipe:
                     for entry in entries:
                         pipe.xadd(stream, entry)
@@ -222,7 +218,7 @@ class InteractionProducer:
         client = await self._connected()
         sent = 0
         try:
-            for stream, entries in batches(self._addressing.layout, feedback):
+            for stream, entries in batches(self._routing.layout, feedback):
                 async with client.pipeline(transaction=False) as pipe:
                     for entry in entries:
                         pipe.xadd(stream, entry)
@@ -231,9 +227,9 @@ class InteractionProducer:
             raise self._unavailable(error) from error
         return sent
 
-    def _course(self, interactions: Iterable[RagInteraction]) -> Course:
-        calls = (self._addressing.call(one, trace_publishing(one)) for one in interactions)
-        return Course(calls, self._settings.producer.block_s)
+    def _batch_publisher(self, interactions: Iterable[RagInteraction]) -> BatchPublisher:
+        commands = (self._routing.command(one, trace_publishing(one)) for one in interactions)
+        return BatchPublisher(commands, self._settings.producer.block_s)
 
     def _blocking_client(self) -> Redis:
         if self._client is None:

@@ -1,12 +1,13 @@
 """Bugs to plant into a role, so that it is seen whether the checks would find them."""
 
+import re
 from collections.abc import Callable
 
 from ragtide_aggregator.service import commit
 from ragtide_consumers.worker import delivery
 from ragtide_runtime.ownership import lease, owner
 from ragtide_runtime.ownership.membership import rebalance
-from ragtide_runtime.redis.stream_loss import LOST_LUA
+from ragtide_runtime.redis.scripts import Lua
 
 
 def emit() -> None:
@@ -14,16 +15,14 @@ def emit() -> None:
     looks = """if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
     return 'finished_before'
 end"""
-    _replace(
-        delivery, "EMIT_SCRIPT", lambda script: script.replace(looks, "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])")
-    )
+    _replace(delivery.DELIVER, lambda script: script.replace(looks, "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])"))
 
 
 def fencing() -> None:
     """Commit without looking at token and steps, and never notice that the lease was lost."""
-    begins = "local at = 10"
-    _replace(commit, "COMMIT_SCRIPT", lambda script: LOST_LUA + begins + script.partition(begins)[2])
-    _replace(lease, "RENEW_SCRIPT", lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
+    looks = re.compile(r"^if redis\.call\('GET', KEYS\[1\]\).*?(?=^local at, gone = 10)", re.MULTILINE | re.DOTALL)
+    _replace(commit.COMMIT, lambda script: looks.sub("", script))
+    _replace(lease.RENEW, lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
     # Nor does it leave the partition to its successor by itself, for having one too many.
     vars(owner)["rebalance"] = lambda me, owned, partitions: rebalance(me, owned, partitions)._replace(release=0)
 
@@ -32,10 +31,9 @@ PLANTS: dict[str, Callable[[], None]] = {"emit": emit, "fencing": fencing}
 """Each bug by its name."""
 
 
-def _replace(module: object, name: str, change: Callable[[str], str]) -> None:
-    script = getattr(module, name)
-    changed = change(script)
+def _replace(script: Lua, change: Callable[[str], str]) -> None:
+    changed = change(script.text)
     # A script that was rewritten since must not look as if it had the bug.
-    if changed == script or len(changed) < 40 or "'fenced'" in changed:
-        raise AssertionError(f"{name} has changed: plant the bug into the new one")
-    setattr(module, name, changed)
+    if changed == script.text or len(changed) < 40 or "return 'fenced'" in changed:
+        raise AssertionError(f"{script.name} has changed: plant the bug into the new one")
+    script.text = changed

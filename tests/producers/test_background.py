@@ -22,7 +22,7 @@ from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import partition_of
-from ragtide_runtime.redis.scripts import run_together_blocking
+from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.settings.model import Settings, load_settings
 
 pytestmark = pytest.mark.processes
@@ -426,7 +426,7 @@ def run_script(script: str, redis_url: str | None, **environment: str) -> subpro
 
 
 def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send, failing = run_together_blocking, [True, True]
+    send, failing = run_scripts_blocking, [True, True]
 
     def loses_the_reply(*arguments: Any) -> Any:
         replies = send(*arguments)
@@ -435,7 +435,7 @@ def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatc
             raise RedisError("the connection was lost")
         return replies
 
-    monkeypatch.setattr("ragtide_producers.publishing.sending.run_together_blocking", loses_the_reply)
+    monkeypatch.setattr("ragtide_producers.publishing.sending.run_scripts_blocking", loses_the_reply)
     with InteractionProducer(redis_url) as producer:
         for n in range(10):
             producer.submit(interaction(n))
@@ -447,7 +447,7 @@ def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatc
 def test_a_mistake_of_ours_does_not_end_the_thread(
     redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    send, failing = run_together_blocking, [True, True]
+    send, failing = run_scripts_blocking, [True, True]
 
     def fails_twice(*arguments: Any) -> Any:
         if failing:
@@ -455,7 +455,7 @@ def test_a_mistake_of_ours_does_not_end_the_thread(
             raise ValueError("a mistake")
         return send(*arguments)
 
-    monkeypatch.setattr("ragtide_producers.publishing.sending.run_together_blocking", fails_twice)
+    monkeypatch.setattr("ragtide_producers.publishing.sending.run_scripts_blocking", fails_twice)
     with InteractionProducer(redis_url) as producer:
         producer.submit(interaction(1))
         assert producer.flush(20)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.producers.test_background import adds_up, interaction
 
 from ragtide import Dropped
-from ragtide_producers.publishing.outbox import Held, Outbox, Sent
+from ragtide_producers.publishing.outbox import Outbox, QueuedItem, Sent
 
 OUTCOMES: list[Any] = [*Sent, Dropped.DROP_NEW, Dropped.SAMPLE, Dropped.INVALID]
 ONE = interaction(1)
@@ -26,11 +26,11 @@ ENDED = threading.Event()
 )
 def test_whatever_happens_the_counts_add_up_and_the_bounds_hold(steps: list[tuple[str, Any]]) -> None:
     outbox, accepted = Outbox(10, 200), 0
-    sent: list[Held] = []
-    sizes: dict[Held, int] = {}
+    sent: list[QueuedItem] = []
+    sizes: dict[QueuedItem, int] = {}
     for step, value in steps:
         if step == "put":
-            held = Held(ONE, 0, value)
+            held = QueuedItem(ONE, 0, value)
             room = len(sizes) < 10 and sum(sizes.values()) + value <= 200
             assert outbox.put(held) == room
             if room:
@@ -40,8 +40,8 @@ def test_whatever_happens_the_counts_add_up_and_the_bounds_hold(steps: list[tupl
             sent += outbox.take(value, 0.0, ENDED)
         elif step == "settle" and sent:
             held = sent.pop(0)
-            outbox.settle([(held, value)])
-            outbox.settle([(held, Sent.PUBLISHED)])  # a reply that comes twice, or too late
+            outbox.complete([(held, value)])
+            outbox.complete([(held, Sent.PUBLISHED)])  # a reply that comes twice, or too late
             sizes.pop(held, None)
         elif step == "give up":
             assert outbox.give_up() == len(sizes)
@@ -58,10 +58,10 @@ def test_whatever_happens_the_counts_add_up_and_the_bounds_hold(steps: list[tupl
 def test_a_drop_is_reported_once() -> None:
     outbox = Outbox(1, 100)
     for _ in range(3):
-        outbox.put(Held(ONE, 7, 1))
+        outbox.put(QueuedItem(ONE, 7, 1))
     drops = outbox.unreported()
     assert drops == {(7, Dropped.QUEUE_FULL): 2}
-    outbox.put(Held(ONE, 7, 1))
+    outbox.put(QueuedItem(ONE, 7, 1))
     outbox.reported(drops)
     assert outbox.unreported() == {(7, Dropped.QUEUE_FULL): 1}
     outbox.reported(outbox.unreported())
@@ -70,25 +70,25 @@ def test_a_drop_is_reported_once() -> None:
 
 def test_waiting_ends_when_what_was_there_is_settled_and_reported() -> None:
     outbox = Outbox(1, 100)
-    first = Held(ONE, 0, 1)
+    first = QueuedItem(ONE, 0, 1)
     outbox.put(first)
-    outbox.put(Held(ONE, 0, 1))
-    assert not outbox.wait_settled(0.0)
+    outbox.put(QueuedItem(ONE, 0, 1))
+    assert not outbox.wait_complete(0.0)
     outbox.take(1, 0.0, ENDED)
-    outbox.settle([(first, Sent.PUBLISHED)])
-    assert not outbox.wait_settled(0.0)
+    outbox.complete([(first, Sent.PUBLISHED)])
+    assert not outbox.wait_complete(0.0)
     outbox.reported(outbox.unreported())
-    assert outbox.wait_settled(0.0)
+    assert outbox.wait_complete(0.0)
 
 
 def test_one_thread_may_submit_while_it_submits() -> None:
     outbox = Outbox(10, 100)
 
-    class Interrupted(Held):
+    class Interrupted(QueuedItem):
         @property
         def size_bytes(self) -> int:
             """Submit another one, as a signal handler does in the middle of `put`."""
-            assert outbox.put(Held(ONE, 0, 1))
+            assert outbox.put(QueuedItem(ONE, 0, 1))
             return 1
 
         @size_bytes.setter

@@ -8,8 +8,8 @@ import pytest
 from tests.support.conditions import wait_until
 
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
-from ragtide_producers.publishing.course import BATCH, Course
-from ragtide_producers.publishing.publication import Addressing, Reply, draw
+from ragtide_producers.publishing.batch_publisher import BATCH, BatchPublisher
+from ragtide_producers.publishing.publish_command import Publication, Routing, draw
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.settings.model import Settings, load_settings
@@ -166,35 +166,35 @@ def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
 
 
 def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> None:
-    addressing = Addressing.of(load_settings(partitions=4))
-    calls = [addressing.call(one) for n in range(500) for one in interactions(1, f"p-{n}", n)]
-    course = Course(calls, block_s=1.0)
-    full: list[Reply] = [(b"full", -1)]
+    routing = Routing.of(load_settings(partitions=4))
+    commands = [routing.command(one) for n in range(500) for one in interactions(1, f"p-{n}", n)]
+    publisher = BatchPublisher(commands, block_s=1.0)
+    full: list[Publication | None] = [None]
     pauses: list[float] = []
     sent = 0
-    while batch := course.batch():
-        assert len({call.partition for call in batch}) == 1
+    while batch := publisher.batch():
+        assert len({command.partition for command in batch}) == 1
         assert len(batch) <= BATCH
         if sent < 2 and len(pauses) < 3:
-            pauses.append(course.settle(full * len(batch)))
-            assert len(course.batch()) == 1
+            pauses.append(publisher.complete(full * len(batch)))
+            assert len(publisher.batch()) == 1
             continue
-        assert course.settle([(b"1-1", 1)] * len(batch)) == 0.0
+        assert publisher.complete([Publication(one.interaction_id, "1-1", added=True) for one in batch]) == 0.0
         sent += 1
     assert pauses == [0.01, 0.02, 0.04]
-    assert [one.interaction_id for one in course.publications()] == [f"i-{n}" for n in range(500)]
+    assert [one.interaction_id for one in publisher.publications()] == [f"i-{n}" for n in range(500)]
 
 
-def test_a_full_course_ends_after_the_stated_seconds_and_any_room_counts_anew() -> None:
-    addressing = Addressing.of(load_settings())
-    course = Course([addressing.call(one) for one in interactions(2)], block_s=1.0)
-    assert course.batch()
-    waited = course.settle([(b"full", -1), (b"full", -1)])
+def test_a_full_stream_ends_publishing_after_the_stated_seconds_and_any_room_counts_anew() -> None:
+    routing = Routing.of(load_settings())
+    publisher = BatchPublisher([routing.command(one) for one in interactions(2)], block_s=1.0)
+    assert publisher.batch()
+    waited = publisher.complete([None, None])
     for _ in range(3):
-        waited += course.settle([(b"full", -1)])
-    assert course.settle([(b"1-1", 1)]) == 0.0
+        waited += publisher.complete([None])
+    assert publisher.complete([Publication("i", "1-1", added=True)]) == 0.0
     waited_anew = 0.0
     with pytest.raises(StreamFullError, match="1 of 2"):  # noqa: PT012  # as often as it takes
         while True:
-            waited_anew += course.settle([(b"full", -1)])
+            waited_anew += publisher.complete([None])
     assert waited_anew == pytest.approx(1.0)

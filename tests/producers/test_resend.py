@@ -11,9 +11,9 @@ from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer
 from ragtide_producers.publishing import sending
-from ragtide_producers.publishing.lane import Lane
-from ragtide_producers.publishing.outbox import Held, Sent
-from ragtide_producers.publishing.publication import Addressing, Reply
+from ragtide_producers.publishing.outbox import QueuedItem, Sent
+from ragtide_producers.publishing.partition_buffer import PartitionBuffer, RoundTrip
+from ragtide_producers.publishing.publish_command import Routing, publication
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
@@ -108,24 +108,35 @@ def test_resend_s_zero_sends_nothing_again(server: RedisProcess) -> None:
         assert stored(server) == ["i-1"]
 
 
-def lane(**changes: Any) -> Lane:
-    return Lane(**{"keep_s": 2.0, "safe_s": 100.0, "most": 1000, "most_bytes": 10**9, **changes})
+def buffer(**changes: Any) -> PartitionBuffer:
+    return PartitionBuffer(**{"keep_s": 2.0, "safe_s": 100.0, "most": 1000, "most_bytes": 10**9, **changes})
 
 
-def send(sender: Lane, now: float, *numbers: int, there: bool = True, replies: list[Reply] | None = None) -> Any:
-    addressing = Addressing.of(load_settings())
-    sender.add((Held(interaction(n), 0, 1), addressing.call(interaction(n))) for n in numbers)
+def send(
+    sender: PartitionBuffer,
+    now: float,
+    *numbers: int,
+    there: bool = True,
+    replies: list[tuple[bytes, int]] | None = None,
+) -> Any:
+    routing = Routing.of(load_settings())
+    sender.add((QueuedItem(interaction(n), 0, 1), routing.command(interaction(n))) for n in numbers)
     count = len(sender.batch())
     given = [(f"{int(now * 1000)}-{at}".encode(), 1) for at in range(count)]
-    return sender.settle(given if replies is None else replies, mark_is_there=there, now=now)
+    return complete(sender, given if replies is None else replies, there=there, now=now)
 
 
-def names(sender: Lane) -> list[str]:
-    return [call.interaction_id for call in sender.batch()]
+def complete(sender: PartitionBuffer, replies: list[tuple[bytes, int]], *, now: float, there: bool = True) -> RoundTrip:
+    outcomes = [publication(one.interaction_id, reply) for one, reply in zip(sender.batch(), replies, strict=True)]
+    return sender.complete(outcomes, probe_found=there, now=now)
+
+
+def names(sender: PartitionBuffer) -> list[str]:
+    return [command.interaction_id for command in sender.batch()]
 
 
 def test_what_is_sent_again_is_what_was_confirmed_after_the_last_look_but_for_the_stated_seconds() -> None:
-    sender = lane()
+    sender = buffer()
     send(sender, 1.0, 1)
     send(sender, 2.0, 2)
     send(sender, 3.5, 3)  # sees that 1 was there for more than two seconds
@@ -134,63 +145,63 @@ def test_what_is_sent_again_is_what_was_confirmed_after_the_last_look_but_for_th
 
 
 def test_a_look_after_a_quiet_while_forgets_everything() -> None:
-    sender = lane()
+    sender = buffer()
     send(sender, 1.0, 1)
     assert sender.check_at == 3.0
     assert not sender.is_due(2.9)
     assert sender.is_due(3.0)
     send(sender, 3.0)
     assert not sender.is_due(1e9)
-    assert sender.mark is None
+    assert sender.probe is None
 
 
 def test_what_redis_may_have_forgotten_the_id_of_is_not_sent_again() -> None:
-    sender = lane(safe_s=10.0)
+    sender = buffer(safe_s=10.0)
     send(sender, 1.0, 1)
     settled = send(sender, 12.0, 2, there=False)
     assert (settled.lost, names(sender)) == (0, [])
 
 
-def test_an_id_that_was_there_long_ago_is_no_mark() -> None:
-    sender = lane()
+def test_an_id_that_was_there_long_ago_is_no_probe() -> None:
+    sender = buffer()
     send(sender, 1.0, 1)
-    mark = sender.mark
+    probe = sender.probe
     send(sender, 1.1, 2, replies=[(b"5-0", 0)])
-    assert sender.mark == mark
+    assert sender.probe == probe
     send(sender, 1.2, 3)
-    assert sender.mark != mark
+    assert sender.probe != probe
 
 
 def test_what_is_kept_is_bounded_by_number_and_by_bytes() -> None:
-    size = Addressing.of(load_settings()).call(interaction(1)).size_bytes
+    size = Routing.of(load_settings()).command(interaction(1)).size_bytes
     for bounds in ({"most": 3}, {"most_bytes": 3 * size + 1}):
-        sender = lane(**bounds)
+        sender = buffer(**bounds)
         send(sender, 1.0, 1, 2, 3, 4, 5)
         send(sender, 1.1, there=False)
         assert names(sender) == ["i-3", "i-4", "i-5"]
 
 
 def test_after_a_lost_reply_there_already_means_published() -> None:
-    sender = lane()
-    addressing = Addressing.of(load_settings())
-    held = [Held(interaction(n), 0, 1) for n in range(2)]
-    sender.add([(held[0], addressing.call(interaction(0)))])
+    sender = buffer()
+    routing = Routing.of(load_settings())
+    held = [QueuedItem(interaction(n), 0, 1) for n in range(2)]
+    sender.add([(held[0], routing.command(interaction(0)))])
     sender.failed(len(sender.batch()))
-    sender.add([(held[1], addressing.call(interaction(1)))])
-    settled = sender.settle([(b"1-1", 0), (b"1-2", 0)], mark_is_there=True, now=1.0)
+    sender.add([(held[1], routing.command(interaction(1)))])
+    settled = complete(sender, [(b"1-1", 0), (b"1-2", 0)], now=1.0)
     assert settled.outcomes == [(held[0], Sent.PUBLISHED), (held[1], Sent.DUPLICATE)]
 
 
 def test_what_has_no_room_when_it_is_sent_again_is_counted_as_dropped() -> None:
-    sender = lane()
+    sender = buffer()
     send(sender, 1.0, 1, 2)
     send(sender, 1.1, there=False)
-    settled = sender.settle([(b"drop_new", -1), (b"2-2", 1)], mark_is_there=True, now=1.2)
+    settled = complete(sender, [(b"drop_new", -1), (b"2-2", 1)], now=1.2)
     assert (settled.resent, settled.dropped_again, settled.outcomes) == (1, [Dropped.DROP_NEW], [])
 
 
 def test_what_finds_no_room_waits_in_its_order_and_is_asked_one_by_one() -> None:
-    sender = lane()
+    sender = buffer()
     settled = send(sender, 1.0, 1, 2, 3, replies=[(b"1-1", 1), (b"full", -1), (b"full", -1)])
     assert (settled.full, names(sender)) == (True, ["i-2"])
     send(sender, 1.1, replies=[(b"1-2", 1)])

@@ -17,7 +17,7 @@ from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import partition_of
-from ragtide_runtime.redis.scripts import run_together_blocking
+from ragtide_runtime.redis.scripts import run_scripts_blocking
 
 pytestmark = pytest.mark.processes
 
@@ -141,7 +141,7 @@ def test_what_the_aggregator_has_trimmed_is_not_sent_again(redis: Any, redis_url
 
 
 def test_a_lost_reply_makes_no_second_entry(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send, failing = run_together_blocking, [True]
+    send, failing = run_scripts_blocking, [True]
 
     def loses_the_reply(*arguments: Any) -> Any:
         replies = send(*arguments)
@@ -150,7 +150,7 @@ def test_a_lost_reply_makes_no_second_entry(redis: Any, redis_url: str, monkeypa
             raise RedisError("the connection was lost")
         return replies
 
-    monkeypatch.setattr("ragtide_producers.publishing.sending.run_together_blocking", loses_the_reply)
+    monkeypatch.setattr("ragtide_producers.publishing.sending.run_scripts_blocking", loses_the_reply)
     with InteractionProducer(redis_url) as producer:
         producer.submit_feedback(feedback(0))
         assert producer.flush(20)

@@ -10,7 +10,8 @@ from ragtide.cli.common import Given
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
-from ragtide_runtime.redis.known_ids import REMEMBER_SCRIPT
+from ragtide_runtime.redis.known_ids import remember_id
+from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.model import Settings
 
 
@@ -134,10 +135,9 @@ def test_the_number_of_partitions_can_be_given_on_the_command_line() -> None:
 
 async def test_the_memory_of_known_ids_is_projected_from_the_rate_and_the_windows(async_redis: Any) -> None:
     streams = Streams("ragtide", 0)
-    remember = async_redis.register_script(REMEMBER_SCRIPT)
     for number in range(3000):
         digest, keys = known_digest("shop", str(number)), streams.owner_keys("shop", str(number))
-        await remember(keys=keys, args=[digest, f"{number}-0", 86_400_000])
+        await run_script(async_redis, remember_id(keys, digest, f"{number}-0", 86_400_000))
     seconds, _ = await async_redis.time()
     for number in range(1000):  # ten a second
         await async_redis.xadd(streams.metrics, {"data": "x"}, id=f"{(seconds - 100) * 1000 + 100 * number}-1")

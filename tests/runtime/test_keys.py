@@ -86,8 +86,8 @@ def spelled(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield literals that begin a field of a checkpoint, make a key, or name a field in a command on a hash."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            whole = node.value.startswith(BEGINNINGS) and "\n" not in node.value and " " not in node.value
-            if whole or node.value == CheckpointField.STREAM_ROLLBACK or ":{" in node.value.replace("{{", "{"):
+            named = node.value in BEGINNINGS or node.value == CheckpointField.STREAM_ROLLBACK
+            if named or ":{" in node.value.replace("{{", "{"):
                 yield node.lineno, node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in HASH_COMMANDS:
             for argument in node.args[1:2]:

@@ -13,18 +13,18 @@ from tests.support.conditions import wait_until
 
 from ragtide_roles.doctor.known_ids_size import STORED_BYTES
 from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
-from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, KNOWN_IDS, REMEMBER_SCRIPT
+from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts_blocking
 
 STREAMS = Streams("ragtide", 0)
 DAY_MS = 86_400_000
 
-CHANGE_SCRIPT = (
-    KNOWN_IDS
-    + """
-change_id(1, ARGV[1], ARGV[2], ARGV[3])
-return 1
-"""
+
+CHANGE = Lua("change_id")
+CHANGE.text = Lua("find_id").text.replace(
+    "return (known_id(1, ARGV[1])) or false", "change_id(1, ARGV[1], ARGV[2], ARGV[3]) return 1"
 )
+"""Of the function that `retry_dead_letter` uses, alone."""
 
 
 class Ids:
@@ -32,34 +32,29 @@ class Ids:
 
     def __init__(self, redis: Any) -> None:
         self.redis = redis
-        self._find = redis.register_script(FIND_SCRIPT)
-        self._remember = redis.register_script(REMEMBER_SCRIPT)
-        self._change = redis.register_script(CHANGE_SCRIPT)
 
     def put(self, name: str, entry: str, window_ms: int = DAY_MS) -> None:
         self.put_all({name: entry}, window_ms)
 
     def put_all(self, entries: dict[str, str], window_ms: int = DAY_MS) -> None:
-        with self.redis.pipeline(transaction=False) as pipe:
-            for name, entry in entries.items():
-                keys, digest = STREAMS.owner_keys("shop", name), known_digest("shop", name)
-                self._remember(keys=keys, args=[digest, entry, window_ms], client=pipe)
-            pipe.execute()
+        identities = {name: ("shop", name) for name in entries}
+        calls = [
+            remember_id(STREAMS.owner_keys(*identity), known_digest(*identity), entries[name], window_ms)
+            for name, identity in identities.items()
+        ]
+        run_scripts_blocking(self.redis, calls)
 
     def get(self, name: str) -> str | None:
         return self.get_all([name])[name]
 
     def get_all(self, names: Iterable[str]) -> dict[str, str | None]:
         names = list(names)
-        with self.redis.pipeline(transaction=False) as pipe:
-            for name in names:
-                self._find(keys=STREAMS.owner_keys("shop", name), args=[known_digest("shop", name)], client=pipe)
-            replies = pipe.execute()
-        return {name: None if reply is None else reply.decode() for name, reply in zip(names, replies, strict=True)}
+        calls = [find_id(STREAMS.owner_keys("shop", name), known_digest("shop", name)) for name in names]
+        return dict(zip(names, run_scripts_blocking(self.redis, calls), strict=True))
 
     def change(self, name: str, before: str, after: str) -> None:
-        digest = known_digest("shop", name)
-        self._change(keys=STREAMS.owner_keys("shop", name), args=[digest, before, after])
+        arguments = (known_digest("shop", name), before, after)
+        run_scripts_blocking(self.redis, [ScriptCall(CHANGE, STREAMS.owner_keys("shop", name), arguments, int)])
 
     def buckets(self) -> list[bytes]:
         return list(self.redis.scan_iter(match=STREAMS.owners("*")))
@@ -167,12 +162,11 @@ def test_a_bucket_grows_by_splitting_its_groups(ids: Ids) -> None:
 
 
 def test_ids_that_collide_in_the_hash_of_the_groups_are_told_apart(redis: Any) -> None:
-    copy = redis.register_script(COPY_SCRIPT)
     keys = ["{0}own", *(f"{{0}}b{n}" for n in range(6))]
     names = [struct.pack(">IHI", 7, 0, n) for n in range(200)]
-    copy(keys=[keys[1]], args=[DAY_MS, *(name + struct.pack(">IHH", 0, 5, n) for n, name in enumerate(names))])
-    find = redis.register_script(FIND_SCRIPT)
-    assert [find(keys=keys, args=[name]).decode() for name in names] == [f"5-{n}" for n in range(200)]
+    groups = [name + struct.pack(">IHH", 0, 5, n) for n, name in enumerate(names)]
+    run_scripts_blocking(redis, [copy_ids(keys[1], groups, DAY_MS)])
+    assert run_scripts_blocking(redis, [find_id(keys, name) for name in names]) == [f"5-{n}" for n in range(200)]
 
 
 def test_an_id_takes_a_fifth_of_what_two_keys_took(redis: Any, ids: Ids) -> None:
@@ -198,17 +192,12 @@ def test_an_id_takes_a_fifth_of_what_two_keys_took(redis: Any, ids: Ids) -> None
     two_keys = (used() - before) / count
     redis.execute_command("FLUSHALL", "SYNC")
     before = used()
-    remember = redis.register_script(REMEMBER_SCRIPT)
-    with redis.pipeline(transaction=False) as pipe:
-        for number in range(count):
-            identity = "shop", f"id-{number}"
-            for keys, window_ms in (
-                (STREAMS.owner_keys(*identity), DAY_MS),
-                (STREAMS.event_keys(*identity), 7 * DAY_MS),
-            ):
-                entry = f"{1_700_000_000_000 + number}-0"
-                remember(keys=keys, args=[known_digest(*identity), entry, window_ms], client=pipe)
-        pipe.execute()
+    calls = []
+    for number in range(count):
+        identity, entry = ("shop", f"id-{number}"), f"{1_700_000_000_000 + number}-0"
+        calls.append(remember_id(STREAMS.owner_keys(*identity), known_digest(*identity), entry, DAY_MS))
+        calls.append(remember_id(STREAMS.event_keys(*identity), known_digest(*identity), entry, 7 * DAY_MS))
+    run_scripts_blocking(redis, calls)
     buckets = (used() - before) / count
     assert buckets * 5 < two_keys
     assert buckets / 2 < 1.25 * STORED_BYTES

@@ -3,14 +3,10 @@ from typing import Any
 import pytest
 from redis import ResponseError
 
-from ragtide_runtime.redis import read_size
 from ragtide_runtime.redis.log import read_all
 from ragtide_runtime.redis.read_size import ReadSize
 
-
-@pytest.fixture(autouse=True)
-def _small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_size, "READ_BYTES", 500_000)
+SMALL_READ = 500_000
 
 
 async def add(redis: Any, *sizes: int) -> list[str]:
@@ -18,7 +14,7 @@ async def add(redis: Any, *sizes: int) -> list[str]:
 
 
 async def test_small_entries_are_read_many_at_once(async_redis: Any) -> None:
-    size = ReadSize(async_redis)
+    size = ReadSize(async_redis, read_bytes=SMALL_READ)
     assert await size.next({"s": "0-0", "none": "0-0"}, 100) == 100
     await add(async_redis, *[1000] * 300)
     assert await size.next({"s": "0-0", "none": "0-0"}, 100) == 100
@@ -46,9 +42,9 @@ async def test_no_more_is_read_at_once_than_the_next_entries_leave_room_for(
     await async_redis.xgroup_create("s", "g", id="0", mkstream=True)
     ids = await add(async_redis, 3_000_000, *sizes)
     await async_redis.xreadgroup("g", "c", {"s": ">"}, count=1)
-    assert await ReadSize(async_redis).next({"none": "0-0", "s": ids[0]}, 100) == expected
-    assert await ReadSize(async_redis, "g").next({"s": ""}, 100) == expected
-    assert await ReadSize(async_redis).next({"s": ids[-1]}, 100) == 100, "nothing comes next"
+    assert await ReadSize(async_redis, read_bytes=SMALL_READ).next({"none": "0-0", "s": ids[0]}, 100) == expected
+    assert await ReadSize(async_redis, "g", read_bytes=SMALL_READ).next({"s": ""}, 100) == expected
+    assert await ReadSize(async_redis, read_bytes=SMALL_READ).next({"s": ids[-1]}, 100) == 100, "nothing comes next"
 
 
 async def test_a_redis_that_does_not_tell_sizes_is_read_all_the_same(
@@ -62,7 +58,7 @@ async def test_a_redis_that_does_not_tell_sizes_is_read_all_the_same(
         await async_redis.memory_usage("s")
     try:
         await async_redis.xadd("s", {"data": b"x" * 3_000_000})
-        size = ReadSize(async_redis)
+        size = ReadSize(async_redis, read_bytes=SMALL_READ)
         assert await size.next({"s": "0-0"}, 100) == 100
     finally:
         await async_redis.acl_setuser("few", enabled=False)
@@ -81,5 +77,5 @@ async def test_a_whole_stream_of_large_entries_is_read_in_order(
 
     added = [await async_redis.xadd("s", {"data": b"x" * 100_000}) for _ in range(12)]
     monkeypatch.setattr(async_redis, "xrange", counted)
-    assert [entry.entry_id.encode() async for entry in read_all(async_redis, "s")] == added
+    assert [entry.entry_id.encode() async for entry in read_all(async_redis, "s", page_bytes=SMALL_READ)] == added
     assert counts == [4, 4, 1000, 1000], "of the last four there is nothing to look at behind"

@@ -15,65 +15,24 @@ Inside the script, in this order:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, NamedTuple, cast
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import START
-from ragtide_runtime.redis.stream_loss import LOST_LUA
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, DeadLetter
 
 CHECKPOINT_VERSION: Final = b"3"
 """Version of what the checkpoint's fields hold."""
 
-COMMIT_SCRIPT: Final = (
-    LOST_LUA
-    + """
--- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
---       its interaction
--- ARGV: token, lease ms, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
---       feedback window ms, then eight lists, each preceded by its length: ends of reads of metrics and of feedback,
---       rows (field, value), gone fields, graded metrics, estimates, alerts, dead letters
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-    return 'fenced'
-end
-local steps = redis.call('HGET', KEYS[2], 'steps') or '0'
-if steps ~= ARGV[3] then
-    return steps == ARGV[4] and 'committed' or 'moved'
-end
-local at = 10
-local set = 7
-local function list(visit)
-    local last = at + tonumber(ARGV[at])
-    at = at + 1
-    while at <= last do
-        at = at + visit(at)
-    end
-end
-local gone = false
-list(function(i) gone = gone or lost(KEYS[3], ARGV[i]) return 1 end)
-list(function(i) gone = gone or lost(KEYS[4], ARGV[i]) return 1 end)
-if gone then
-    return 'lost'
-end
-list(function(i) redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) return 2 end)
-list(function(i) redis.call('HDEL', KEYS[2], ARGV[i]) return 1 end)
-list(function(i)
-    set = set + 1
-    redis.call('SADD', KEYS[set], ARGV[i])
-    redis.call('PEXPIRE', KEYS[set], ARGV[9])
-    return 1
-end)
-list(function(i) redis.call('XADD', KEYS[5], 'MAXLEN', '~', ARGV[8], '*', 'data', ARGV[i]) return 1 end)
-list(function(i) redis.call('XADD', KEYS[6], '*', 'data', ARGV[i]) return 1 end)
-list(function(i) redis.call('XADD', KEYS[7], '*', 'data', ARGV[i]) return 1 end)
-redis.call('HSET', KEYS[2], 'steps', ARGV[4], 'position', ARGV[5], 'feedback', ARGV[6], 'version', ARGV[7])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return 'committed'
-"""
-)
+COMMIT: Final = Lua("commit_step")
+
+Outcome = Literal["committed", "fenced", "moved", "lost"]
+"""Of a commit: the step is written; or the lease has another token, the checkpoint another number of steps, or a stream
+lost entries that were read, and nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +73,9 @@ class Committer:
         estimates_cap: int,
         feedback_window_s: float = 604_800.0,
     ) -> None:
+        self._redis = redis
         self._streams = streams
-        self._lease_ms = int(lease_s * 1000)
-        self._cap = estimates_cap
-        self._feedback_ms = int(feedback_window_s * 1000)
-        self._script = redis.register_script(COMMIT_SCRIPT)
+        self._limits = CommitLimits(int(lease_s * 1000), estimates_cap, int(feedback_window_s * 1000))
 
     async def commit(self, step: Step, token: str) -> None:
         """Write a step.
@@ -128,52 +85,64 @@ class Committer:
             StreamRollbackError: what was read is no longer there; nothing was written.
             redis.RedisError: it may or may not have been written; commit the same step again.
         """
-        rows = [part for item in step.rows.items() for part in item]
-        models = (step.alerts, step.dead_letters)
-        arguments: list[str | bytes | int] = [
-            token,
-            self._lease_ms,
-            step.before,
-            step.before + 1,
-            step.position,
-            step.feedback_position,
-            CHECKPOINT_VERSION,
-            self._cap,
-            self._feedback_ms,
-            len(step.read),
-            *step.read,
-            len(step.feedback_read),
-            *step.feedback_read,
-            len(rows),
-            *rows,
-            len(step.gone),
-            *step.gone,
-            len(step.graded),
-            *(metric for _, metric in step.graded),
-        ]
-        arguments += [len(step.estimates), *step.estimates]
-        for of_kind in models:
-            arguments += [len(of_kind), *(model.encode() for model in of_kind)]
-        streams = self._streams
-        reply = await self._script(
-            keys=[
-                streams.lease,
-                streams.checkpoint,
-                streams.metrics,
-                streams.feedback,
-                streams.estimates,
-                streams.alerts,
-                streams.dead_letters,
-                *(key for key, _ in step.graded),
-            ],
-            args=arguments,
-        )
-        if reply == b"lost":
+        partition = self._streams.partition
+        outcome = await run_script(self._redis, commit_step(self._streams, step, token, self._limits))
+        if outcome == "lost":
             raise StreamRollbackError(
-                f"partition {streams.partition} lost what had been read of its streams, up to {step.position}: Redis "
+                f"partition {partition} lost what had been read of its streams, up to {step.position}: Redis "
                 "came back without its last writes; the rest is read again from the checkpoint"
             )
-        if reply != b"committed":
-            raise LeaseLostError(
-                f"partition {streams.partition} has another owner now ({reply.decode()}): this aggregator stands by"
-            )
+        if outcome != "committed":
+            raise LeaseLostError(f"partition {partition} has another owner now ({outcome}): this aggregator stands by")
+
+
+class CommitLimits(NamedTuple):
+    """The options of a commit."""
+
+    lease_ms: int
+    estimates_cap: int
+    """Entries that the stream of estimates may hold."""
+    feedback_ms: int
+    """Milliseconds for which graded metrics are remembered."""
+
+
+def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) -> ScriptCall[Outcome]:
+    """Return the call that writes a step, or says why nothing was written."""
+    keys = (
+        streams.lease,
+        streams.checkpoint,
+        streams.metrics,
+        streams.feedback,
+        streams.estimates,
+        streams.alerts,
+        streams.dead_letters,
+        *(key for key, _ in step.graded),
+    )
+    lists: tuple[Sequence[str | bytes], ...] = (
+        step.read,
+        step.feedback_read,
+        [part for item in step.rows.items() for part in item],
+        step.gone,
+        [metric for _, metric in step.graded],
+        step.estimates,
+        [alert.encode() for alert in step.alerts],
+        [letter.encode() for letter in step.dead_letters],
+    )
+    arguments: list[Argument] = [
+        token,
+        limits.lease_ms,
+        step.before,
+        step.before + 1,
+        step.position,
+        step.feedback_position,
+        CHECKPOINT_VERSION,
+        limits.estimates_cap,
+        limits.feedback_ms,
+    ]
+    for items in lists:
+        arguments += [len(items), *items]
+    return ScriptCall(COMMIT, keys, arguments, _outcome)
+
+
+def _outcome(reply: bytes) -> Outcome:
+    return cast("Outcome", reply.decode())

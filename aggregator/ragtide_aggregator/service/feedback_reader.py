@@ -8,10 +8,10 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
-from ragtide_runtime.redis.known_ids import FIND_SCRIPT
+from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.log import Entry, order, read_range
 from ragtide_runtime.redis.payloads import payload_of, raw_of
-from ragtide_runtime.redis.scripts import Run, run_together
+from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason
 
@@ -47,16 +47,14 @@ class Joiner:
         held = [one for entry in entries if (one := self._read(entry)) is not None]
         if not held:
             return
-        find = self._redis.register_script(FIND_SCRIPT)
         identities = [(one.feedback.pipeline, one.feedback.interaction_id) for one in held]
-        runs = [Run(find, self._streams.event_keys(*identity), [known_digest(*identity)]) for identity in identities]
-        places: list[Any] = await run_together(self._redis, runs)
+        calls = [find_id(self._streams.event_keys(*identity), known_digest(*identity)) for identity in identities]
+        places = await run_scripts(self._redis, calls)
         async with self._redis.pipeline(transaction=False) as pipe:
             for one in held:
                 pipe.smembers(self._graded_key(one))
             replies: list[Any] = await pipe.execute()
-        for one, scored, graded in zip(held, places, replies, strict=True):
-            at = None if scored is None else scored.decode()
+        for one, at, graded in zip(held, places, replies, strict=True):
             if at is None or order(at) > order(position):
                 self.pending.hold(one)
                 continue

@@ -17,6 +17,7 @@ from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, from_milliseconds
 
 from ..alerts.rule_state import Watch
@@ -32,21 +33,7 @@ REPAIRED: Final = (
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; two more fields may be dropped, too (`may_be_dropped`)."""
 
-REPAIR_SCRIPT: Final = """
--- KEYS: lease, checkpoint, alerts. ARGV: token, number of fields, fields, alerts. Returns how many fields were dropped.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-    return 'fenced'
-end
-local last = 2 + tonumber(ARGV[2])
-local dropped = 0
-for i = 3, last do
-    dropped = dropped + redis.call('HDEL', KEYS[2], ARGV[i])
-end
-for i = last + 1, #ARGV do
-    redis.call('XADD', KEYS[3], '*', 'data', ARGV[i])
-end
-return dropped
-"""
+DROP: Final = Lua("drop_fields")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +126,14 @@ async def drop(redis: Redis, streams: Streams, dropped: Lost, lease: Lease, toke
     Raises:
         LeaseLostError: an aggregator has taken the partition; nothing was written.
     """
-    reply = await redis.register_script(REPAIR_SCRIPT)(
-        keys=[streams.lease, streams.checkpoint, streams.alerts],
-        args=[token, len(dropped.fields), *dropped.fields, *(alert.encode() for alert in dropped.resolved)],
-    )
-    if reply == b"fenced":
+    if not await run_script(redis, drop_fields(streams, dropped, token)):
         raise LeaseLostError(f"an aggregator owns partition {streams.partition} now: stop it, and repair again")
     await lease.release(token)
+
+
+def drop_fields(streams: Streams, dropped: Lost, token: str) -> ScriptCall[bool]:
+    """Return the call of `drop`; it says whether the lease has this token and everything was written."""
+    alerts = [alert.encode() for alert in dropped.resolved]
+    keys = (streams.lease, streams.checkpoint, streams.alerts)
+    arguments: list[Argument] = [token, len(dropped.fields), *dropped.fields, len(alerts), *alerts]
+    return ScriptCall(DROP, keys, arguments, bool)

@@ -1,54 +1,44 @@
 """The recorder's requests to Redis: check that it still owns a partition, and let only recorded entries be trimmed."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Final
+from typing import Final, Literal, cast
 
-from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
-from ragtide_runtime.redis.log import START
-from ragtide_runtime.redis.stream_loss import LOST_LUA
+from ragtide_runtime.redis.log import START, pin, unpin
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 
-CHECK_SCRIPT: Final = (
-    LOST_LUA
-    + """
--- KEYS: the recorder's lease, then streams. ARGV: token, then for each stream how many ids, and the ids.
--- Returns 'fenced' if another recorder holds the lease, 'lost' if Redis lost entries that were read, otherwise 'held'.
--- A lease that ran out is not fenced: if another recorder wrote in between, the number of the next manifest is taken.
--- A loss takes the last entry of every read first. An entry before the stream's first one was trimmed, not lost.
-local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[1] then
-    return 'fenced'
-end
-local at = 2
-for i = 2, #KEYS do
-    local last = at + tonumber(ARGV[at])
-    for j = at + 1, last do
-        if lost(KEYS[i], ARGV[j]) then
-            return 'lost'
-        end
-    end
-    at = last + 1
-end
-return 'held'
-"""
-)
+CHECK: Final = Lua("check_recording")
+ADVANCE: Final = Lua("advance_recording")
 
-ADVANCE_SCRIPT: Final = """
--- KEYS: the recorder's lease, then streams. ARGV: token, group, then a position for each stream.
-local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[1] then
-    return 'fenced'
-end
-for i = 2, #KEYS do
-    redis.call('XGROUP', 'SETID', KEYS[i], ARGV[2], ARGV[i + 1])
-end
-return 'held'
-"""
+State = Literal["held", "fenced", "lost"]
+"""Of a recorder: it holds the lease, another one does, or Redis lost entries that it has read."""
+
+
+def check_recording(lease: str, token: str, read: Mapping[str, Sequence[str]]) -> ScriptCall[State]:
+    """Return the call that checks the lease of a recorder, and looks for the entries that it has read.
+
+    Args:
+        lease: its key.
+        token: of the recorder.
+        read: for each stream the ends of the reads of it.
+    """
+    arguments: list[Argument] = [token]
+    for ends in read.values():
+        arguments += [len(ends), *ends]
+    return ScriptCall(CHECK, (lease, *read), arguments, _state)
+
+
+def advance_recording(lease: str, token: str, positions: Mapping[str, str]) -> ScriptCall[State]:
+    """Return the call that lets the entries of streams up to these positions be trimmed."""
+    return ScriptCall(ADVANCE, (lease, *positions), (token, RECORD_GROUP, *positions.values()), _state)
+
+
+def _state(reply: bytes) -> State:
+    return cast("State", reply.decode())
 
 
 class Fence:
@@ -59,8 +49,6 @@ class Fence:
         self._streams = streams
         self._kinds = kinds
         self._token = token
-        self._check = redis.register_script(CHECK_SCRIPT)
-        self._advance = redis.register_script(ADVANCE_SCRIPT)
 
     async def check(self, read: Mapping[Kind, Sequence[str]]) -> None:
         """Check that this recorder still owns the partition, and that the streams have all that was read.
@@ -73,17 +61,17 @@ class Fence:
             StreamRollbackError: Redis lost entries that were read.
             redis.RedisError: Redis failed.
         """
-        ids: list[str | int] = []
-        for kind in self._kinds:
-            ends = [entry_id for entry_id in read.get(kind, ()) if entry_id != START]
-            ids += [len(ends), *ends]
-        reply = await self._check(keys=self._keys(), args=[self._token, *ids])
-        if reply == b"lost":
+        ends = {
+            kind.stream(self._streams): [entry_id for entry_id in read.get(kind, ()) if entry_id != START]
+            for kind in self._kinds
+        }
+        state = await run_script(self._redis, check_recording(self._streams.recorder_lease, self._token, ends))
+        if state == "lost":
             raise StreamRollbackError(
                 f"partition {self._streams.partition} lost entries that were read from its streams: Redis came back "
                 "without its last writes; the other entries are read again from the last manifest"
             )
-        self._held(reply)
+        self._held(state)
 
     async def hold(self) -> None:
         """Make the groups that keep unrecorded entries from being trimmed; those that exist stay where they are.
@@ -103,14 +91,12 @@ class Fence:
             LeaseLostError: another recorder has the lease.
             redis.RedisError: Redis failed, or a group is gone.
         """
-        at = [positions.get(kind, START) for kind in self._kinds]
-        self._held(await self._advance(keys=self._keys(), args=[self._token, RECORD_GROUP, *at]))
+        at = {kind.stream(self._streams): positions.get(kind, START) for kind in self._kinds}
+        call = advance_recording(self._streams.recorder_lease, self._token, at)
+        self._held(await run_script(self._redis, call))
 
-    def _keys(self) -> list[str]:
-        return [self._streams.recorder_lease, *(kind.stream(self._streams) for kind in self._kinds)]
-
-    def _held(self, reply: bytes) -> None:
-        if reply != b"held":
+    def _held(self, state: State) -> None:
+        if state != "held":
             raise LeaseLostError(f"partition {self._streams.partition} has another recorder now: standing by")
 
 
@@ -121,11 +107,7 @@ async def hold(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
         redis.RedisError: Redis failed.
     """
     for kind in kinds:
-        try:
-            await redis.xgroup_create(kind.stream(streams), RECORD_GROUP, id=START, mkstream=True)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
+        await pin(redis, kind.stream(streams), RECORD_GROUP)
 
 
 async def let_go(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
@@ -135,5 +117,4 @@ async def let_go(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
         redis.RedisError: Redis failed.
     """
     for kind in kinds:
-        with suppress(ResponseError):  # there is no such stream
-            await redis.xgroup_destroy(kind.stream(streams), RECORD_GROUP)
+        await unpin(redis, kind.stream(streams), RECORD_GROUP)

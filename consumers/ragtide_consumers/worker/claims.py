@@ -16,18 +16,11 @@ from redis import Redis, RedisError, ResponseError
 
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts_blocking
 from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
 from ragtide_runtime.telemetry.outages import Outage
 
-RENEW_SCRIPT: Final = """
--- KEYS: interactions. ARGV: group, consumer, entry ids. Makes those of the entries that are still the consumer's look
--- just delivered; XCLAIM alone would also take back what another worker has claimed meanwhile.
-for i = 3, #ARGV do
-    if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2]) > 0 then
-        redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
-    end
-end
-"""
+RENEW: Final = Lua("renew_claims")
 
 BEYOND: Final = "18446744073709551615-18446744073709551614"
 """No entry has a higher id: reading a consumer's own entries after this one returns nothing, however large they are."""
@@ -44,6 +37,11 @@ class Claim:
     held: Callable[[], Sequence[str]]
     """Returns the ids; called from the thread."""
     heartbeat: Heartbeat
+
+
+def renew_claims(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
+    """Return the call that makes entries look just delivered, and says how many the consumer still holds."""
+    return ScriptCall(RENEW, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
 
 
 class ClaimKeeper:
@@ -126,10 +124,9 @@ class ClaimKeeper:
             for claim in self._claims.values():
                 claim.heartbeat.failed(f"the event loop has been blocked for {silent_s:.0f} s: claims are not renewed")
             return
-        renew = client.register_script(RENEW_SCRIPT)
         for claim in self._claims.values():
             if entry_ids := claim.held():
-                renew(keys=[claim.stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
+                run_scripts_blocking(client, [renew_claims(claim.stream, self._consumer, entry_ids)])
             else:
                 self._be_seen(client, claim.stream)
             claim.heartbeat.beat("renewing claims")

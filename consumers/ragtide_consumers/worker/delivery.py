@@ -19,40 +19,11 @@ from typing import Final
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
-from ragtide_runtime.redis.known_ids import KNOWN_IDS
-from ragtide_runtime.redis.scripts import Run, run_together
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 from ragtide_schemas import DeadLetter, MetricEvent
 
-EMIT_SCRIPT: Final = (
-    KNOWN_IDS
-    + """
--- KEYS: interactions, metrics, the keys of the interaction id's owner (7), those of its event (7).
--- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms, traceparent or nothing, digest.
-local owner = known_id(3, ARGV[7])
-if owner and owner ~= ARGV[2] then
-    return 'duplicate'
-end
-if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
-    return 'finished_before'
-end
-if not owner then
-    remember_id(3, ARGV[7], ARGV[2], tonumber(ARGV[4]))
-end
-local trace = ARGV[6] ~= '' and {'traceparent', ARGV[6]} or {}
-local event = redis.call('XADD', KEYS[2], '*', 'data', ARGV[3], unpack(trace))
-remember_id(10, ARGV[7], event, tonumber(ARGV[5]))
-return 'emitted'
-"""
-)
-
-REFUSE_SCRIPT: Final = """
--- KEYS: interactions, dead letters. ARGV: group, entry id, dead letter, 1 if the entry is still to be acknowledged.
-if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 and ARGV[4] == '1' then
-    return 'finished_before'
-end
-redis.call('XADD', KEYS[2], '*', 'data', ARGV[3])
-return 'refused'
-"""
+DELIVER: Final = Lua("deliver_event")
+REJECT: Final = Lua("reject_entry")
 
 
 class Delivered(StrEnum):
@@ -96,8 +67,6 @@ class Delivery:
         self._streams = streams
         self._window_ms = int(dedupe_window_s * 1000)
         self._feedback_ms = int(feedback_window_s * 1000)
-        self._emit = redis.register_script(EMIT_SCRIPT)
-        self._refuse = redis.register_script(REFUSE_SCRIPT)
 
     async def deliver(self, results: Sequence[Scored | Refused]) -> list[Delivered]:
         """Hand results over in one round trip and return the outcome of each, in order.
@@ -105,25 +74,30 @@ class Delivery:
         Raises:
             redis.RedisError: some or all may not have been handed over; hand all of them over again.
         """
-        replies = await run_together(self._redis, [self._run(result) for result in results])
-        return [Delivered(reply.decode()) for reply in replies]
+        return await run_scripts(self._redis, [self._call(result) for result in results])
 
-    def _run(self, result: Scored | Refused) -> Run:
-        streams = self._streams
+    def _call(self, result: Scored | Refused) -> ScriptCall[Delivered]:
         if isinstance(result, Refused):
-            keys = [streams.interactions, streams.dead_letters]
-            return Run(self._refuse, keys, [LABEL_GROUP, result.entry_id, result.letter.encode(), int(result.pending)])
-        identity = result.event.pipeline, result.event.interaction_id
-        return Run(
-            self._emit,
-            [streams.interactions, streams.metrics, *streams.owner_keys(*identity), *streams.event_keys(*identity)],
-            [
-                LABEL_GROUP,
-                result.entry_id,
-                result.event.encode(),
-                self._window_ms,
-                self._feedback_ms,
-                result.traceparent,
-                known_digest(*identity),
-            ],
-        )
+            return reject_entry(self._streams, result)
+        return deliver_event(self._streams, result, dedupe_ms=self._window_ms, feedback_ms=self._feedback_ms)
+
+
+def deliver_event(streams: Streams, result: Scored, *, dedupe_ms: int, feedback_ms: int) -> ScriptCall[Delivered]:
+    """Return the call that acknowledges an entry and adds its metric event."""
+    event = result.event
+    identity = event.pipeline, event.interaction_id
+    keys = (streams.interactions, streams.metrics, *streams.owner_keys(*identity), *streams.event_keys(*identity))
+    digest = known_digest(*identity)
+    arguments = (LABEL_GROUP, result.entry_id, event.encode(), dedupe_ms, feedback_ms, result.traceparent, digest)
+    return ScriptCall(DELIVER, keys, arguments, _delivered)
+
+
+def reject_entry(streams: Streams, result: Refused) -> ScriptCall[Delivered]:
+    """Return the call that acknowledges an entry and adds a dead letter about it."""
+    keys = (streams.interactions, streams.dead_letters)
+    arguments = (LABEL_GROUP, result.entry_id, result.letter.encode(), int(result.pending))
+    return ScriptCall(REJECT, keys, arguments, _delivered)
+
+
+def _delivered(reply: bytes) -> Delivered:
+    return Delivered(reply.decode())

@@ -8,34 +8,22 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 
 from .entries import StreamEntry
 
-UNCOUNT_SCRIPT: Final = """
--- KEYS: interactions. ARGV: group, consumer, entry ids. Takes one delivery off those entries that are still the
--- consumer's: a delivery in which the labeler was unavailable says nothing about the entry.
-for i = 3, #ARGV do
-    local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])
-    if #pending > 0 then
-        local count = math.max(pending[1][4] - 1, 0)
-        redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'RETRYCOUNT', count, 'JUSTID')
-    end
-end
-"""
+UNCOUNT: Final = Lua("uncount_deliveries")
+DELETE_IDLE: Final = Lua("delete_idle_consumers")
 
 
-FORGET_SCRIPT: Final = """
--- KEYS: interactions. ARGV: group, consumers. Removes those of the consumers that hold nothing, and says how many:
--- removing one that holds entries would lose them.
-local forgotten = 0
-for i = 2, #ARGV do
-    if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[i]) == 0 then
-        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[i])
-        forgotten = forgotten + 1
-    end
-end
-return forgotten
-"""
+def uncount_deliveries(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
+    """Return the call that takes one delivery off entries, and says how many the consumer still holds."""
+    return ScriptCall(UNCOUNT, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
+
+
+def delete_idle_consumers(stream: str, consumers: Sequence[str | bytes]) -> ScriptCall[int]:
+    """Return the call that deletes those of the consumers that hold no entry, and says how many they were."""
+    return ScriptCall(DELETE_IDLE, (stream,), (LABEL_GROUP, *consumers), int)
 
 
 class Reclaimer:
@@ -48,8 +36,6 @@ class Reclaimer:
         self._consumer = consumer
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
-        self._forget = redis.register_script(FORGET_SCRIPT)
-        self._uncount = redis.register_script(UNCOUNT_SCRIPT)
 
     async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
         """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
@@ -84,7 +70,7 @@ class Reclaimer:
     async def uncount(self, entry_ids: Sequence[str]) -> None:
         """Take one delivery off entries of this worker, because their labeler was not asked or was unavailable."""
         if entry_ids:
-            await self._uncount(keys=[self._stream], args=[LABEL_GROUP, self._consumer, *entry_ids])
+            await run_script(self._redis, uncount_deliveries(self._stream, self._consumer, entry_ids))
 
     async def hand_back(self, tried: Collection[str] = ()) -> int:
         """Free this worker's unfinished entries for other workers at once, and return how many there were.
@@ -121,7 +107,7 @@ class Reclaimer:
 
     async def remove(self, consumers: Sequence[str | bytes]) -> int:
         """Remove those of the consumers that hold nothing; return how many there were."""
-        return int(await self._forget(keys=[self._stream], args=[LABEL_GROUP, *consumers]))
+        return await run_script(self._redis, delete_idle_consumers(self._stream, consumers))
 
     async def _deliveries(self) -> dict[bytes, int]:
         reply = await self._redis.xpending_range(

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
@@ -22,7 +21,7 @@ from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.keys import EXPERIMENT_GROUP, Streams
-from ragtide_runtime.redis.log import START
+from ragtide_runtime.redis.log import START, append_if_last, pin
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
 from ragtide_schemas import Workspace
@@ -31,7 +30,7 @@ from ragtide_schemas.experiments import Begun, Plan
 from .errors import ExperimentError
 from .executor import Executor
 from .measuring import Measure
-from .racer import APPEND_SCRIPT, Racer
+from .racer import Racer
 from .reader import ExperimentReader
 from .targets import target_of
 
@@ -56,14 +55,8 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
     streams = streams_of(settings, plan.run)
     await agree_on_layout(redis, settings_of_workspace(settings, plan.run).layout)
     for stream in (streams.interactions, streams.metrics):
-        try:
-            await redis.xgroup_create(stream, EXPERIMENT_GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
-    written = await redis.register_script(APPEND_SCRIPT)(
-        keys=[streams.experiment], args=[START, Begun(plan=plan).encode()]
-    )
+        await pin(redis, stream, EXPERIMENT_GROUP)
+    written = await append_if_last(redis, streams.experiment, START, [Begun(plan=plan).encode()])
     if not written:
         reader = ExperimentReader(redis, streams)
         await reader.read()
@@ -79,7 +72,7 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
             options={"target": plan.target, **({} if file is None else {"file": str(file)})},
         ),
     )
-    return bool(written)
+    return written
 
 
 def _check_same(plan: Plan, stored: Plan) -> None:

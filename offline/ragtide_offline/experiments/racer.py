@@ -1,31 +1,18 @@
 """The racer: reads what is scored, looks every few items, and writes its decisions to the log as orders."""
 
 import asyncio
-from typing import Final
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.log import append_if_last
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas.experiments import Completed, Entry, Order
 
 from .reader import ExperimentReader
-
-APPEND_SCRIPT: Final = """
--- KEYS: log. ARGV: the last entry that was read, entries to write.
--- Returns 1, or 0 if somebody else wrote something in between: then nothing is written.
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
-if (last[1] and last[1][1] or '0-0') ~= ARGV[1] then
-    return 0
-end
-for i = 2, #ARGV do
-    redis.call('XADD', KEYS[1], '*', 'data', ARGV[i])
-end
-return 1
-"""
 
 POLL_MS = 500
 """Milliseconds one read waits."""
@@ -42,7 +29,6 @@ class Racer:
     def __init__(self, redis: Redis, streams: Streams) -> None:
         self._redis = redis
         self._streams = streams
-        self._append = redis.register_script(APPEND_SCRIPT)
         self.reader = ExperimentReader(redis, streams, races=True)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -80,11 +66,11 @@ class Racer:
 
     async def _write(self, entries: list[Entry]) -> bool:
         encoded = [entry.encode() for entry in entries]
-        written = await self._append(keys=[self._streams.experiment], args=[self.reader.last_entry, *encoded])
+        written = await append_if_last(self._redis, self._streams.experiment, self.reader.last_entry, encoded)
         if written:
             for entry in entries:
                 if isinstance(entry, Order):
                     log.info("config stopped", config=entry.config, reason=entry.reason)
                 elif isinstance(entry, Completed):
                     log.info("experiment complete")
-        return bool(written)
+        return written

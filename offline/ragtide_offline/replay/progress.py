@@ -3,11 +3,10 @@
 from collections import Counter
 
 from pydantic import BaseModel, Field
-from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import DATA_FIELD, REPLAY_GROUP, ReplayField, Streams
-from ragtide_runtime.redis.log import START, read_after
+from ragtide_runtime.redis.log import START, move_pin, pin, read_after
 from ragtide_schemas import DeadLetter, MetricEvent
 
 AT_ONCE = 1000
@@ -44,11 +43,7 @@ class Tallying:
 
     async def begin(self) -> None:
         """Go on with what was counted before."""
-        try:
-            await self._redis.xgroup_create(self._streams.metrics, REPLAY_GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
+        await pin(self._redis, self._streams.metrics, REPLAY_GROUP)
         stored = await self._redis.hget(self._streams.replay, ReplayField.PROGRESS)
         if stored is not None:
             self.tally = Tally.model_validate_json(stored)
@@ -71,7 +66,7 @@ class Tallying:
                 return tally
             # First what was counted; what is only then let go is, after a crash in between, still there.
             await self._redis.hset(streams.replay, ReplayField.PROGRESS, tally.model_dump_json())
-            await self._redis.xgroup_setid(streams.metrics, REPLAY_GROUP, tally.metrics)
+            await move_pin(self._redis, streams.metrics, REPLAY_GROUP, tally.metrics)
 
 
 def _count_event(tally: Tally, event: MetricEvent) -> None:

@@ -11,42 +11,12 @@ from redis.asyncio import Redis
 
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.redis.keys import ReplayField, Streams, known_digest
-from ragtide_runtime.redis.known_ids import KNOWN_IDS
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
+from ragtide_schemas import Feedback, RagInteraction
 
 from .interactions import Item
 
-FEED_SCRIPT: Final = (
-    KNOWN_IDS
-    + """
--- KEYS: how far the replay is, interactions, feedback, then for each interaction the keys of its id's owner (7).
--- ARGV: position before, position after, dedupe window in ms, number of interactions, for each its digest and itself,
--- then feedback about them.
--- Returns 1 if they were published, 0 if they had been; nothing if the replay is elsewhere.
-local at = redis.call('HGET', KEYS[1], 'position') or ''
-if at == ARGV[2] then
-    return 0
-end
-if at ~= ARGV[1] then
-    return false
-end
-local count, added = tonumber(ARGV[4]), 0
-for i = 1, count do
-    local first, digest = 7 * i - 3, ARGV[3 + 2 * i]
-    if not known_id(first, digest) then
-        local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[4 + 2 * i])
-        remember_id(first, digest, entry, tonumber(ARGV[3]))
-        added = added + 1
-    end
-end
-for i = 5 + 2 * count, #ARGV do
-    redis.call('XADD', KEYS[3], '*', 'data', ARGV[i])
-end
-redis.call('HINCRBY', KEYS[1], 'published', added)
-redis.call('HINCRBY', KEYS[1], 'duplicates', count - added)
-redis.call('HSET', KEYS[1], 'position', ARGV[2])
-return 1
-"""
-)
+PUBLISH: Final = Lua("publish_replay")
 
 
 class Fed(NamedTuple):
@@ -88,11 +58,11 @@ class Feeder:
     def __init__(
         self, redis: Redis, streams: Streams, stamp: Stamp, *, dedupe_window_s: float, position: str | None
     ) -> None:
+        self._redis = redis
         self._streams = streams
         self._stamp = stamp
         self._window_ms = int(dedupe_window_s * 1000)
         self._position = position or ""
-        self._script = redis.register_script(FEED_SCRIPT)
 
     async def publish(self, items: Sequence[Item]) -> None:
         """Publish items, at least one.
@@ -107,27 +77,32 @@ class Feeder:
             )
             for item in items
         ]
-        streams, after = self._streams, items[-1].position
-        reply = await self._script(
-            keys=[
-                streams.replay,
-                streams.interactions,
-                streams.feedback,
-                *(key for one in interactions for key in streams.owner_keys(one.pipeline, one.interaction_id)),
-            ],
-            args=[
-                self._position,
-                after,
-                self._window_ms,
-                len(interactions),
-                *(
-                    argument
-                    for one in interactions
-                    for argument in (known_digest(one.pipeline, one.interaction_id), one.encode())
-                ),
-                *(one.encode() for item in items for one in item.feedback),
-            ],
-        )
-        if reply is None:
+        feedback = [one for item in items for one in item.feedback]
+        batch = Batch(self._position, items[-1].position, interactions, feedback)
+        if not await run_script(self._redis, publish_replay(self._streams, batch, self._window_ms)):
             raise ReplayError("another process replays this run: wait for its end, or give --run another name")
-        self._position = after
+        self._position = batch.after
+
+
+class Batch(NamedTuple):
+    """A batch of a replay, with the positions before and after it."""
+
+    before: str
+    after: str
+    interactions: Sequence[RagInteraction]
+    feedback: Sequence[Feedback]
+
+
+def publish_replay(streams: Streams, batch: Batch, dedupe_ms: int) -> ScriptCall[bool]:
+    """Return the call that publishes a batch once; it says whether the replay was at the positions of the batch."""
+    identities = [(one.pipeline, one.interaction_id) for one in batch.interactions]
+    owners = (key for identity in identities for key in streams.owner_keys(*identity))
+    arguments: list[Argument] = [batch.before, batch.after, dedupe_ms, len(identities)]
+    for identity, interaction in zip(identities, batch.interactions, strict=True):
+        arguments += [known_digest(*identity), interaction.encode()]
+    arguments += [one.encode() for one in batch.feedback]
+    return ScriptCall(PUBLISH, (streams.replay, streams.interactions, streams.feedback, *owners), arguments, _is_there)
+
+
+def _is_there(reply: int | None) -> bool:
+    return reply is not None

@@ -17,7 +17,7 @@ from .counts import ProducerCounts
 from .invalid import Mistakes, refused
 from .outbox import Item, Outbox
 from .routes import Route
-from .sending import Delivery
+from .sending import BackgroundSender
 
 log: Final = logging.getLogger("ragtide.producer")
 
@@ -49,13 +49,13 @@ class Background:
         self._starting = threading.RLock()
         self._outbox = Outbox(self._settings.producer.queue, self._settings.producer.queue_bytes)
         self._mistakes = Mistakes(self._route.kind)
-        self._delivery: Delivery | None = None
+        self._sender: BackgroundSender | None = None
         self._thread: threading.Thread | None = None
 
     def in_child(self) -> None:
         """Start with nothing in a forked process: the queued items belong to its parent."""
         # Kept, not closed: the parent uses the same sockets and locks.
-        self._of_parent = self._delivery
+        self._of_parent = self._sender
         self._reset()
 
     def submit(self, given: Item | Mapping[str, Any] | None, fields: Mapping[str, Any]) -> bool:
@@ -70,9 +70,9 @@ class Background:
             QueueFullError: strict, and the queue is full.
         """
         try:
-            held = self._route.held(self._item(given, fields))
+            queued = self._route.queued(self._item(given, fields))
             if self._strict:
-                self._route.call(held)
+                self._route.command(queued)
         except Exception as error:  # noqa: BLE001  # the application may submit anything
             if self._strict:
                 raise refused(error) from None
@@ -80,7 +80,7 @@ class Background:
             self._mistakes.say(error)
             self._started()  # it reports the drop
             return False
-        taken = self._outbox.put(held) and self._started()
+        taken = self._outbox.put(queued) and self._started()
         if self._strict and not taken:
             raise QueueFullError(
                 f"the producer holds {self._outbox.counts().queued} {self._route.kind} and takes no more: look whether "
@@ -115,23 +115,23 @@ class Background:
             return 0
 
     def _started(self) -> bool:
-        return self._delivery is not None or self._start()
+        return self._sender is not None or self._start()
 
     def _start(self) -> bool:
         with self._starting:
-            if self._delivery is not None:
+            if self._sender is not None:
                 return True
-            delivery = Delivery(
+            sender = BackgroundSender(
                 self._settings, self._route, self._outbox, mistakes=self._mistakes, before_exit=self._register
             )
-            thread = threading.Thread(target=delivery.run, name="ragtide-producer", daemon=True)
+            thread = threading.Thread(target=sender.run, name="ragtide-producer", daemon=True)
             self._register()
             try:
                 thread.start()
             except RuntimeError:  # the interpreter is going down, or the process may have no more threads
                 self._outbox.give_up()
                 return False
-            self._delivery, self._thread = delivery, thread
+            self._sender, self._thread = sender, thread
             return True
 
     def _register(self) -> None:
@@ -145,8 +145,8 @@ class Background:
 
     def nudge(self) -> None:
         """Try again at once, if the thread is waiting."""
-        if self._delivery is not None:
-            self._delivery.nudge()
+        if self._sender is not None:
+            self._sender.nudge()
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Return whether all that is held now reached Redis, or was dropped and reported, within the timeout.
@@ -155,18 +155,18 @@ class Background:
             timeout_s: by default `producer.flush_s`.
         """
         self.nudge()
-        return self._outbox.wait_settled(self._settings.producer.flush_s if timeout_s is None else timeout_s)
+        return self._outbox.wait_complete(self._settings.producer.flush_s if timeout_s is None else timeout_s)
 
     def close(self, flush_s: float) -> None:
         """Flush for so many seconds, give up the rest, and end the thread; another submit starts another."""
-        delivery, thread = self._delivery, self._thread
-        if delivery is None or thread is None:
+        sender, thread = self._sender, self._thread
+        if sender is None or thread is None:
             return
         self.flush(flush_s)
         given_up = self._outbox.give_up()
         with self._starting:
-            self._delivery = self._thread = None
-        if delivery.end(LAST_REPORT_S):
+            self._sender = self._thread = None
+        if sender.end(LAST_REPORT_S):
             thread.join(CLOSE_TIMEOUT_S)
         if given_up:
             log.warning(

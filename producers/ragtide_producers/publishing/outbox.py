@@ -23,7 +23,7 @@ class Sent(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class QueuedItem:
     """A submitted item; two of them are never equal, even with equal content."""
 
     item: Item
@@ -48,40 +48,40 @@ class Outbox:
         self._changed = threading.Condition(threading.RLock())
         self._most = most
         self._most_bytes = most_bytes
-        self._waiting: deque[Held] = deque()
-        self._unsettled: set[Held] = set()
+        self._waiting: deque[QueuedItem] = deque()
+        self._unfinished: set[QueuedItem] = set()
         self._bytes = 0
         self._submitted = 0
         self._accepted = 0
-        self._settled = 0
+        self._completed = 0
         self._resent = 0
         self._sent: Counter[Sent] = Counter()
         self._dropped: Counter[Dropped] = Counter()
         self._unreported: Counter[tuple[int, Dropped]] = Counter()
 
-    def put(self, held: Held) -> bool:
+    def put(self, item: QueuedItem) -> bool:
         """Return whether there was room for it; if not, it is dropped and counted."""
         with self._changed:
             self._submitted += 1
-            full = len(self._unsettled) >= self._most or self._bytes + held.size_bytes > self._most_bytes
+            full = len(self._unfinished) >= self._most or self._bytes + item.size_bytes > self._most_bytes
             if full:
-                self._drop(held.partition, Dropped.QUEUE_FULL)
+                self._drop(item.partition, Dropped.QUEUE_FULL)
             else:
                 self._accepted += 1
-                self._unsettled.add(held)
-                self._bytes += held.size_bytes
-                self._waiting.append(held)
+                self._unfinished.add(item)
+                self._bytes += item.size_bytes
+                self._waiting.append(item)
             self._changed.notify_all()
         return not full
 
     def refuse(self, partition: int) -> None:
-        """Count an item that is invalid, and so never held."""
+        """Count an item that is invalid, and so never item."""
         with self._changed:
             self._submitted += 1
             self._drop(partition, Dropped.INVALID)
             self._changed.notify_all()
 
-    def take(self, most: int, timeout_s: float | None, ended: threading.Event) -> list[Held]:
+    def take(self, most: int, timeout_s: float | None, ended: threading.Event) -> list[QueuedItem]:
         """Return the oldest ones to send; an empty list after the timeout, or when there is something else to do.
 
         That is when drops have to be reported, or `ended` is set (call `wake` then).
@@ -97,24 +97,24 @@ class Outbox:
         with self._changed:
             self._changed.notify_all()
 
-    def settle(self, outcomes: Iterable[tuple[Held, Sent | Dropped]]) -> None:
+    def complete(self, outcomes: Iterable[tuple[QueuedItem, Sent | Dropped]]) -> None:
         """Count the outcomes of interactions; an interaction that was given up before is not counted again."""
         with self._changed:
-            for held, outcome in outcomes:
-                if held not in self._unsettled:
+            for item, outcome in outcomes:
+                if item not in self._unfinished:
                     continue
-                self._unsettled.remove(held)
-                self._bytes -= held.size_bytes
-                self._settled += 1
+                self._unfinished.remove(item)
+                self._bytes -= item.size_bytes
+                self._completed += 1
                 if isinstance(outcome, Sent):
                     self._sent[outcome] += 1
                 elif outcome in {Dropped.DROP_NEW, Dropped.SAMPLE}:  # the publish script has reported it
                     self._dropped[outcome] += 1
                 else:
-                    self._drop(held.partition, outcome)
+                    self._drop(item.partition, outcome)
             self._changed.notify_all()
 
-    def settle_again(self, *, resent: int, dropped: Iterable[Dropped]) -> None:
+    def complete_again(self, *, resent: int, dropped: Iterable[Dropped]) -> None:
         """Count the outcomes of published interactions that Redis had lost."""
         with self._changed:
             self._resent += resent
@@ -125,9 +125,9 @@ class Outbox:
     def give_up(self) -> int:
         """Drop all held items, also those sent without a reply, and return how many there were."""
         with self._changed:
-            given_up = len(self._unsettled)
+            given_up = len(self._unfinished)
             self._waiting.clear()
-            self.settle([(held, Dropped.UNSENT) for held in self._unsettled])
+            self.complete([(item, Dropped.UNSENT) for item in self._unfinished])
         return given_up
 
     def unreported(self) -> dict[tuple[int, Dropped], int]:
@@ -142,11 +142,11 @@ class Outbox:
             self._unreported += Counter()  # drops what is zero
             self._changed.notify_all()
 
-    def wait_settled(self, timeout_s: float) -> bool:
-        """Return whether all that is held now was settled, and all drops reported, within the timeout."""
+    def wait_complete(self, timeout_s: float) -> bool:
+        """Return whether all that is held now was completed, and all drops reported, within the timeout."""
         with self._changed:
             wanted = self._accepted
-            return self._changed.wait_for(lambda: self._settled >= wanted and not self._unreported, timeout_s)
+            return self._changed.wait_for(lambda: self._completed >= wanted and not self._unreported, timeout_s)
 
     def counts(self) -> ProducerCounts:
         """Return all counts, of one moment."""
@@ -156,7 +156,7 @@ class Outbox:
                 published=self._sent[Sent.PUBLISHED],
                 duplicates=self._sent[Sent.DUPLICATE],
                 dropped=MappingProxyType(dict(self._dropped)),
-                queued=len(self._unsettled),
+                queued=len(self._unfinished),
                 resent=self._resent,
             )
 

@@ -1,28 +1,14 @@
 """Publishing a dead letter again: its entry moves back to the stream it came from, in one script."""
 
+from typing import Final
+
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams, known_digest
-from ragtide_runtime.redis.known_ids import KNOWN_IDS
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script, text_or_none
 from ragtide_schemas import DeadLetter, RagInteraction
 
-RETRY_SCRIPT = (
-    KNOWN_IDS
-    + """
--- KEYS: dead letters, the stream it came from, the keys of the interaction id's owner (7) or nothing.
--- ARGV: id of the dead letter, payload, stream entry that failed, digest if there are those keys.
--- Returns the new entry, or nothing if the dead letter is no longer there.
-if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then
-    return false
-end
-local entry = redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
--- The id may still belong to the entry that failed; the new entry must not count as its duplicate.
-if KEYS[3] then
-    change_id(3, ARGV[4], ARGV[3], entry)
-end
-return entry
-"""
-)
+RETRY: Final = Lua("retry_dead_letter")
 
 
 class Retrier:
@@ -33,7 +19,7 @@ class Retrier:
     """
 
     def __init__(self, redis: Redis) -> None:
-        self._script = redis.register_script(RETRY_SCRIPT)
+        self._redis = redis
 
     async def retry(self, streams: Streams, letter_id: str, letter: DeadLetter) -> bool:
         """Publish an interaction or feedback again, and return whether it was published.
@@ -54,13 +40,18 @@ class Retrier:
             size = f"{letter.size_bytes:,} bytes, of which only the beginning was kept"
             raise ValueError(f"it had {size}: publish a smaller interaction instead")
         payload = letter.payload_bytes()
-        keys = [streams.dead_letters, letter.stream]
-        arguments: list[str | bytes] = [letter_id, payload, letter.entry_id]
-        identity = _identity(letter, payload) if letter.stream == streams.interactions else None
-        if identity is not None:
-            keys += streams.owner_keys(*identity)
-            arguments.append(known_digest(*identity))
-        return await self._script(keys=keys, args=arguments) is not None
+        return await run_script(self._redis, retry_dead_letter(streams, letter_id, letter, payload)) is not None
+
+
+def retry_dead_letter(streams: Streams, letter_id: str, letter: DeadLetter, payload: bytes) -> ScriptCall[str | None]:
+    """Return the call that moves a payload back to its stream; it returns the new entry, None if the letter is gone."""
+    keys: tuple[str, ...] = (streams.dead_letters, letter.stream)
+    arguments: tuple[Argument, ...] = (letter_id, payload, letter.entry_id)
+    identity = _identity(letter, payload) if letter.stream == streams.interactions else None
+    if identity is not None:
+        keys += streams.owner_keys(*identity)
+        arguments += (known_digest(*identity),)
+    return ScriptCall(RETRY, keys, arguments, text_or_none)
 
 
 def _identity(letter: DeadLetter, payload: bytes) -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
@@ -24,18 +24,17 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.deployment import check_layout_blocking
 from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.redis.known_ids import FIND_SCRIPT
-from ragtide_runtime.redis.scripts import BlockingRun, run_together_blocking
+from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Dropped
 
-from .course import BATCH
+from .batch_publisher import BATCH
 from .invalid import Mistakes
-from .lane import Lane
-from .outbox import Held, Outbox
-from .publication import Call, Reply
+from .outbox import Outbox, QueuedItem
+from .partition_buffer import PartitionBuffer
+from .publish_command import Publication, PublishCommand
 from .routes import Route
 
 log: Final = logging.getLogger("ragtide.producer")
@@ -62,7 +61,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-class Delivery:
+class BackgroundSender:
     """Sends from an outbox until `end` is called; `run` is the thread.
 
     Args:
@@ -90,7 +89,7 @@ class Delivery:
         self._ended = threading.Event()
         self._nudged = threading.Event()
         self._done = threading.Event()
-        self._lanes: dict[int, Lane] = {}
+        self._buffers: dict[int, PartitionBuffer] = {}
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
         self._failed = False
@@ -131,9 +130,9 @@ class Delivery:
         # 1.
         self._encode(self._outbox.take(BATCH, self._idle_s(), self._ended))
         # 2.
-        for partition, lane in self._lanes.items():
-            while lane.is_due(time.monotonic()) and not self._ended.is_set():
-                self._round(partition, lane)
+        for partition, buffer in self._buffers.items():
+            while buffer.is_due(time.monotonic()) and not self._ended.is_set():
+                self._round(partition, buffer)
         # 3.
         if self._outbox.unreported() and not self._ended.is_set():
             self._report()
@@ -141,69 +140,67 @@ class Delivery:
     def _idle_s(self) -> float | None:
         """Return the seconds until something is to be done, whatever is submitted; None if nothing is."""
         now = time.monotonic()
-        if any(lane.is_due(now) for lane in self._lanes.values()):
+        if any(buffer.is_due(now) for buffer in self._buffers.values()):
             return 0.0
-        times = [lane.check_at for lane in self._lanes.values() if lane.check_at is not None]
+        times = [buffer.check_at for buffer in self._buffers.values() if buffer.check_at is not None]
         return max(min(times) - now, 0.0) if times else None
 
-    def _encode(self, taken: list[Held]) -> None:
-        for held in taken:
+    def _encode(self, taken: list[QueuedItem]) -> None:
+        for item in taken:
             try:
                 with NOT_FORKING:
-                    call = self._route.call(held)
+                    command = self._route.command(item)
             except Exception as error:  # noqa: BLE001  # the application may submit anything
-                self._outbox.settle([(held, Dropped.INVALID)])
+                self._outbox.complete([(item, Dropped.INVALID)])
                 self._mistakes.say(error)
             else:
-                self._lane(call.partition).add([(held, call)])
+                self._buffer(command.partition).add([(item, command)])
 
-    def _lane(self, partition: int) -> Lane:
-        if partition not in self._lanes:
+    def _buffer(self, partition: int) -> PartitionBuffer:
+        if partition not in self._buffers:
             safe_s = SAFE_SHARE * self._route.remembered_s
-            self._lanes[partition] = Lane(
+            self._buffers[partition] = PartitionBuffer(
                 keep_s=min(self._settings.producer.resend_s, safe_s),
                 safe_s=safe_s,
                 most=self._settings.producer.queue,
                 most_bytes=self._settings.producer.queue_bytes,
             )
-        return self._lanes[partition]
+        return self._buffers[partition]
 
-    def _round(self, partition: int, lane: Lane) -> None:
+    def _round(self, partition: int, buffer: PartitionBuffer) -> None:
         """Make one round trip, and wait if it did not succeed or the stream has no room."""
-        batch, mark, now = lane.batch(), lane.mark, time.monotonic()
+        batch, probe, now = buffer.batch(), buffer.probe, time.monotonic()
         try:
-            mark_is_there, replies = self._send(batch, mark)
+            probe_found, outcomes = self._send(batch, probe)
         except (RedisError, RagtideError, OSError) as error:
-            lane.failed(len(batch))
+            buffer.failed(len(batch))
             self._trouble(error)
             return
         self._recovered()
-        settled = lane.settle(replies, mark_is_there=mark_is_there, now=now)
-        # First the resent ones: an observer must not see all settled before they are counted.
-        self._outbox.settle_again(resent=settled.resent, dropped=settled.dropped_again)
-        self._outbox.settle(settled.outcomes)
-        if settled.lost:
-            log.warning("Redis lost %s that it had confirmed; %d are sent again", self._route.kind, settled.lost)
-        if settled.full:
+        trip = buffer.complete(outcomes, probe_found=probe_found, now=now)
+        # First the resent items: `flush` must not return before they are counted.
+        self._outbox.complete_again(resent=trip.resent, dropped=trip.dropped_again)
+        self._outbox.complete(trip.outcomes)
+        if trip.lost:
+            log.warning("Redis lost %s that it had confirmed; %d are sent again", self._route.kind, trip.lost)
+        if trip.full:
             stream = Streams(self._route.layout.prefix, partition).interactions
             self._warn(
                 "full", "the stream %s is full; interactions wait, and are dropped when the queue is full", stream
             )
             self._pause(self._full)
-        elif replies:
+        elif outcomes:
             self._full.succeeded()
             self._warned.discard("full")
 
-    def _send(self, batch: list[Call], mark: Call | None) -> tuple[bool, list[Reply]]:
-        """Return whether the mark was there (True without one), and the replies to a batch of one partition."""
+    def _send(self, batch: list[PublishCommand], probe: PublishCommand | None) -> tuple[bool, list[Publication | None]]:
+        """Return whether Redis knew the probe (True without one), and the outcomes of a batch of one partition."""
         client = self._connected()
-        script = client.register_script(self._route.script)
-        runs = [BlockingRun(script, call.keys, call.arguments) for call in batch]
-        if mark is None:
-            return True, run_together_blocking(client, runs)
-        look = BlockingRun(client.register_script(FIND_SCRIPT), mark.mark_keys, [mark.digest])
-        found, *replies = run_together_blocking(client, [look, *runs])
-        return found is not None, replies
+        scripts = [command.script for command in batch]
+        if probe is None:
+            return True, run_scripts_blocking(client, scripts)
+        found, *outcomes = run_scripts_blocking(client, [probe.probe(), *scripts])
+        return found is not None, cast("list[Publication | None]", outcomes)
 
     def _report(self) -> None:
         """Add drops that Redis does not know of to its counts; after a lost reply they may be added twice."""

@@ -23,9 +23,10 @@ from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.redis.keys import DATA_FIELD, MOVED_FIELD, CheckpointField, RepartitionField, Streams, known_digest
-from ragtide_runtime.redis.known_ids import COPY_SCRIPT, FIND_SCRIPT, REMEMBER_SCRIPT, without_entries
+from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id, without_entries
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import START, last_id, read_all
+from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 
@@ -164,15 +165,15 @@ class _Repartition:
             await _copy(redis, streams, kind, list(targets.values()))
         for kind in BUCKETS:
             await _copy_buckets(redis, streams, kind, list(targets.values()))
-        find, remember = redis.register_script(FIND_SCRIPT), redis.register_script(REMEMBER_SCRIPT)
         window_ms = int(self._settings.feedback_window_s * 1000)
         for target, event in moved:
             identity = event.pipeline, event.interaction_id
             digest = known_digest(*identity)
-            found = await find(keys=streams.event_keys(*identity), args=[digest])
-            entry_id = await redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: self._token})
+            found = await run_script(redis, find_id(streams.event_keys(*identity), digest))
+            added = await redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: self._token})
             if found is not None:
-                await remember(keys=target.event_keys(*identity), args=[digest, entry_id, window_ms])
+                entry_id = cast("bytes", added).decode()
+                await run_script(redis, remember_id(target.event_keys(*identity), digest, entry_id, window_ms))
         return len(moved)
 
     async def _move_letters(self, redis: Redis, streams: Streams) -> None:
@@ -306,7 +307,6 @@ async def _copy_buckets(redis: Redis, source: Streams, kind: str, targets: list[
     """Copy buckets of known ids to the same buckets of other partitions, for as long as they are kept here."""
     if not targets:
         return
-    copy = redis.register_script(COPY_SCRIPT)
     async for key in redis.scan_iter(match=getattr(source, kind)("*"), count=AT_ONCE):
         kept_ms = await redis.pttl(key)
         groups = cast("list[bytes]", await redis.hvals(key))
@@ -316,4 +316,4 @@ async def _copy_buckets(redis: Redis, source: Streams, kind: str, targets: list[
         for target in targets:
             name = getattr(target, kind)(shard_and_bucket)
             for start in range(0, len(groups), AT_ONCE):
-                await copy(keys=[name], args=[kept_ms, *groups[start : start + AT_ONCE]])
+                await run_script(redis, copy_ids(name, groups[start : start + AT_ONCE], kept_ms))

@@ -1,12 +1,12 @@
 """The memory of known interaction ids in Redis: now, and in the steady state of the present rate."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import KNOWN_BUCKETS, KNOWN_SHARDS, Streams
-from ragtide_runtime.redis.scripts import Run, run_together
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 from ragtide_runtime.settings.model import Settings
 
 STORED_BYTES: Final = 26
@@ -15,21 +15,7 @@ STORED_BYTES: Final = 26
 SPAN: Final = 1.125
 """Average lifetime of an id in windows; it exceeds one, because a bucket expires as a whole."""
 
-SIZE_SCRIPT: Final = """
--- KEYS: metrics, then all buckets of a shard. ARGV: how many metric events to look at.
--- Returns bytes of the buckets, metric events a minute among the last ones.
-local bytes = 0
-for i = 2, #KEYS do
-    bytes = bytes + (redis.call('MEMORY', 'USAGE', KEYS[i]) or 0)
-end
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', ARGV[1])
-if #last < 2 then
-    return {bytes, 0}
-end
-local time = redis.call('TIME')
-local since = time[1] - tonumber(string.match(last[#last][1], '^(%d+)')) / 1000
-return {bytes, math.floor(60 * #last / math.max(since, 1))}
-"""
+SIZE: Final = Lua("known_ids_size")
 
 LOOKED_AT: Final = 1000
 """Metric events from which the present rate is taken."""
@@ -47,10 +33,20 @@ async def known_ids_size(redis: Redis, partitions: Sequence[Streams]) -> tuple[i
     Raises:
         redis.RedisError: Redis failed, or lets this user not ask for memory.
     """
-    script = redis.register_script(SIZE_SCRIPT)
-    runs = [Run(script, [streams.metrics, *_shard(streams)], [LOOKED_AT]) for streams in partitions]
-    replies: list[Any] = await run_together(redis, runs)
-    return sum(bytes_ for bytes_, _ in replies) * KNOWN_SHARDS, sum(rate for _, rate in replies) / 60
+    sizes = await run_scripts(redis, [shard_size(streams) for streams in partitions])
+    return sum(one.bytes for one in sizes) * KNOWN_SHARDS, sum(one.events_per_min for one in sizes) / 60
+
+
+class ShardSize(NamedTuple):
+    """The size of one shard of the known ids of a partition, and the rate of the partition's metric events."""
+
+    bytes: int
+    events_per_min: int
+
+
+def shard_size(streams: Streams) -> ScriptCall[ShardSize]:
+    """Return the call that measures the first shard of a partition."""
+    return ScriptCall(SIZE, (streams.metrics, *_shard(streams)), (LOOKED_AT,), ShardSize._make)
 
 
 def _shard(streams: Streams) -> list[str]:

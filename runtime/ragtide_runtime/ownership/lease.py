@@ -8,42 +8,11 @@ from uuid import uuid4
 from redis.asyncio import Redis
 
 from ..redis.keys import Streams
+from ..redis.scripts import Lua, ScriptCall, run_script
 
-ACQUIRE_SCRIPT: Final = """
--- KEYS: lease, counter of fencing tokens. ARGV: holder, lease ms.
--- Returns the token, or the ms for which another process still holds the lease. A holder that could not release its
--- lease, because Redis did not answer, may take it again at once.
-local held = redis.call('GET', KEYS[1])
-if held and string.sub(held, -#ARGV[1] - 1) ~= ':' .. ARGV[1] then
-    return redis.call('PTTL', KEYS[1])
-end
-local token = redis.call('INCR', KEYS[2]) .. ':' .. ARGV[1]
-redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
-return token
-"""
-
-RENEW_SCRIPT: Final = """
--- KEYS: lease, counter of fencing tokens. ARGV: token, lease ms.
--- Returns 1 if the lease is held with this token. A lease that ran out is taken back, unless another process has
--- acquired it since: the counter then has another number.
-local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[1] then
-    return 0
-end
-if not held and redis.call('GET', KEYS[2]) ~= string.match(ARGV[1], '^%d+') then
-    return 0
-end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-"""
-
-RELEASE_SCRIPT: Final = """
--- KEYS: lease. ARGV: token. Returns 1 if the lease was still held with this token.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-    return 0
-end
-return redis.call('DEL', KEYS[1])
-"""
+ACQUIRE: Final = Lua("acquire_lease")
+RENEW: Final = Lua("renew_lease")
+RELEASE: Final = Lua("release_lease")
 
 Role = Literal["aggregator", "recorder", "driver"]
 """Each role has a lease of its own: an aggregator and a recorder work on one partition at the same time."""
@@ -56,6 +25,25 @@ class Acquired(NamedTuple):
     """The fencing token, None while another process holds the lease."""
     held_for_s: float = 0.0
     """Seconds until that lease runs out, unless it is renewed."""
+
+
+def acquire_lease(lease: str, fencing_tokens: str, holder: str, lease_ms: int) -> ScriptCall[Acquired]:
+    """Return the call that takes a lease that is free, or that this holder could not release."""
+    return ScriptCall(ACQUIRE, (lease, fencing_tokens), (holder, lease_ms), _acquired)
+
+
+def _acquired(reply: bytes | int) -> Acquired:
+    return Acquired(None, reply / 1000) if isinstance(reply, int) else Acquired(reply.decode())
+
+
+def renew_lease(lease: str, fencing_tokens: str, token: str, lease_ms: int) -> ScriptCall[bool]:
+    """Return the call that prolongs a lease, and says whether the lease is held with this token."""
+    return ScriptCall(RENEW, (lease, fencing_tokens), (token, lease_ms), bool)
+
+
+def release_lease(lease: str, token: str) -> ScriptCall[bool]:
+    """Return the call that removes a lease, and says whether the lease still had this token."""
+    return ScriptCall(RELEASE, (lease,), (token,), bool)
 
 
 class Lease:
@@ -73,31 +61,28 @@ class Lease:
         self, redis: Redis, streams: Streams, *, holder: str, lease_s: float, role: Role = "aggregator"
     ) -> None:
         self._keys = {
-            "aggregator": [streams.lease, streams.fencing_tokens],
-            "recorder": [streams.recorder_lease, streams.recorder_fencing_tokens],
-            "driver": [streams.driver, streams.driver_fencing_tokens],
+            "aggregator": (streams.lease, streams.fencing_tokens),
+            "recorder": (streams.recorder_lease, streams.recorder_fencing_tokens),
+            "driver": (streams.driver, streams.driver_fencing_tokens),
         }[role]
         # A few random letters, so that a token is unique even after a flush has reset the counter.
         self.holder = f"{holder}:{uuid4().hex[:6]}"
         self.streams = streams
         self.lease_s = lease_s
         self._lease_ms = int(lease_s * 1000)
-        self._acquire = redis.register_script(ACQUIRE_SCRIPT)
-        self._renew = redis.register_script(RENEW_SCRIPT)
-        self._release = redis.register_script(RELEASE_SCRIPT)
+        self._redis = redis
 
     async def acquire(self) -> Acquired:
         """Ask for the lease."""
-        reply = await self._acquire(keys=self._keys, args=[self.holder, self._lease_ms])
-        return Acquired(None, reply / 1000) if isinstance(reply, int) else Acquired(reply.decode())
+        return await run_script(self._redis, acquire_lease(*self._keys, self.holder, self._lease_ms))
 
     async def renew(self, token: str) -> bool:
         """Prolong the lease and return whether it is held with this token."""
-        return bool(await self._renew(keys=self._keys, args=[token, self._lease_ms]) == 1)
+        return await run_script(self._redis, renew_lease(*self._keys, token, self._lease_ms))
 
     async def release(self, token: str) -> bool:
         """Release the lease if it is still held with this token, and return whether it was."""
-        return bool(await self._release(keys=self._keys[:1], args=[token]) == 1)
+        return await run_script(self._redis, release_lease(self._keys[0], token))
 
 
 def process_name() -> str:

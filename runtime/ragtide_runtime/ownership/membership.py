@@ -6,26 +6,9 @@ from typing import Final, NamedTuple
 from redis.asyncio import Redis
 
 from ..redis.keys import Streams
+from ..redis.scripts import Lua, ScriptCall, run_script
 
-HEARTBEAT_SCRIPT: Final = """
--- KEYS: members. ARGV: member, ms for which it counts, partitions it owns.
--- Returns every member that counts, each with the number of partitions it owns.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', KEYS[1], ARGV[1], (now + ARGV[2]) .. ' ' .. ARGV[3])
-local found = redis.call('HGETALL', KEYS[1])
-local members = {}
-for i = 1, #found, 2 do
-    local ends, owned = string.match(found[i + 1], '(%d+) (%d+)')
-    if tonumber(ends) < now then
-        redis.call('HDEL', KEYS[1], found[i])
-    else
-        table.insert(members, found[i])
-        table.insert(members, owned)
-    end
-end
-return members
-"""
+HEARTBEAT: Final = Lua("heartbeat")
 
 
 class Rebalance(NamedTuple):
@@ -54,6 +37,15 @@ def rebalance(member: str, owned: Mapping[str, int], partitions: int) -> Rebalan
     return Rebalance(max(limit - mine, 0), max(mine - limit, 0))
 
 
+def heartbeat(members: str, member: str, silent_ms: int, owned: int) -> ScriptCall[dict[str, int]]:
+    """Return the call that lists a member, and returns all members with the number of partitions each owns."""
+    return ScriptCall(HEARTBEAT, (members,), (member, silent_ms, owned), _members)
+
+
+def _members(reply: list[bytes]) -> dict[str, int]:
+    return {name.decode(): int(count) for name, count in zip(reply[::2], reply[1::2], strict=True)}
+
+
 class Membership:
     """Tells other members that this one runs, and reads their list. A member silent for `silent_s` is removed."""
 
@@ -63,12 +55,10 @@ class Membership:
         self._redis = redis
         self.member = member
         self._silent_ms = int(silent_s * 1000)
-        self._script = redis.register_script(HEARTBEAT_SCRIPT)
 
     async def heartbeat(self, owned: int) -> dict[str, int]:
         """Report that this member runs, and return all members with the number of partitions each owns."""
-        reply = await self._script(keys=[self._key], args=[self.member, self._silent_ms, owned])
-        return {name.decode(): int(count) for name, count in zip(reply[::2], reply[1::2], strict=True)}
+        return await run_script(self._redis, heartbeat(self._key, self.member, self._silent_ms, owned))
 
     async def leave(self) -> None:
         """Report that this member has ended."""

@@ -17,161 +17,14 @@ Two ids of the same digest and shard (86 bits) would be taken for one. With 57 m
 and its eighth) a publication meets a foreign one with probability 7e-19: once in 70 million years at that rate.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-KNOWN_IDS: Final = """
-local WIDTH, DIGEST, MOST, BUCKETS = 18, 10, 20, 6
+from .scripts import Lua, ScriptCall, text_or_none
 
-local function packed_id(entry)
-    local ms, number = string.match(entry, '^(%d+)-(%d+)$')
-    ms, number = tonumber(ms), tonumber(number)
-    if ms < 281474976710656 and number < 65536 then
-        return struct.pack('>I6I2', ms, number)
-    end
-end
-
--- Returns the group of an id, how many groups there are, and the largest power of two among 1 .. groups.
-local function group_of(key, digest)
-    local groups, half = redis.call('HLEN', key), 1
-    while half * 2 <= groups do
-        half = half * 2
-    end
-    local index = struct.unpack('>I4', digest) % (half * 2)
-    if index >= groups then
-        index = index - half
-    end
-    return index, groups, half
-end
-
-local function place_in(group, digest)
-    local at = string.find(group, digest, 1, true)
-    while at and (at - 1) % WIDTH > 0 do
-        at = string.find(group, digest, at + 1, true)
-    end
-    return at
-end
-
-local function split_next(key, groups, half)
-    local index, stays, goes = groups - half, {}, {}
-    local group = redis.call('HGET', key, index) or ''
-    for at = 1, #group, WIDTH do
-        local one = string.sub(group, at, at + WIDTH - 1)
-        table.insert(struct.unpack('>I4', one) % (half * 2) == index and stays or goes, one)
-    end
-    redis.call('HSET', key, index, table.concat(stays), groups, table.concat(goes))
-end
-
--- Writes an id into a bucket; one that is there gets the new entry.
-local function put_id(key, digest, packed, ttl)
-    local index, groups, half = group_of(key, digest)
-    if groups == 0 then
-        redis.call('HSET', key, 0, digest .. packed)
-    else
-        local group = redis.call('HGET', key, index) or ''
-        local at = place_in(group, digest)
-        if at then
-            group = string.sub(group, 1, at + DIGEST - 1) .. packed .. string.sub(group, at + WIDTH)
-        else
-            group = group .. digest .. packed
-        end
-        redis.call('HSET', key, index, group)
-        if #group > MOST * WIDTH then
-            split_next(key, groups, half)
-        end
-    end
-    -- Never sooner than before: a bucket may hold ids of a longer window, from other settings.
-    if redis.call('PTTL', key) < ttl then
-        redis.call('PEXPIRE', key, ttl + 5)
-    end
-end
-
--- Returns the entry of an id, the latest if there are several, with its bucket, group and place; nil if it is unknown.
--- first: which of KEYS is the id's own; the buckets follow, if it has any.
-local function known_id(first, digest)
-    local own = redis.call('GET', KEYS[first])
-    if own then
-        return own
-    end
-    local ms, number, key, index, group, at = -1, -1, nil, nil, nil, nil
-    for i = first + 1, math.min(first + BUCKETS, #KEYS) do
-        local this, groups = group_of(KEYS[i], digest)
-        local found = groups > 0 and redis.call('HGET', KEYS[i], this)
-        local place = found and place_in(found, digest)
-        if place then
-            local its_ms, its_number = struct.unpack('>I6I2', found, place + DIGEST)
-            if its_ms > ms or (its_ms == ms and its_number > number) then
-                ms, number, key, index, group, at = its_ms, its_number, KEYS[i], this, found, place
-            end
-        end
-    end
-    return key and string.format('%.0f-%.0f', ms, number), key, index, group, at
-end
-
-local function remember_id(first, digest, entry, window)
-    local packed = packed_id(entry)
-    if not packed then
-        redis.call('SET', KEYS[first], entry, 'PX', window)
-        return
-    end
-    redis.call('DEL', KEYS[first])
-    local time = redis.call('TIME')
-    local now, span = time[1] * 1000 + math.floor(time[2] / 1000), math.max(math.ceil(window / 4), 1)
-    local bucket = math.floor(now / span)
-    put_id(KEYS[first + 1 + bucket % BUCKETS], digest, packed, (bucket + 1) * span + window - now)
-end
-
--- Gives a known id another entry, for as long as it is known.
-local function change_id(first, digest, before, after)
-    local entry, key, index, group, at = known_id(first, digest)
-    if entry ~= before then
-        return
-    end
-    local packed = key and packed_id(after)
-    if packed then
-        group = string.sub(group, 1, at + DIGEST - 1) .. packed .. string.sub(group, at + WIDTH)
-        redis.call('HSET', key, index, group)
-    elseif key then
-        redis.call('SET', KEYS[first], after, 'PX', redis.call('PTTL', key))
-    else
-        redis.call('SET', KEYS[first], after, 'KEEPTTL')
-    end
-end
-"""
-"""Functions in Lua; a script that uses them begins with this text. `Streams.owner_keys` and `event_keys` name keys."""
-
-FIND_SCRIPT: Final = (
-    KNOWN_IDS
-    + """
--- KEYS: of the id. ARGV: its digest. Returns its entry, or nothing.
-return (known_id(1, ARGV[1])) or false
-"""
-)
-
-REMEMBER_SCRIPT: Final = (
-    KNOWN_IDS
-    + """
--- KEYS: of the id. ARGV: its digest, entry, window in ms.
-remember_id(1, ARGV[1], ARGV[2], tonumber(ARGV[3]))
-return 1
-"""
-)
-
-COPY_SCRIPT: Final = (
-    KNOWN_IDS
-    + """
--- KEYS: a bucket. ARGV: ms for which it is kept at least, groups of ids. What is there already stays.
-for i = 2, #ARGV do
-    for at = 1, #ARGV[i], WIDTH do
-        local digest = string.sub(ARGV[i], at, at + DIGEST - 1)
-        local index, groups = group_of(KEYS[1], digest)
-        if groups == 0 or not place_in(redis.call('HGET', KEYS[1], index) or '', digest) then
-            put_id(KEYS[1], digest, string.sub(ARGV[i], at + DIGEST, at + WIDTH - 1), tonumber(ARGV[1]))
-        end
-    end
-end
-return 1
-"""
-)
+FIND: Final = Lua("find_id")
+REMEMBER: Final = Lua("remember_id")
+COPY: Final = Lua("copy_ids")
 
 WIDTH_BYTES: Final = 18
 """Bytes of an id in a group."""
@@ -184,3 +37,26 @@ def without_entries(group: bytes) -> bytes:
     return b"".join(
         group[at : at + DIGEST_BYTES] + bytes(WIDTH_BYTES - DIGEST_BYTES) for at in range(0, len(group), WIDTH_BYTES)
     )
+
+
+def find_id(keys: Sequence[str], digest: bytes) -> ScriptCall[str | None]:
+    """Return the call that finds the entry of an id; None if the id is unknown.
+
+    Args:
+        keys: of the id (`Streams.owner_keys`, `Streams.event_keys`).
+        digest: of the id (`known_digest`).
+    """
+    return ScriptCall(FIND, keys, (digest,), text_or_none)
+
+
+def remember_id(keys: Sequence[str], digest: bytes, entry_id: str, window_ms: int) -> ScriptCall[int]:
+    """Return the call that sets the entry of an id for at least the window."""
+    return ScriptCall(REMEMBER, keys, (digest, entry_id, window_ms), int)
+
+
+def copy_ids(bucket: str, groups: Sequence[bytes], kept_ms: int) -> ScriptCall[int]:
+    """Return the call that copies groups of ids into a bucket, which is then kept for `kept_ms` at least.
+
+    An id that the bucket has already stays as it is.
+    """
+    return ScriptCall(COPY, (bucket,), (kept_ms, *groups), int)

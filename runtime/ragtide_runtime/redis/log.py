@@ -1,8 +1,9 @@
-"""Reading streams, with replies typed as they are: our clients return bytes, which redis-py's own types leave open."""
+"""Streams as logs: typed reads, appends on condition of the last entry, and pins against trimming."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from redis import ResponseError
@@ -10,9 +11,12 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from .read_size import READ_BYTES, ReadSize
+from .scripts import Lua, ScriptCall, run_script
 
 START: Final = "0-0"
 """Position before the first entry."""
+
+APPEND: Final = Lua("append_if_last")
 
 READ_AT_ONCE: Final = 1000
 """Entries read in one round trip."""
@@ -129,3 +133,59 @@ async def _read(
 
 def _entries(reply: Any) -> list[Entry]:
     return [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
+
+
+async def append_if_last(redis: Redis, stream: str, last: str, models: Sequence[bytes]) -> bool:
+    """Append entries, if the last entry of a stream is still `last`; return whether they were appended.
+
+    So several processes can follow one log: whichever decides first writes, and the others read its entries.
+
+    Args:
+        redis: client.
+        stream: to append to.
+        last: id of the last entry that was read; `START` for none.
+        models: the JSON of each entry.
+
+    Raises:
+        redis.RedisError: they may or may not have been appended.
+    """
+    return await run_script(redis, append_call(stream, last, models))
+
+
+def append_call(stream: str, last: str, models: Sequence[bytes]) -> ScriptCall[bool]:
+    """Return the call of `append_if_last`."""
+    return ScriptCall(APPEND, (stream,), (last, *models), bool)
+
+
+async def pin(redis: Redis, stream: str, group: str) -> None:
+    """Keep the entries of a stream from being trimmed, by a consumer group that reads nothing.
+
+    A pin that exists stays where it is; `move_pin` moves it on, and `unpin` removes it.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    try:
+        await redis.xgroup_create(stream, group, id=START, mkstream=True)
+    except ResponseError as error:
+        if not str(error).startswith("BUSYGROUP"):
+            raise
+
+
+async def move_pin(redis: Redis, stream: str, group: str, position: str) -> None:
+    """Let the entries up to a position be trimmed.
+
+    Raises:
+        redis.RedisError: Redis failed, or there is no such pin.
+    """
+    await redis.xgroup_setid(stream, group, position)
+
+
+async def unpin(redis: Redis, stream: str, group: str) -> None:
+    """Let all entries be trimmed as without the pin.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    with suppress(ResponseError):  # there is no such stream
+        await redis.xgroup_destroy(stream, group)

@@ -12,6 +12,8 @@ from typing import Final
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from .scripts import Lua, ScriptCall, run_script
+
 READ_BYTES: Final = 32 * 1024 * 1024
 """About how many bytes one read takes at most. An entry that is larger is read alone."""
 
@@ -21,40 +23,19 @@ SAMPLES: Final = 1000
 NOT_TOLD: Final = ("permission", "ACL failure", "can't run this command", "nknown")
 """Words in the answer of a Redis that does not tell sizes: an ACL forbids it, or a service has no `MEMORY USAGE`."""
 
-SIZE_SCRIPT: Final = """
--- KEYS: streams. ARGV: most entries, most bytes, nodes to look at, a group or nothing, then the position in each stream
--- (without a group). Returns how many of the next entries of each stream are no more than so many bytes; 1 at least.
-local most = tonumber(ARGV[1])
-for i, stream in ipairs(KEYS) do
-    local usage = redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', ARGV[3])
-    if usage and usage > tonumber(ARGV[2]) then
-        local at = ARGV[4 + i]
-        if ARGV[4] ~= '' then
-            at = '0-0'
-            for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-                local of = {}
-                for j = 1, #group, 2 do of[group[j]] = group[j + 1] end
-                if of['name'] == ARGV[4] then at = of['last-delivered-id'] end
-            end
-        end
-        local count, bytes, full = 0, 0, false
-        while count < most and not full do
-            -- Eight at a time while entries are small: Redis copies what it looks at, so never many large ones at once.
-            local some = count > 0 and 8 * bytes / count < tonumber(ARGV[2]) and 8 or 1
-            local found = redis.call('XRANGE', stream, '(' .. at, '+', 'COUNT', some)
-            for _, entry in ipairs(found) do
-                for _, text in ipairs(entry[2]) do bytes = bytes + #text end
-                full = full or (count > 0 and bytes > tonumber(ARGV[2]))
-                if not full then count, at = count + 1, entry[1] end
-            end
-            if #found < some and not full then count = most end
-        end
-        count = math.min(count, most)
-        most = count
-    end
-end
-return most
-"""
+SIZE: Final = Lua("read_size")
+
+
+def read_size(positions: Mapping[str, str], most: int, most_bytes: int, group: str = "") -> ScriptCall[int]:
+    """Return the call that counts the entries that one read of streams may take.
+
+    Args:
+        positions: by stream of one partition, the id after which it is read; with a group any text.
+        most: most entries of a stream.
+        most_bytes: most bytes of them, unless a single entry has more.
+        group: consumer group that reads; empty for a reader with positions of its own.
+    """
+    return ScriptCall(SIZE, tuple(positions), (most, most_bytes, SAMPLES, group, *positions.values()), int)
 
 
 class ReadSize:
@@ -69,7 +50,7 @@ class ReadSize:
     def __init__(self, redis: Redis, group: str | None = None, *, read_bytes: int = READ_BYTES) -> None:
         self._group = group or ""
         self._read_bytes = read_bytes
-        self._script = redis.register_script(SIZE_SCRIPT)
+        self._redis = redis
         self._told = True
 
     async def next(self, positions: Mapping[str, str], most: int) -> int:
@@ -85,8 +66,7 @@ class ReadSize:
         if not self._told:
             return most
         try:
-            arguments: list[str | int] = [most, self._read_bytes, SAMPLES, self._group, *positions.values()]
-            return int(await self._script(keys=list(positions), args=arguments))
+            return await run_script(self._redis, read_size(positions, most, self._read_bytes, self._group))
         except ResponseError as error:
             if not any(words in str(error) for words in NOT_TOLD):
                 raise

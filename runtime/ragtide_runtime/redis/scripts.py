@@ -1,17 +1,24 @@
-"""Many runs of server-side scripts in one round trip, on a single Redis and on a cluster alike."""
+"""Server-side scripts: one Lua file each, run by one typed function each, alone or many in one round trip.
+
+A file in `scripts/` begins with a header: its purpose, its KEYS and ARGV, its reply. A line `-- uses: known_ids` puts
+the functions of `scripts/shared/known_ids.lua` before it. Names such as `CHECKPOINT_STEPS` come from `keys.py`.
+"""
 
 import logging
+import re
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from functools import cache, cached_property
+from hashlib import sha1
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.cluster import RedisCluster
-from redis.commands.core import AsyncScript, Script
 from redis.exceptions import (
     AskError,
     ClusterDownError,
@@ -25,6 +32,7 @@ from redis.exceptions import (
 
 from ..waiting import Backoff
 from .client import PATIENCE
+from .keys import DATA_FIELD, KNOWN_BUCKETS, TRACEPARENT_FIELD, CheckpointField, ReplayField
 
 log = logging.getLogger("ragtide.redis")
 
@@ -37,60 +45,139 @@ MOVING: Final = (
     TimeoutError,
     TryAgainError,
 )
-"""Errors of a cluster that chooses another master or moves a slot: it is asked again."""
+"""Errors of a cluster that chooses another master or moves a slot: the command is sent again."""
+
+FOLDER: Final = Path(__file__).parent / "scripts"
+
+NAMES: Final = {
+    "DATA_FIELD": f"'{DATA_FIELD.decode()}'",
+    "TRACEPARENT_FIELD": f"'{TRACEPARENT_FIELD.decode()}'",
+    "KNOWN_BUCKETS": str(KNOWN_BUCKETS),
+    "KNOWN_KEYS": str(1 + KNOWN_BUCKETS),
+    **{f"CHECKPOINT_{field.name}": f"'{field}'" for field in CheckpointField},
+    **{f"REPLAY_{field.name}": f"'{field}'" for field in ReplayField},
+}
+"""Names from `keys.py` that a script may use."""
 
 Argument = str | bytes | int | float
 
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
-class Run(NamedTuple):
-    """One run of a script: the keys of one partition, and the arguments."""
 
-    script: AsyncScript
+class Lua:
+    """One script.
+
+    Args:
+        name: of its file, without `.lua`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def text(self) -> str:
+        """The script with everything that it uses."""
+        own = (FOLDER / f"{self.name}.lua").read_text(encoding="utf-8")
+        text = "".join(_shared(name) for name in _with_theirs(own)) + own
+        used = [name for name in NAMES if re.search(rf"\b{name}\b", text)]
+        return "".join(f"local {name} = {NAMES[name]}\n" for name in used) + text
+
+    @cached_property
+    def sha(self) -> str:
+        """The name by which Redis knows the script."""
+        return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+@cache
+def _shared(name: str) -> str:
+    return (FOLDER / "shared" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _with_theirs(text: str) -> dict[str, None]:
+    """Return the shared files that a text uses, in order: each after those that it uses itself."""
+    found: dict[str, None] = {}
+    for names in re.findall(r"^-- uses: (.*)$", text, re.MULTILINE):
+        for name in names.split(", "):
+            found |= _with_theirs(_shared(name)) | {name: None}
+    return found
+
+
+class ScriptCall(NamedTuple, Generic[R_co]):
+    """A script with its keys, which are all of one partition, its arguments, and the meaning of its reply."""
+
+    lua: Lua
     keys: Sequence[str]
     args: Sequence[Argument]
+    read: Callable[[Any], R_co]
+    """Returns the typed reply."""
+
+    def command(self) -> tuple[Argument, ...]:
+        """Return the command that runs the script, if Redis has it."""
+        return ("EVALSHA", self.lua.sha, len(self.keys), *self.keys, *self.args)
 
 
-async def run_together(redis: AsyncRedis, runs: Sequence[Run]) -> list[Any]:
-    """Return the reply of every run, in order. Every script must be safe to repeat: some may run twice.
+def text_of(reply: bytes) -> str:
+    """Return a reply that is a text."""
+    return reply.decode()
+
+
+def text_or_none(reply: bytes | None) -> str | None:
+    """Return a reply that is a text, or nothing."""
+    return None if reply is None else reply.decode()
+
+
+async def run_script(redis: AsyncRedis, call: ScriptCall[R]) -> R:
+    """Run a script and return its reply.
+
+    Raises:
+        redis.RedisError: the script may or may not have been run.
+    """
+    while True:
+        try:
+            reply: Any = await redis.execute_command(*call.command())  # type: ignore[no-untyped-call]  # so it is there
+            return call.read(reply)
+        except NoScriptError:
+            await redis.script_load(call.lua.text)
+
+
+async def run_scripts(redis: AsyncRedis, calls: Sequence[ScriptCall[R]]) -> list[R]:
+    """Run scripts in one round trip and return the reply of each, in order.
+
+    Every script must be safe to repeat: on a cluster some may run twice. A script that Redis does not have yet runs
+    after the others.
 
     Raises:
         redis.RedisError: some or all may not have been run.
     """
-    if not isinstance(redis, AsyncRedisCluster):
+    replies: list[Any] = [NoScriptError()] * len(calls)
+    while missing := [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
         async with redis.pipeline(transaction=False) as pipe:
-            for run in runs:
-                await run.script(keys=run.keys, args=run.args, client=pipe)
-            return list(await pipe.execute())
-    # redis-py keeps scripts out of a cluster's pipelines, since it cannot know which nodes have them.
-    while True:
-        async with redis.pipeline(transaction=False) as pipe:
-            for run in runs:
-                pipe.execute_command("EVALSHA", run.script.sha, len(run.keys), *run.keys, *run.args)
+            for at in missing:
+                pipe.execute_command(*calls[at].command())
             try:
-                return list(await pipe.execute())
-            except NoScriptError:
-                pass
-        for text in {run.script.script for run in runs}:
+                # A cluster's pipeline sends commands again after some errors, but only if it may raise them.
+                found = await pipe.execute(raise_on_error=isinstance(redis, AsyncRedisCluster))
+            except NoScriptError as error:
+                found = [error] * len(missing)
+        _put(replies, missing, found)
+        for text in _texts(calls, replies):
             await redis.script_load(text)
+    return [call.read(reply) for call, reply in zip(calls, replies, strict=True)]
 
 
-class BlockingRun(NamedTuple):
-    """One run of a script by a blocking client."""
-
-    script: Script
-    keys: Sequence[str]
-    args: Sequence[Argument]
+def run_scripts_blocking(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[R]:
+    """Do as `run_scripts`, with a blocking client."""
+    replies = _on_cluster(redis, calls) if isinstance(redis, RedisCluster) else _on_server(redis, calls)
+    return [call.read(reply) for call, reply in zip(calls, replies, strict=True)]
 
 
-def run_together_blocking(redis: Redis, runs: Sequence[BlockingRun]) -> list[Any]:
-    """Do as `run_together`, with a blocking client."""
-    if not isinstance(redis, RedisCluster):
-        return _on_server(redis, runs)
+def _on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     # Node by node: redis-py would ask the cluster's first node for the keys of every script, even after it died.
     tries, backoff = 0, Backoff(0.2, 1.0, random_share=0.0)
     while True:
         try:
-            return _on_nodes(redis, runs)
+            return _on_nodes(redis, calls)
         except MOVING as error:
             tries += 1
             if tries > PATIENCE:
@@ -101,21 +188,38 @@ def run_together_blocking(redis: Redis, runs: Sequence[BlockingRun]) -> list[Any
             log.debug("asking the cluster again after %r", error)
 
 
-def _on_nodes(redis: Any, runs: Sequence[BlockingRun]) -> list[Any]:
+def _on_nodes(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     # A cluster's client; untyped, as those of its methods are in redis-py.
     of_node: defaultdict[str, list[int]] = defaultdict(list)
-    for number, run in enumerate(runs):
-        of_node[redis.get_node_from_key(run.keys[0]).name].append(number)
-    replies: list[Any] = [None] * len(runs)
+    for number, call in enumerate(calls):
+        of_node[redis.get_node_from_key(call.keys[0]).name].append(number)
+    replies: list[Any] = [None] * len(calls)
     for name, numbers in of_node.items():
         client = redis.get_redis_connection(redis.get_node(node_name=name))
-        for number, reply in zip(numbers, _on_server(client, [runs[number] for number in numbers]), strict=True):
-            replies[number] = reply
+        _put(replies, numbers, _on_server(client, [calls[number] for number in numbers]))
     return replies
 
 
-def _on_server(redis: Redis, runs: Sequence[BlockingRun]) -> list[Any]:
-    with redis.pipeline(transaction=False) as pipe:
-        for run in runs:
-            run.script(keys=run.keys, args=run.args, client=pipe)
-        return list(pipe.execute())
+def _on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
+    replies: list[Any] = [NoScriptError()] * len(calls)
+    while missing := [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
+        with redis.pipeline(transaction=False) as pipe:
+            for at in missing:
+                pipe.execute_command(*calls[at].command())  # type: ignore[no-untyped-call]  # the same
+            _put(replies, missing, pipe.execute(raise_on_error=False))
+        for text in _texts(calls, replies):
+            redis.script_load(text)
+    return replies
+
+
+def _put(replies: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
+    """Put replies where they belong; an error other than that of a missing script is raised."""
+    for at, reply in zip(places, found, strict=True):
+        if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
+            raise reply
+        replies[at] = reply
+
+
+def _texts(calls: Sequence[ScriptCall[R]], replies: Sequence[Any]) -> set[str]:
+    """Return the scripts that Redis did not have."""
+    return {call.lua.text for call, reply in zip(calls, replies, strict=True) if isinstance(reply, NoScriptError)}

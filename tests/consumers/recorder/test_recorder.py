@@ -38,6 +38,7 @@ from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.redis.scripts import Lua
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -262,8 +263,9 @@ async def test_an_owner_that_was_frozen_writes_nothing_twice(
     await other.take(0)
     await other.write()
     if not notices:  # the lease alone is not what keeps it from writing
-        monkeypatch.setattr(fence, "CHECK_SCRIPT", "return 'held'")
-        frozen._fence._check = async_redis.register_script(fence.CHECK_SCRIPT)
+        held = Lua("held")
+        held.text = "return 'held'"
+        monkeypatch.setattr(fence, "CHECK", held)
     with pytest.raises(LeaseLostError):
         await frozen.write()
     assert recorded(tmp_path / "r") == expected

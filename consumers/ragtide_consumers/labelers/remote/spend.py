@@ -8,54 +8,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_schemas import Alert, InvalidEntryError, utc_now
 
-RESERVE_SCRIPT: Final = """
--- KEYS: spent this hour, spent this day, alert that fires, alerts stream.
--- ARGV: amount, limit of the hour, limit of the day (-1: none), alert to fire.
--- Returns the outcome, and the alert that fires although calls are made again, which the caller then resolves.
-local hour, day = tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(redis.call('GET', KEYS[2]) or 0)
-local amount, hour_limit, day_limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local over = ''
-if day_limit >= 0 and day + amount > day_limit then
-    over = 'day'
-elseif hour_limit >= 0 and hour + amount > hour_limit then
-    over = 'hour'
-end
-local firing = redis.call('GET', KEYS[3])
-if over ~= '' then
-    if not firing then
-        redis.call('SET', KEYS[3], ARGV[4])
-        redis.call('XADD', KEYS[4], '*', 'data', ARGV[4])
-    end
-    return {over, ''}
-end
-redis.call('INCRBYFLOAT', KEYS[1], ARGV[1])
-redis.call('EXPIRE', KEYS[1], 7200)
-redis.call('INCRBYFLOAT', KEYS[2], ARGV[1])
-redis.call('EXPIRE', KEYS[2], 172800)
-return {'ok', firing or ''}
-"""
-
-RESOLVE_SCRIPT: Final = """
--- KEYS: alert that fires, alerts stream. ARGV: the alert that fired, the same alert resolved, or nothing to publish.
--- Of several workers that resolve the same alert the first does it.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-    return 0
-end
-redis.call('DEL', KEYS[1])
-if ARGV[2] ~= '' then
-    redis.call('XADD', KEYS[2], '*', 'data', ARGV[2])
-end
-return 1
-"""
+RESERVE: Final = Lua("reserve_spend")
+RESOLVE: Final = Lua("resolve_spend_alert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +91,49 @@ async def read_spent(redis: Redis, prefix: str, *, labeler: str = "judge", now: 
     return Spent(*(float(amount or 0) for amount in found))
 
 
+class SpendReply(NamedTuple):
+    """The reply of Redis to a reservation."""
+
+    over: str | None
+    """The period whose limit would be exceeded; None if the amount was reserved."""
+    firing: bytes
+    """The alert that fires although calls are made again; empty if there is none."""
+
+
+def reserve_spend(
+    streams: Streams,
+    labeler: str,
+    periods: tuple[str, str],
+    amount_usd: float,
+    limits: tuple[float | None, float | None],
+    alert: Alert,
+) -> ScriptCall[SpendReply]:
+    """Return the call that reserves dollars in an hour and a day, unless a limit would be exceeded.
+
+    Args:
+        streams: keys of partition 0 of the deployment.
+        labeler: its name.
+        periods: names of the hour and of the day.
+        amount_usd: dollars to reserve.
+        limits: of the hour and of the day.
+        alert: to fire when a limit is reached.
+    """
+    keys = (*(streams.labeler_spend(labeler, name) for name in (*periods, "alert")), streams.alerts)
+    of_periods = (-1 if limit is None else repr(limit) for limit in limits)
+    return ScriptCall(RESERVE, keys, (repr(amount_usd), *of_periods, alert.encode()), _reserved)
+
+
+def _reserved(reply: list[bytes]) -> SpendReply:
+    outcome, firing = reply
+    return SpendReply(None if outcome == b"ok" else outcome.decode(), firing)
+
+
+def resolve_spend_alert(streams: Streams, labeler: str, firing: bytes, resolved: bytes) -> ScriptCall[bool]:
+    """Return the call that resolves the alert that fires, and says whether it was resolved now."""
+    keys = (streams.labeler_spend(labeler, "alert"), streams.alerts)
+    return ScriptCall(RESOLVE, keys, (firing, resolved), bool)
+
+
 class RedisSpend:
     """Counts in Redis, for all workers; the first refusal raises an alert, the first call after it resolves it.
 
@@ -148,8 +155,6 @@ class RedisSpend:
         self._streams = Streams(deployment_prefix(prefix), 0)
         self._settings = settings
         self._now = now
-        self._reserve = redis.register_script(RESERVE_SCRIPT)
-        self._resolve = redis.register_script(RESOLVE_SCRIPT)
 
     def _key(self, name: str) -> str:
         return self._streams.labeler_spend(self._name, name)
@@ -162,19 +167,13 @@ class RedisSpend:
         """
         now = self._now()
         hour, day = period(now)
-        limits = [self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd]
-        outcome, firing = await self._reserve(
-            keys=[self._key(hour), self._key(day), self._key("alert"), self._streams.alerts],
-            args=[
-                repr(amount_usd),
-                *(-1 if limit is None else repr(limit) for limit in limits),
-                self._alert(now).encode(),
-            ],
-        )
-        if outcome != b"ok":
-            return reached(outcome.decode(), now)
-        if firing:
-            await self._end(firing, now)
+        limits = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
+        call = reserve_spend(self._streams, self._name, (hour, day), amount_usd, limits, self._alert(now))
+        reply = await run_script(self._redis, call)
+        if reply.over is not None:
+            return reached(reply.over, now)
+        if reply.firing:
+            await self._end(reply.firing, now)
         return Reservation(amount_usd, hour, day)
 
     async def _end(self, firing: bytes, now: datetime) -> None:
@@ -185,7 +184,7 @@ class RedisSpend:
         except InvalidEntryError:
             resolved = b""
         with suppress(RedisError):  # the next call tries again
-            await self._resolve(keys=[self._key("alert"), self._streams.alerts], args=[firing, resolved])
+            await run_script(self._redis, resolve_spend_alert(self._streams, self._name, firing, resolved))
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Say what the call really cost.
