@@ -1,0 +1,61 @@
+"""Lua files: each says what it is for, is run by one typed function, and is composed of what it uses."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from ragtide_runtime.redis.keys import CheckpointField, ReplayField
+from ragtide_runtime.redis.scripts import FOLDER, NAMES, Lua
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = sorted(FOLDER.glob("*.lua"))
+SHARED = sorted((FOLDER / "shared").glob("*.lua"))
+PACKAGES = ("runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_begins_with_its_purpose_keys_arguments_and_reply(path: Path) -> None:
+    header = path.read_text(encoding="utf-8").partition("\nlocal ")[0]
+    assert re.match(r"-- [A-Z].*", header)
+    for part in ("-- KEYS: ", "ARGV: ", "-- reply: "):
+        assert part in header
+
+
+def test_every_script_has_exactly_one_typed_call() -> None:
+    """Each is named by one `Lua("name")` in the product."""
+    named = [
+        str(node.args[0].value)
+        for package in PACKAGES
+        for module in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Lua"
+        if isinstance(node.args[0], ast.Constant)
+    ]
+    assert sorted(named) == [path.stem for path in SCRIPTS]
+
+
+def test_every_shared_file_is_used() -> None:
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in [*SCRIPTS, *SHARED])
+    used = {name for names in re.findall(r"^-- uses: (.*)$", texts, re.MULTILINE) for name in names.split(", ")}
+    assert used == {path.stem for path in SHARED}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_has_what_it_uses(path: Path) -> None:
+    text = Lua(path.stem).text
+    given = {name for name in NAMES if f"local {name} = " in text}
+    assert given == {name for name in NAMES if re.search(rf"\b{name}\b", text)}
+    for shared in SHARED:
+        functions = re.findall(r"^local function (\w+)", shared.read_text(encoding="utf-8"), re.MULTILINE)
+        own = path.read_text(encoding="utf-8")
+        if any(re.search(rf"\b{name}\(", own) for name in functions):
+            assert all(f"local function {name}(" in text for name in functions)
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *SHARED], ids=lambda path: path.stem)
+def test_no_script_spells_the_name_of_a_field(path: Path) -> None:
+    code = re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
+    fields = [f"'{field}'" for field in (*CheckpointField, *ReplayField)] + ["'data'", "'traceparent'"]
+    assert [field for field in fields if field in code] == []
