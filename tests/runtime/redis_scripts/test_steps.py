@@ -144,16 +144,16 @@ def test_an_execution_is_recorded_once_with_its_answer(redis: Any) -> None:
 
 def test_spending_stops_at_a_limit_with_one_alert_which_is_resolved_once(redis: Any) -> None:
     def reserve(limit_usd: float) -> Any:
-        return run(redis, reserve_spend(STREAMS, ("h", "d"), 0.4, (limit_usd, None), alert("spend")))
+        return run(redis, reserve_spend(STREAMS, "judge", ("h", "d"), 0.4, (limit_usd, None), alert("spend")))
 
     assert [reserve(1.0).over for _ in range(4)] == [None, None, "hour", "hour"]
     assert redis.xlen(STREAMS.alerts) == 1
     firing = reserve(10.0).firing
-    assert firing == redis.get(STREAMS.judge_spend("alert"))
-    resolve = resolve_spend_alert(STREAMS, firing, b"resolved")
+    assert firing == redis.get(STREAMS.labeler_spend("judge", "alert"))
+    resolve = resolve_spend_alert(STREAMS, "judge", firing, b"resolved")
     assert [run(redis, resolve), run(redis, resolve)] == [True, False]
     assert redis.xlen(STREAMS.alerts) == 2
-    assert float(redis.get(STREAMS.judge_spend("h"))) == pytest.approx(1.2)
+    assert float(redis.get(STREAMS.labeler_spend("judge", "h"))) == pytest.approx(1.2)
 
 
 def test_the_backlog_of_an_empty_partition_is_empty(redis: Any) -> None:
