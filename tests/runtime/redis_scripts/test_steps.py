@@ -144,7 +144,9 @@ def test_an_execution_is_recorded_once_with_its_answer(redis: Any) -> None:
 
 def test_spending_stops_at_a_limit_with_one_alert_which_is_resolved_once(redis: Any) -> None:
     def reserve(limit_usd: float) -> Any:
-        return run(redis, reserve_spend(STREAMS, "judge", ("h", "d"), 0.4, (limit_usd, None), alert("spend")))
+        return run(
+            redis, reserve_spend(STREAMS, "judge", ("h", "d"), 0.4, limits=(limit_usd, None), alert=alert("spend"))
+        )
 
     assert [reserve(1.0).over for _ in range(4)] == [None, None, "hour", "hour"]
     assert redis.xlen(STREAMS.alerts) == 1

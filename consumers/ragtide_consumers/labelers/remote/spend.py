@@ -105,6 +105,7 @@ def reserve_spend(
     labeler: str,
     periods: tuple[str, str],
     amount_usd: float,
+    *,
     limits: tuple[float | None, float | None],
     alert: Alert,
 ) -> ScriptCall[SpendReply]:
@@ -168,7 +169,7 @@ class RedisSpend:
         now = self._now()
         hour, day = period(now)
         limits = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
-        call = reserve_spend(self._streams, self._name, (hour, day), amount_usd, limits, self._alert(now))
+        call = reserve_spend(self._streams, self._name, (hour, day), amount_usd, limits=limits, alert=self._alert(now))
         reply = await run_script(self._redis, call)
         if reply.over is not None:
             return reached(reply.over, now)
