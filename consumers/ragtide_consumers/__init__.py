@@ -6,11 +6,11 @@ from ragtide_runtime.lazy_imports import late
 
 if TYPE_CHECKING:
     from .alert_subscriber import AlertSubscriber
-    from .labelers.custom_metrics import CustomMetric
     from .labelers.local.labeler import LocalLabeler
     from .labelers.protocol import Labeler, Labeling
     from .labelers.remote.services import Services
     from .labelers.unavailable import LabelerUnavailable
+    from .metrics.custom import CustomMetric
     from .metrics.ragchecker import ragchecker_metrics
     from .metrics.scores import Absent, AbsentReason, MetricScores
     from .metrics.trace import trace_metrics
@@ -36,7 +36,7 @@ __getattr__ = late(
         "Absent": ".metrics.scores",
         "AbsentReason": ".metrics.scores",
         "AlertSubscriber": ".alert_subscriber",
-        "CustomMetric": ".labelers.custom_metrics",
+        "CustomMetric": ".metrics.custom",
         "Labeler": ".labelers.protocol",
         "LabelerUnavailable": ".labelers.unavailable",
         "Labeling": ".labelers.protocol",

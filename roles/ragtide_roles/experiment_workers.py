@@ -7,8 +7,8 @@ from typing import Final
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_consumers.labelers.custom_metrics import CustomMetric
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
+from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, workspace_of
 from ragtide_runtime.redis.log import read_range

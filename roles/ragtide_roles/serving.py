@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_consumers.labelers.custom_metrics import CustomMetric
+from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.ownership.lease import process_name
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout

@@ -9,7 +9,7 @@ from .errors import InvalidEntryError, Reason
 from .estimate import Estimate
 from .feedback import Feedback
 from .interaction import RagInteraction, RetrievedDocument
-from .labels import ClaimLabels, Entailment, SentenceLabels, SentenceProbabilities
+from .labels import ClaimLabels, Entailment, Labels, SentenceLabels, SentenceProbabilities
 from .metric_definitions import METRICS, RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import Bands, Direction, Kind, MetricDefinition
@@ -33,6 +33,7 @@ __all__ = [
     "InvalidEntryError",
     "JudgedScores",
     "Kind",
+    "Labels",
     "Measure",
     "MetricDeclaration",
     "MetricDefinition",

@@ -109,3 +109,7 @@ class ClaimLabels(WireModel):
         if len(widths) > 1:
             raise ValueError(f"rows have {sorted(widths)} chunks: give one verdict per chunk in every row")
         return self
+
+
+Labels = SentenceLabels | SentenceProbabilities | ClaimLabels
+"""A labeler's labels of an interaction, before any formula is applied."""

@@ -12,9 +12,9 @@ from tests.support.conditions import until
 
 from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLabeler, MetricDefinition, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler
-from ragtide_consumers.labelers.custom_metrics import WithMetrics
 from ragtide_consumers.labelers.outage import Outage
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.redis.keys import LABEL_GROUP

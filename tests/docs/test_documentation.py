@@ -13,6 +13,7 @@ from tests.support.redis_cli import redis_cli
 
 from ragtide import RagInteraction
 from ragtide.cli.app import COMMANDS
+from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import draft_of, plan_of
 from ragtide_producers import items_of
@@ -22,7 +23,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.table import settings_table
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_schemas import Dropped, Reason
-from ragtide_schemas.generated_pages import GENERATED_PAGES
 
 pytestmark = pytest.mark.processes
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-from ragtide_schemas import RagInteraction
+from ragtide_schemas import Labels, RagInteraction
 from ragtide_schemas.experiments import OwnMetric, Plan
 from ragtide_schemas.experiments.scores import OWN_SCORES
 
-from .custom_metrics import CustomMetric
-from .protocol import Labels
+from ..metrics.custom import CustomMetric
 
 
 def own_metrics(plan: Plan) -> list[CustomMetric]:

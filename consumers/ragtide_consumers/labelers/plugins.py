@@ -1,6 +1,7 @@
 """Labelers and metrics of the user's own: installed packages bring them as entry points, settings name them."""
 
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
@@ -9,7 +10,8 @@ from typing import Any, Final
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
-from .custom_metrics import CustomMetric
+from ..metrics.custom import CustomMetric
+from ..metrics.optional import optional_metrics
 from .protocol import Labeler
 from .remote.services import Services
 
@@ -21,13 +23,13 @@ METRICS: Final = "ragtide.metrics"
 
 
 def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
-    """Return the user's metrics: those of installed packages, then those the settings name.
+    """Return the metrics of installed packages, then those the settings name: optional ones and the user's.
 
     Raises:
         ConfigurationError: one cannot be loaded, is no metric, or has the name of another.
     """
     named = [(f"entry point {point.name}", point.load) for point in sorted(entry_points(group=METRICS))]
-    named += [(f"metrics: {path}", lambda path=path: _attribute(path)) for path in settings.metrics]  # type: ignore[misc]
+    named += [(f"metrics: {name}", partial(_metric, name)) for name in settings.metrics]
     found: dict[str, CustomMetric] = {}
     for origin, load in named:
         metric = _loaded(origin, load)
@@ -39,6 +41,12 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
                 f"{origin}: there is another metric named {metric.definition.name}: rename this one"
             )
     return list(found.values())
+
+
+def _metric(name: str) -> Any:
+    """Return one of ragtide's optional metrics by its name, or the value of `module:attribute`."""
+    optional = optional_metrics()
+    return optional[name] if name in optional else _attribute(name)
 
 
 def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler | None:

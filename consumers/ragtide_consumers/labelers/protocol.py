@@ -5,10 +5,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Protocol
 
-from ragtide_schemas import ClaimLabels, MetricDeclaration, RagInteraction, SentenceLabels, SentenceProbabilities
-
-Labels = SentenceLabels | SentenceProbabilities | ClaimLabels
-"""A labeler's labels of an interaction, before any formula is applied."""
+from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.instruments import LabelerInstruments
 from ragtide_schemas import RagInteraction
 
+from ..metrics.custom import CustomMetric
 from .cascade import CascadeLabeler
-from .custom_metrics import CustomMetric, WithMetrics
 from .local.labeler import LocalLabeler
 from .plugins import custom_labeler, custom_metrics, installed_labelers
 from .protocol import Labeler, Labeling, close
 from .remote.services import Services
+from .with_metrics import WithMetrics
 
 CLOSE_S: Final = 10.0
 """Seconds that closing a labeler may take."""

@@ -140,7 +140,8 @@ class Settings(BaseSettings):
     claim_profile: str = "ragchecker_strict"
     """Variant of the RAGChecker formulas: `ragchecker_strict` (undefined is absent), `ragchecker` (undefined is 0)."""
     metrics: tuple[str, ...] = ()
-    """Metrics of your own as `module:attribute`, besides those that installed packages bring."""
+    """Optional metrics by name, such as `retrieval.average_precision`, and metrics of your own as `module:attribute`,
+    besides those that installed packages bring."""
     label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds after which a labeler that has not answered counts as failed."""
     judge: JudgeSettings = JudgeSettings()

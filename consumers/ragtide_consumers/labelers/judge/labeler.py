@@ -8,7 +8,7 @@ import structlog
 
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
-from ragtide_schemas import METRICS, ClaimLabels, RagInteraction, SentenceLabels
+from ragtide_schemas import METRICS, ClaimLabels, Labels, RagInteraction, SentenceLabels
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.ragchecker import ragchecker_metrics
@@ -16,7 +16,7 @@ from ...metrics.scores import AbsentReason, MetricScores
 from ...metrics.trace import SENTENCES, trace_metrics
 from ...text.sentences import SPLITTER_ID, cut
 from ..event import identity
-from ..protocol import Labeler, Labeling, Labels
+from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import UnfinishedUsage, Usage
 from .claims import judge_claims

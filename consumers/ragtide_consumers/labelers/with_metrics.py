@@ -1,66 +1,22 @@
-"""Metrics of the user's own: a definition, and a function from an interaction and its labels to a number."""
+"""A labeler with metrics besides its own: optional ones of ragtide, and those of the user."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 
 import structlog
 
 from ragtide_runtime.telemetry.log_limit import LogLimit
-from ragtide_schemas import MetricDeclaration, MetricDefinition, RagInteraction, declaration_of
+from ragtide_schemas import Labels, RagInteraction
 
+from ..metrics.custom import CustomMetric
 from ..metrics.scores import Absent, AbsentReason
-from .protocol import Labeler, Labeling, Labels
-
-Compute = Callable[[RagInteraction, Sequence[Labels]], float | Absent | AbsentReason | None]
-"""Returns the value of one interaction within the metric's range; `Absent` with a reason, or None, without one."""
+from .protocol import Labeler, Labeling
 
 log = structlog.get_logger("ragtide.metrics")
 
 log_limit = LogLimit()
 """A metric that fails does so for every interaction: the log says it once a minute."""
-
-
-@dataclass(frozen=True)
-class CustomMetric:
-    """A metric of your own.
-
-    Install it under the entry point group `ragtide.metrics`, or name it in the setting `metrics` as
-    `module:attribute`, for the workers. Each metric event carries its range, so no other process needs it.
-
-    Raises: ValueError if the name is that of one of ragtide's own metrics, or the version is empty.
-
-    >>> from ragtide_schemas import Direction, Kind
-    >>> words = CustomMetric(
-    ...     MetricDefinition(
-    ...         name="mine.words",
-    ...         lower=0,
-    ...         upper=1000,
-    ...         direction=Direction.NEITHER,
-    ...         kind=Kind.ALGEBRAIC,
-    ...         meaning="Words of the response.",
-    ...         source="us",
-    ...         definition="number of words",
-    ...     ),
-    ...     lambda interaction, labels: float(len(interaction.response.split())),
-    ...     version="2",
-    ... )
-    """
-
-    definition: MetricDefinition
-    compute: Compute
-    version: str = "1"
-    """Another one whenever values may differ: values of two versions are never mixed in one estimate."""
-
-    def __post_init__(self) -> None:
-        """Check that the metric can be declared."""
-        _ = self.declaration
-
-    @cached_property
-    def declaration(self) -> MetricDeclaration:
-        """Declaration of the metric, as metric events carry it."""
-        return declaration_of(self.definition, self.version)
 
 
 class WithMetrics:

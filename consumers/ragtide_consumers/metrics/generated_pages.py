@@ -1,4 +1,7 @@
-"""The pages of the documentation that are made from values: `python -m ragtide_schemas.generated_pages FOLDER`."""
+"""The pages of the documentation that are made from values.
+
+`python -m ragtide_consumers.metrics.generated_pages FOLDER` writes them.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,10 +9,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from .diagnosis import PATTERNS
-from .metric_definitions import RAGTIDE_METRICS
-from .metrics import Direction, MetricDefinition
-from .reference_results import LABELER_RESULTS, REFERENCE_RESULTS, ReferenceResult
+from ragtide_schemas.diagnosis import PATTERNS
+from ragtide_schemas.metric_definitions import RAGTIDE_METRICS
+from ragtide_schemas.metrics import Direction, MetricDefinition
+from ragtide_schemas.reference_results import LABELER_RESULTS, REFERENCE_RESULTS, ReferenceResult
+
+from .optional import optional_metrics
 
 _FAMILIES = {
     "trace": "From sentence labels: R relevant and U utilized document sentences, of T.",
@@ -26,6 +31,9 @@ _METRICS = """\
 This page is made from the definitions by `make schemas`. [metrics.md](metrics.md) explains the formulas. A metric whose
 needs are not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
 
+_OPTIONAL = """\
+The setting `metrics` turns these on by their names: `metrics = ["retrieval.average_precision"]`."""
+
 _RESULTS = """\
 This page is made by `make schemas`. The results are of other data and other judges: landmarks, not goals.
 `ragtide score FILE --reference NAME` shows a row beside your own scores."""
@@ -41,6 +49,8 @@ def metrics_page() -> str:
     parts = ["# Every metric", _METRICS]
     for family, metrics in groupby(RAGTIDE_METRICS, key=lambda metric: metric.family):
         parts += [f"## {family}", _FAMILIES[family], _metric_table(metrics)]
+    optional = [metric.definition for metric in optional_metrics().values()]
+    parts += ["## Optional", _OPTIONAL, _metric_table(optional)]
     return _page(parts)
 
 

@@ -1,0 +1,63 @@
+"""Average precision of the retrieved documents: whether relevant documents come first. Pure.
+
+Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), section 8.4. The documents that are
+relevant and were not retrieved are unknown, so the value is about the order of the retrieved documents alone.
+"""
+
+import re
+from collections.abc import Sequence
+
+from ragtide_schemas import Direction, Kind, Labels, MetricDefinition, RagInteraction, SentenceLabels
+
+from ...text.keys import normalize_keys
+from ..custom import CustomMetric
+from ..outcomes import nothing_to_label
+from ..scores import AbsentReason
+
+_DOCUMENT = re.compile(r"(\d{1,9})[a-z]+")
+
+
+def average_precision(relevant: Sequence[bool]) -> float | None:
+    """Return the mean, over the relevant documents, of the share of relevant ones up to each; None if none is relevant.
+
+    Args:
+        relevant: for each retrieved document, in order of rank, whether it is relevant.
+
+    >>> average_precision([True, False, True])
+    0.8333333333333333
+    """
+    ranks = [rank for rank, one in enumerate(relevant, start=1) if one]
+    return sum(count / rank for count, rank in enumerate(ranks, start=1)) / len(ranks) if ranks else None
+
+
+def of_labels(interaction: RagInteraction, labels: Sequence[Labels]) -> float | AbsentReason:
+    """Return the average precision of an interaction's documents: one is relevant if one of its sentences is."""
+    nothing = nothing_to_label(interaction)
+    if nothing is not None:
+        return nothing
+    found = next((one for one in labels if isinstance(one, SentenceLabels)), None)
+    if found is None:
+        return AbsentReason.NOT_LABELED
+    if found.relevant is None:
+        return AbsentReason.INCOMPLETE_LABELS
+    known = None if found.document_keys is None else frozenset(normalize_keys(found.document_keys))
+    keys = [key for key in normalize_keys(found.relevant) if known is None or key in known]
+    documents = {int(match[1]) for key in keys if (match := _DOCUMENT.fullmatch(key)) is not None}
+    value = average_precision([index in documents for index in range(len(interaction.documents))])
+    return AbsentReason.NO_RELEVANT_SENTENCES if value is None else value
+
+
+METRIC = CustomMetric(
+    MetricDefinition(
+        name="retrieval.average_precision",
+        lower=0.0,
+        upper=1.0,
+        direction=Direction.HIGHER,
+        kind=Kind.ALGEBRAIC,
+        meaning="Whether the relevant documents come first among the retrieved ones.",
+        source="Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), section 8.4",
+        definition="mean over relevant documents of relevant documents up to its rank / rank",
+        needs=("relevance of document sentences", "a relevant document"),
+    ),
+    of_labels,
+)
