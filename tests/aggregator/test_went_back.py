@@ -106,8 +106,8 @@ def test_the_last_interactions_are_remembered_and_older_ones_forgotten() -> None
     for number in range(SIZE + 100):
         recent.add("shop", f"i-{number}")
         if number % 1000 == 0:
-            fields |= recent.take_changes()
-    fields |= recent.take_changes()
+            fields |= recent.take_changes()[0]
+    fields |= recent.take_changes()[0]
     again = SeenIds.from_fields(fields)
     for found in (recent, again):
         assert [("shop", f"i-{number}") in found for number in (0, 99, 100, SIZE, SIZE + 99)] == [

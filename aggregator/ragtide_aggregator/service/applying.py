@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, time_ns
 from typing import NamedTuple
 
 import structlog
@@ -14,7 +14,7 @@ from ragtide_runtime.redis.log import Entry, order, read_after
 from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.telemetry.log_limit import LogLimit
-from ragtide_runtime.telemetry.tracing import traceparent_of
+from ragtide_runtime.telemetry.tracing import attributes_of, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
 
 from .checkpoint import Checkpoint
@@ -22,7 +22,7 @@ from .feedback_reader import Joiner
 from .halving import Halving, TakenEntries
 from .pace import StepPace
 from .seen_ids import SeenIds
-from .telemetry import TracedEvent
+from .telemetry import EventTrace
 
 SLICE_S = 0.05
 """Seconds of applying after which other tasks of the event loop have their turn."""
@@ -53,8 +53,8 @@ class Uncommitted:
     """Entries of feedback that were taken."""
     applied: int = 0
     """Metric events that were taken and count in the state."""
-    traced: list[TracedEvent] = field(default_factory=list)
-    """These of them that carry a trace."""
+    traces: list[EventTrace] = field(default_factory=list)
+    """Traces that these events carry."""
     last: str = ""
     """Id of the last metric event that was taken or, without one, of the last feedback."""
 
@@ -94,7 +94,7 @@ class EventApplier:
         self._log_limit = LogLimit()
         self.state = checkpoint.state
         self.joiner = Joiner(redis, streams, self.state, checkpoint.pending, window_s=feedback_window_s)
-        self.recent = SeenIds.from_fields(checkpoint.fields)
+        self.seen_ids = SeenIds.from_fields(checkpoint.fields)
         self.positions = Positions(checkpoint.position, checkpoint.feedback_position)
         self.uncommitted = Uncommitted()
         self.guarded = CheckpointField.STREAM_ROLLBACK in checkpoint.fields
@@ -166,7 +166,7 @@ class EventApplier:
             event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
             if part is not None and entry.entry_id in part.refused:
                 raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - refused like others
-            if self.guarded and (event.pipeline, event.interaction_id) in self.recent:
+            if self.guarded and (event.pipeline, event.interaction_id) in self.seen_ids:
                 log.warning(
                     "an interaction that was counted before the stream rollback is not counted again",
                     interaction_id=event.interaction_id,
@@ -180,10 +180,10 @@ class EventApplier:
             return
         self.events_applied += 1
         self.uncommitted.applied += 1
-        self.recent.add(event.pipeline, event.interaction_id)
+        self.seen_ids.add(event.pipeline, event.interaction_id)
         self.joiner.applied(event)
         if traceparent := traceparent_of(entry.fields):
-            self.uncommitted.traced.append(TracedEvent.of(event, traceparent))
+            self.uncommitted.traces.append((traceparent, attributes_of(event), time_ns()))
 
     def _blame(self) -> str:
         return (

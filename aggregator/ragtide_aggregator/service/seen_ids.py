@@ -6,7 +6,7 @@ that were counted may be scored again. The ring prevents that they are counted a
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
@@ -48,15 +48,15 @@ class SeenIds:
         self._known.add(digest)
         self._changed.add(place // PER_CHUNK)
 
-    def take_changes(self) -> dict[str, bytes]:
-        """Return the fields of the checkpoint that changed since the last call."""
+    def take_changes(self) -> tuple[dict[str, bytes], Sequence[str]]:
+        """Return fields to write in the checkpoint since the last call; no field is ever removed."""
         changed, self._changed = self._changed, set()
         if not changed:
-            return {}
+            return {}, ()
         fields = {
             f"{_FIELD}{chunk}": b"".join(self._ring[chunk * PER_CHUNK : (chunk + 1) * PER_CHUNK]) for chunk in changed
         }
-        return {**fields, f"{_FIELD}count": _COUNT.pack(self._count)}
+        return {**fields, f"{_FIELD}count": _COUNT.pack(self._count)}, ()
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, bytes]) -> "SeenIds":

@@ -82,8 +82,7 @@ class PartitionSession:
             token=ownership.tokens[streams.partition],
             checkpoint=checkpoint,
             applier=self._applier,
-            health=self._health,
-            absences=self._absences,
+            parts=(self._health, self._absences),
             telemetry=telemetry,
         )
         self._house = House(redis, streams, options.caps)

@@ -1,9 +1,10 @@
 """Builds the next step of a partition from everything that changed, and writes it until Redis has answered."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 from redis import RedisError
@@ -15,13 +16,11 @@ from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff
 
 from ..state.state import Changes
-from .absent_share import AbsentShares
 from .applying import EventApplier, Uncommitted
 from .checkpoint import Checkpoint
 from .commit import Committer, Step
 from .estimates_stream import EstimatesStream
 from .options import ServiceOptions
-from .pipeline_health import PipelineHealth
 from .telemetry import AggregatorTelemetry
 
 log = structlog.get_logger("ragtide.aggregator")
@@ -38,6 +37,13 @@ class WrittenStep(NamedTuple):
     """Seconds of these that the script took."""
 
 
+class CheckpointPart(Protocol):
+    """A part of an aggregator that keeps fields of its own in the checkpoint."""
+
+    def take_changes(self) -> tuple[Mapping[str, bytes], Sequence[str]]:
+        """Return fields to write and fields to remove since the last call."""
+
+
 class StepWriter:
     """Writes the steps of one partition.
 
@@ -48,8 +54,7 @@ class StepWriter:
         token: with which the lease is held.
         checkpoint: where the partition continues.
         applier: collects the content of a step.
-        health: its alerts are kept in the checkpoint.
-        absences: likewise.
+        parts: which also keep fields in the checkpoint.
         telemetry: counts every commit.
     """
 
@@ -62,15 +67,12 @@ class StepWriter:
         token: str,
         checkpoint: Checkpoint,
         applier: EventApplier,
-        health: PipelineHealth,
-        absences: AbsentShares,
+        parts: Sequence[CheckpointPart],
         telemetry: AggregatorTelemetry,
     ) -> None:
         self._token = token
         self._confidence = options.confidence
         self._applier = applier
-        self._health = health
-        self._absences = absences
         self._telemetry = telemetry
         self._partition = streams.partition
         self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
@@ -85,6 +87,7 @@ class StepWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
         self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
+        self._parts: tuple[CheckpointPart, ...] = (applier.joiner.pending, applier.seen_ids, self.estimates, *parts)
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""
 
@@ -121,26 +124,19 @@ class StepWriter:
         loop = asyncio.get_running_loop()
         changes, published, estimates_s = await loop.run_in_executor(self._thread, self._changes)
         graded, refused = joiner.take_changes()
-        waiting, no_longer_waiting = joiner.pending.take_changes()
-        health_rows, gone_health = self._health.take_changes()
-        owed, paid = self.estimates.take_changes()
-        followed, forgotten = self._absences.take_changes()
+        rows, gone = {**changes.rows, **uncommitted.rows}, [*changes.gone]
+        for part in self._parts:
+            written, removed = part.take_changes()
+            rows |= written
+            gone += removed
         step = Step(
             before=self.steps,
             position=positions.metrics,
             feedback_position=positions.feedback,
             read=uncommitted.read,
             feedback_read=uncommitted.feedback_read,
-            rows={
-                **changes.rows,
-                **waiting,
-                **health_rows,
-                **followed,
-                **owed,
-                **self._applier.recent.take_changes(),
-                **uncommitted.rows,
-            },
-            gone=[*changes.gone, *no_longer_waiting, *gone_health, *forgotten, *paid],
+            rows=rows,
+            gone=gone,
             graded=graded,
             estimates=published,
             alerts=changes.alerts,
@@ -177,6 +173,6 @@ class StepWriter:
                 self._outage.succeeded()
                 uncommitted = self._applier.uncommitted
                 self._telemetry.committed(
-                    self._partition, step, seconds=took_s, applied=uncommitted.applied, traced=uncommitted.traced
+                    self._partition, step, seconds=took_s, applied=uncommitted.applied, traces=uncommitted.traces
                 )
                 return took_s

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from time import time_ns
-from typing import Final, NamedTuple
+from typing import Final
 
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.tracing import record
-from ragtide_schemas import MetricEvent
 
 from .commit import Step
 
@@ -16,18 +15,8 @@ ROLE: Final = "aggregator"
 """Name of the role in logs and health reports."""
 
 
-class TracedEvent(NamedTuple):
-    """A metric event that carries a trace, and when it was read."""
-
-    traceparent: str
-    pipeline: str
-    interaction_id: str
-    read_ns: int
-
-    @classmethod
-    def of(cls, event: MetricEvent, traceparent: str) -> "TracedEvent":
-        """Return the trace of an event that was read just now."""
-        return cls(traceparent, event.pipeline, event.interaction_id, time_ns())
+EventTrace = tuple[str, dict[str, str], int]
+"""The traceparent that a metric event carries, the attributes of its span, and when it was read, in nanoseconds."""
 
 
 class AggregatorTelemetry(OwnerTelemetry):
@@ -66,7 +55,7 @@ class AggregatorTelemetry(OwnerTelemetry):
         self._keys.labels(str(partition)).set(0)
 
     def committed(
-        self, partition: int, step: Step, *, seconds: float, applied: int, traced: Sequence[TracedEvent]
+        self, partition: int, step: Step, *, seconds: float, applied: int, traces: Sequence[EventTrace]
     ) -> None:
         """Count a commit.
 
@@ -75,7 +64,7 @@ class AggregatorTelemetry(OwnerTelemetry):
             step: as it was committed.
             seconds: that the commit took.
             applied: metric events of the step that count.
-            traced: events of the step that carry a trace.
+            traces: of the events of the step.
         """
         self._checkpoint_seconds.observe(seconds)
         self._checkpoint_rows.inc(len(step.rows))
@@ -85,10 +74,5 @@ class AggregatorTelemetry(OwnerTelemetry):
         for alert in step.alerts:
             self._alerts.labels(alert.rule, alert.status).inc()
         now_ns = time_ns()
-        for traceparent, pipeline, interaction_id, read_ns in traced:
-            attributes = {
-                "messaging.system": "redis",
-                "ragtide.pipeline": pipeline,
-                "ragtide.interaction_id": interaction_id,
-            }
-            record("ragtide estimate", "CONSUMER", attributes, parent=traceparent, start_ns=read_ns, end_ns=now_ns)
+        for parent, attributes, start_ns in traces:
+            record("ragtide estimate", "CONSUMER", attributes, parent=parent, start_ns=start_ns, end_ns=now_ns)

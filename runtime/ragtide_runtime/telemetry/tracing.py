@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
-from ragtide_schemas import RagInteraction
+from ragtide_schemas import MetricEvent, RagInteraction
 
 from ..errors import ConfigurationError
 from ..redis.keys import TRACEPARENT_FIELD
@@ -117,8 +117,8 @@ def trace_publishing(interaction: RagInteraction) -> str:
         return span.traceparent
 
 
-def attributes_of(interaction: RagInteraction) -> dict[str, str]:
-    """Return the attributes of a span about an interaction."""
+def attributes_of(interaction: RagInteraction | MetricEvent) -> dict[str, str]:
+    """Return the attributes of a span about an interaction, or about its metric event."""
     return {
         "messaging.system": "redis",
         "ragtide.pipeline": interaction.pipeline,
