@@ -14,7 +14,6 @@ from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import LabelerInstruments, WorkerInstruments
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -84,17 +83,17 @@ async def work(
 ) -> None:
     """Label interactions until told to stop; `also` has metrics besides those that the settings name."""
     from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415
-    from ragtide_consumers.worker.app import run_workers  # noqa: PLC0415 - see above
+    from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry  # noqa: PLC0415
+    from ragtide_consumers.worker.app import run_workers  # noqa: PLC0415
+    from ragtide_consumers.worker.telemetry import WorkerTelemetry  # noqa: PLC0415 - see above
 
     say_role("worker")
     collect_rarely()
     process = process or ProcessTelemetry()
     redis = connect_async(url)
     try:
-        calls = LabelerInstruments(process.registry)
-        async with labeler_of(settings, redis, instruments=calls, health=process.health, also=also) as labeler:
-            counted = WorkerInstruments(process.registry)
-            await run_workers(settings, url, labeler, stop, instruments=counted, health=process.health)
+        async with labeler_of(settings, redis, telemetry=LabelerTelemetry(process), also=also) as labeler:
+            await run_workers(settings, url, labeler, stop, telemetry=WorkerTelemetry(process))
     finally:
         await redis.aclose()
 

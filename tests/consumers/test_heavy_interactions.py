@@ -19,10 +19,12 @@ from ragtide_consumers.labelers.local.overlap import Overlap
 from ragtide_consumers.labelers.local.words import _STEMS, content_words
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.worker.app import run_workers
+from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import load_settings
 from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 SENTENCES = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=12)
 
@@ -123,7 +125,9 @@ async def test_a_heavy_interaction_holds_up_neither_the_others_nor_signs_of_life
     await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: interaction.encode()})
     stop, health = asyncio.Event(), Health()
     settings = load_settings(worker_min_idle_s=0.5)
-    running = asyncio.create_task(run_workers(settings, redis_url, LocalLabeler(), stop, health=health))
+    running = asyncio.create_task(
+        run_workers(settings, redis_url, LocalLabeler(), stop, telemetry=WorkerTelemetry(ProcessTelemetry(health)))
+    )
     try:
         await until(lambda: asyncio.sleep(0, begun.is_set()))
         await publish(async_redis, *["fine."] * 20)

@@ -17,11 +17,12 @@ from ragtide_consumers.labelers.event import identity, metric_event
 from ragtide_consumers.labelers.nli import MOST_PAIRS
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable, OverBudget
+from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import LabelerInstruments
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import MetricEvent, utc_now
 
 pytestmark = pytest.mark.processes
@@ -273,7 +274,7 @@ async def test_doctor_says_that_the_service_is_left_alone(nli: NliServer, async_
 async def test_calls_are_counted_for_prometheus(nli: NliServer) -> None:
     registry = CollectorRegistry()
     nli.script.append(Status(500))
-    async with labeler_of(settings(nli), None, instruments=LabelerInstruments(registry)) as one:
+    async with labeler_of(settings(nli), None, telemetry=LabelerTelemetry(ProcessTelemetry(registry=registry))) as one:
         await one.label(TOWER)
     calls = {
         outcome: registry.get_sample_value("ragtide_service_calls_total", {"service": "nli", "outcome": outcome})

@@ -9,8 +9,9 @@ from tests.consumers.test_worker import STREAMS, Scripted, _is, letters, pending
 from tests.support.conditions import until
 
 from ragtide_consumers.worker import worker as worker_module
+from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
-from ragtide_runtime.telemetry.instruments import WorkerInstruments
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 
 class Counts:
@@ -18,7 +19,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.instruments = WorkerInstruments(self.registry)
+        self.telemetry = WorkerTelemetry(ProcessTelemetry(registry=self.registry))
 
     def labelings(self, outcome: str) -> float | None:
         labels = {"labeler": "scripted", "outcome": outcome}
@@ -30,7 +31,7 @@ class Counts:
 
 async def test_outcomes_exist_as_0_before_the_first_entry(async_redis: Any) -> None:
     counts = Counts()
-    async with working(async_redis, Scripted(), instruments=counts.instruments):
+    async with working(async_redis, Scripted(), telemetry=counts.telemetry):
         for outcome in ("emitted", "refused", "duplicate", "finished_before", "failed"):
             assert counts.labelings(outcome) == 0
 
@@ -40,7 +41,7 @@ async def test_every_entry_is_counted_once_and_failed_tries_besides(async_redis:
     await publish(async_redis, "fine", "fine", "fail")
     await publish(async_redis, "fine", first=0)  # its id is taken
     await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: b"not json"})
-    async with working(async_redis, Scripted(), instruments=counts.instruments) as worker:
+    async with working(async_redis, Scripted(), telemetry=counts.telemetry) as worker:
         await worker.take(await read(async_redis))
         await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 3))
         await until(lambda: _is(pending(async_redis), 0))
@@ -61,7 +62,7 @@ async def test_every_entry_is_counted_once_and_failed_tries_besides(async_redis:
 async def test_what_is_in_flight_is_counted_also_when_it_is_never_finished(async_redis: Any) -> None:
     counts = Counts()
     await publish(async_redis, "wait", "wait")
-    async with working(async_redis, Scripted(), instruments=counts.instruments) as worker:
+    async with working(async_redis, Scripted(), telemetry=counts.telemetry) as worker:
         await worker.take(await read(async_redis))
         assert counts["ragtide_labelings_in_flight"] == 2
     assert counts["ragtide_labelings_in_flight"] == 0

@@ -7,17 +7,15 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
+from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
+from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.endpoints import serving
 from ragtide_runtime.telemetry.health import Health, Heartbeat
-from ragtide_runtime.telemetry.instruments import (
-    LabelerInstruments,
-    WorkerInstruments,
-)
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 pytestmark = pytest.mark.processes
@@ -71,7 +69,7 @@ async def test_a_scrape_shows_what_redis_says_of_every_partition(async_redis: An
 
 async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_url: str) -> None:
     process = ProcessTelemetry()
-    WorkerInstruments(process.registry).labelings.labels("local", "emitted").inc(2)
+    WorkerTelemetry(process).outcomes("local", ["emitted"])["emitted"].inc(2)
     async with serving(settings(), redis_url, process) as port:
         _, content_type, text = await get(port, "/metrics", accept="application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")
@@ -82,8 +80,8 @@ async def test_openmetrics_is_served_to_who_asks_for_it(async_redis: Any, redis_
 
 async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_redis: Any, redis_url: str) -> None:
     process = ProcessTelemetry()
-    for instruments in (WorkerInstruments, LabelerInstruments):
-        instruments(process.registry)
+    WorkerTelemetry(process)
+    LabelerTelemetry(process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)
     async with serving(settings(), redis_url, process) as port:
@@ -102,8 +100,8 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
 
 async def test_two_runs_in_one_process_do_not_mix(async_redis: Any, redis_url: str) -> None:
     first, second = ProcessTelemetry(), ProcessTelemetry()
-    WorkerInstruments(first.registry).reclaimed.inc()
-    WorkerInstruments(second.registry)
+    WorkerTelemetry(first).reclaimed.inc()
+    WorkerTelemetry(second)
     async with serving(settings(), redis_url, first) as one, serving(settings(), redis_url, second) as other:
         assert samples((await get(one, "/metrics"))[2])["ragtide_reclaimed_total",] == 1
         assert samples((await get(other, "/metrics"))[2])["ragtide_reclaimed_total",] == 0
@@ -111,7 +109,7 @@ async def test_two_runs_in_one_process_do_not_mix(async_redis: Any, redis_url: s
 
 async def test_without_redis_a_scrape_says_so_and_shows_the_rest(tmp_path: Any) -> None:
     process = ProcessTelemetry(Health("worker"))
-    WorkerInstruments(process.registry).reclaimed.inc()
+    WorkerTelemetry(process).reclaimed.inc()
     heartbeat = Heartbeat("loop")
     with process.health.reporting("worker", heartbeat):
         heartbeat.beat("turning")

@@ -10,8 +10,6 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.instruments import LabelerInstruments
 from ragtide_schemas import RagInteraction
 
 from ..metrics.custom import CustomMetric
@@ -20,6 +18,7 @@ from .local.labeler import LocalLabeler
 from .plugins import custom_labeler, custom_metrics, installed_labelers
 from .protocol import Labeler, Labeling, close
 from .remote.services import Services
+from .remote.telemetry import LabelerTelemetry
 from .with_metrics import WithMetrics
 
 CLOSE_S: Final = 10.0
@@ -63,8 +62,7 @@ async def labeler_of(
     redis: Redis | None,
     *,
     patient: bool = True,
-    instruments: LabelerInstruments | None = None,
-    health: Health | None = None,
+    telemetry: LabelerTelemetry | None = None,
     also: Sequence[CustomMetric] = (),
 ) -> AsyncIterator[Labeler]:
     """Give the labeler that the settings name, with the user's own metrics, and close it in the end.
@@ -73,18 +71,19 @@ async def labeler_of(
         settings: name it and hold what it needs.
         redis: holds the cache and the spend of remote labelers for all processes; without one they are this process's.
         patient: whether a cascade may wait for its reference, as in a worker.
-        instruments: count the calls of remote labelers.
-        health: says whether the reference of a cascade can be asked, because its worker goes on without it.
+        telemetry: counts the calls of remote labelers. Its health reports whether the reference of a cascade can be
+            asked, because its worker goes on without it.
         also: metrics besides those that the settings name.
 
     Raises:
         ConfigurationError: there is none of that name, or what it needs is missing.
     """
     metrics = [*custom_metrics(settings), *also]
-    build = _Builder(settings, redis, instruments or LabelerInstruments())
+    telemetry = telemetry or LabelerTelemetry()
+    build = _Builder(settings, redis, telemetry)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outage = labeler.outage if isinstance(labeler, CascadeLabeler) else None
-    watched = health.reporting(settings.cascade.reference, outage) if health and outage else nullcontext()
+    watched = telemetry.health.reporting(settings.cascade.reference, outage) if outage else nullcontext()
     try:
         with watched:
             yield WithMetrics(labeler, metrics) if metrics else labeler
@@ -93,10 +92,10 @@ async def labeler_of(
 
 
 class _Builder:
-    def __init__(self, settings: Settings, redis: Redis | None, instruments: LabelerInstruments) -> None:
+    def __init__(self, settings: Settings, redis: Redis | None, telemetry: LabelerTelemetry) -> None:
         self._settings = settings
         self._redis = redis
-        self._instruments = instruments
+        self._telemetry = telemetry
 
     def cascade(self, *, patient: bool) -> CascadeLabeler:
         cascade = self._settings.cascade
@@ -113,7 +112,7 @@ class _Builder:
             return LocalLabeler()
         if name == "judge":
             return self._judge()
-        services = Services(self._settings, self._redis, self._instruments.services)
+        services = Services(self._settings, self._redis, self._telemetry.services)
         labeler = custom_labeler(IN_ONE_FILE.get(name, name), self._settings, services)
         if labeler is None:
             names = ", ".join([*BUILT_IN, *installed_labelers()])
@@ -129,7 +128,7 @@ class _Builder:
         # In a cascade the proxy has scored already: over budget, the judge is waited for or skipped.
         falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
         fallback = LocalLabeler() if falls_back else None
-        return judge_of(self._settings, self._redis, self._instruments.judge, fallback=fallback)
+        return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback)
 
 
 async def _close(labeler: Labeler) -> None:

@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.health import ConditionCheck, Health, HealthCheck
-from ragtide_runtime.telemetry.instruments import WorkerInstruments
+from ragtide_runtime.telemetry.health import ConditionCheck, HealthCheck
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
 
@@ -21,6 +20,7 @@ from ..labelers.protocol import Labeler
 from .claims import ClaimKeeper
 from .patience import Patience
 from .subscriber import StreamApplication
+from .telemetry import ROLE, WorkerTelemetry
 from .worker import LabelWorker
 
 GRACE_S = 10.0
@@ -52,7 +52,7 @@ class WorkerApplication(StreamApplication):
         url: str,
         labeler: Labeler,
         *,
-        instruments: WorkerInstruments | None,
+        telemetry: WorkerTelemetry | None,
         patience: Patience,
         outage: Outage,
     ) -> None:
@@ -75,7 +75,7 @@ class WorkerApplication(StreamApplication):
                 metrics_cap=settings.events_cap + settings.events_keep,
                 claims=claims,
                 patience=patience,
-                instruments=instruments,
+                telemetry=telemetry,
                 outage=outage,
             )
             for streams in settings.layout.all()
@@ -108,10 +108,10 @@ class WorkerApplication(StreamApplication):
             await asyncio.to_thread(claims.stop)
             await redis.aclose()
 
-    def signs(self) -> list[HealthCheck]:
-        """Return the signs of life of reading and of every loop."""
-        said = "FastStream has stopped reading: the consumer group vanished, or the worker stops"
-        reading = ConditionCheck("reading", lambda: self.reading, said)
+    def health_checks(self) -> list[HealthCheck]:
+        """Return the health checks of reading and of every loop."""
+        stopped = "FastStream has stopped reading: the consumer group vanished, or the worker stops"
+        reading = ConditionCheck("reading", lambda: self.reading, stopped)
         return [reading, *(heartbeat for worker in self.workers for heartbeat in worker.heartbeats)]
 
 
@@ -121,20 +121,20 @@ async def run_workers(
     labeler: Labeler,
     stop: asyncio.Event,
     *,
-    instruments: WorkerInstruments | None = None,
-    health: Health | None = None,
+    telemetry: WorkerTelemetry | None = None,
 ) -> None:
     """Label until told to stop; then finish entries in flight, for at most the grace time.
 
     FastStream gives up when the consumer group has vanished, for example after a flush of Redis. The application is
     then built anew, which creates the group again. It is also built anew when Redis goes away while it starts.
     """
+    telemetry = telemetry or WorkerTelemetry()
     patience = Patience(labeler)
     outage = Outage("Redis")
     starting = outage.attempt("starting")
     backoff = Backoff()
     while not stop.is_set():
-        app = WorkerApplication(settings, url, labeler, instruments=instruments, patience=patience, outage=outage)
+        app = WorkerApplication(settings, url, labeler, telemetry=telemetry, patience=patience, outage=outage)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:
@@ -147,7 +147,7 @@ async def run_workers(
         log.info("worker started", labeler=labeler.name, profile=labeler.profile, partitions=settings.partitions)
         waits = [asyncio.create_task(event.wait()) for event in (stop, app.given_up)]
         loops = [loop for worker in app.workers for loop in worker.loops]
-        with (health or Health()).reporting("worker", *app.signs(), patience.outage):
+        with telemetry.health.reporting(ROLE, *app.health_checks(), patience.outage):
             await asyncio.wait([*waits, *loops], return_when=asyncio.FIRST_COMPLETED)
         failed = [loop for loop in loops if loop.done()]
         for wait in waits:

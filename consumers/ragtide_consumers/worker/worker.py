@@ -15,7 +15,6 @@ from structlog.contextvars import bind_contextvars
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.telemetry.health import Heartbeat
-from ragtide_runtime.telemetry.instruments import WorkerInstruments
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage, redis_outage
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
@@ -30,6 +29,7 @@ from .entries import StreamEntry
 from .patience import Patience
 from .quarantine import TRIES_ALONE, Lane
 from .reclaim import Reclaimer
+from .telemetry import WorkerTelemetry
 
 DELIVER_AT_ONCE = 200
 """Results handed over in one round trip."""
@@ -64,14 +64,14 @@ class LabelWorker:
         metrics_cap: int = 1_000_000,
         claims: ClaimKeeper | None = None,
         patience: Patience | None = None,
-        instruments: WorkerInstruments | None = None,
+        telemetry: WorkerTelemetry | None = None,
         outage: Outage | None = None,
     ) -> None:
         self._redis = redis
         self._forget_s = forget_s
         self._metrics_cap = metrics_cap
         self._claims = claims
-        self._instruments = instruments or WorkerInstruments()
+        self._telemetry = telemetry or WorkerTelemetry()
         outage = outage or redis_outage(redis)
         self._handing_over, self._looking, self._taking_over = (
             outage.attempt(f"{doing} of partition {streams.partition}")
@@ -82,8 +82,8 @@ class LabelWorker:
             )
         )
         self._log_limit = LogLimit()
-        self._outcomes = self._instruments.outcomes(labeler.name, [*Delivered, FAILED])
-        self._labeling_seconds = self._instruments.labeling_seconds.labels(labeler.name)
+        self._outcomes = self._telemetry.outcomes(labeler.name, [*Delivered, FAILED])
+        self._labeling_seconds = self._telemetry.labeling_seconds.labels(labeler.name)
         self.heartbeats = [
             Heartbeat(f"partition {streams.partition}, {loop}") for loop in ("hand-over", "room", "taking over")
         ]
@@ -148,7 +148,7 @@ class LabelWorker:
         await end(minding)
         if self._claims is not None:
             await asyncio.to_thread(self._claims.release, self._streams)
-        self._instruments.in_flight.dec(len(self._working))
+        self._telemetry.in_flight.dec(len(self._working))
         self._working.clear()
         handed_back = 0
         # FastStream may have read entries that never reached this worker: they are pending for it, so hand them back.
@@ -171,7 +171,7 @@ class LabelWorker:
                     continue
                 task = asyncio.create_task(self._work(entry))
                 self._working[entry.entry_id] = task
-                self._instruments.in_flight.inc()
+                self._telemetry.in_flight.inc()
         finally:
             self._waiting -= waiting
 
@@ -195,7 +195,7 @@ class LabelWorker:
     def _release(self, entry: StreamEntry) -> None:
         if self._working.pop(entry.entry_id, None) is not None:
             self._slots.release()
-            self._instruments.in_flight.dec()
+            self._telemetry.in_flight.dec()
 
     async def _label(self, entry: StreamEntry) -> Scored | Refused | None:
         """Return the entry's result, or None if it is to be tried again when it has been idle for long enough."""
@@ -340,7 +340,7 @@ class LabelWorker:
     def _count(self, result: Scored | Refused, outcome: Delivered) -> None:
         reason = result.letter.reason if isinstance(result, Refused) else None
         if outcome is Delivered.REFUSED:
-            self._instruments.dead_letters.labels(str(reason)).inc()
+            self._telemetry.dead_letters.labels(str(reason)).inc()
         # The worker hands a duplicate over twice, the second time as a dead letter. It counts the entry once.
         if reason is not Reason.DUPLICATE:
             self._outcomes[outcome].inc()
@@ -399,7 +399,7 @@ class LabelWorker:
                 self._taking_over.succeeded()
                 heartbeat.beat("looking for abandoned entries")
             if entries:
-                self._instruments.reclaimed.inc(len(entries))
+                self._telemetry.reclaimed.inc(len(entries))
                 log.info(
                     "took over abandoned entries of another worker",
                     entries=len(entries),

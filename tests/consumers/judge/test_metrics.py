@@ -9,8 +9,9 @@ from tests.support.judge_server import Drops, Hangs, JudgeServer, Status
 
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
+from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_runtime.settings.judge import Price
-from ragtide_runtime.telemetry.instruments import LabelerInstruments
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 pytestmark = pytest.mark.processes
 
@@ -23,8 +24,8 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
 
 async def labeled(server: JudgeServer, registry: CollectorRegistry, redis: Any = None, **changes: Any) -> Any:
     options = settings(server, **changes)
-    instruments = LabelerInstruments(registry)
-    async with labeler_of(options, redis, patient=False, instruments=instruments) as labeler:
+    telemetry = LabelerTelemetry(ProcessTelemetry(registry=registry))
+    async with labeler_of(options, redis, patient=False, telemetry=telemetry) as labeler:
         return [await labeler.label(TOWER), await labeler.label(TOWER)]
 
 

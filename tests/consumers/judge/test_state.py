@@ -12,12 +12,14 @@ from tests.support.judge_server import JudgeServer, Says, Status
 from ragtide import LabelerUnavailable, RagInteraction
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.state import read_endpoint_states
+from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 pytestmark = pytest.mark.processes
 
@@ -144,7 +146,7 @@ async def test_readyz_of_a_worker_says_that_its_judge_refuses(server: JudgeServe
     server.always = Status(401, "Incorrect API key")
     health = Health()
     health.redis_answered()
-    async with labeler_of(given, None, health=health) as labeler:
+    async with labeler_of(given, None, telemetry=LabelerTelemetry(ProcessTelemetry(health))) as labeler:
         patience = Patience(labeler)
         with health.reporting("worker", patience.outage):
             assert health.ready().ok

@@ -4,24 +4,24 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import EndpointInstruments
 
 from ...metrics.ragchecker import PROFILES as CLAIM_PROFILES
 from ...metrics.trace import PROFILES as TRACE_PROFILES
 from ..protocol import Labeler
+from ..remote.telemetry import EndpointTelemetry
 from .client import JudgeClient
 from .labeler import JudgeLabeler
 
 
 def judge_of(
-    settings: Settings, redis: Redis | None, instruments: EndpointInstruments, *, fallback: Labeler | None
+    settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry, *, fallback: Labeler | None
 ) -> JudgeLabeler:
     """Return the judge, to be closed in the end.
 
     Args:
         settings: of the process.
         redis: holds cache, spend and state for all processes; without one they are this process's own.
-        instruments: count calls.
+        telemetry: counts calls.
         fallback: scores while a spend limit is reached; None makes interactions wait.
 
     Raises:
@@ -33,5 +33,5 @@ def judge_of(
     ):
         if profile not in known:
             raise ConfigurationError(f"{name} is {profile!r}, which is unknown: use one of {', '.join(known)}")
-    client = JudgeClient(settings, redis, instruments)
+    client = JudgeClient(settings, redis, telemetry)
     return JudgeLabeler(client, profile=settings.profile, claim_profile=settings.claim_profile, fallback=fallback)

@@ -70,7 +70,7 @@ class ChatCall(Call[Answer]):
         self.usage.prompt_tokens += answer.prompt_tokens
         self.usage.completion_tokens += answer.completion_tokens
         self.usage.cost_usd += answer.cost_usd
-        self.access.counter.spent(
+        self.access.telemetry.spent(
             answer.cost_usd, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
         )
         if not is_completion(reply):

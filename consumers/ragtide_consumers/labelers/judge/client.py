@@ -10,13 +10,13 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import EndpointInstruments
 
 from ...metrics.scores import AbsentReason
 from ...text.tokens import estimated_tokens
 from ..remote.access import Access
 from ..remote.cache import content_key
 from ..remote.endpoint import EndpointInfo
+from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
 from .answers import Answer
 from .chat_call import ChatCall
@@ -40,13 +40,13 @@ class JudgeClient:
     Args:
         settings: of the process; the judge's model is required.
         redis: holds cache, spend and state for all processes; without one they are this process's own.
-        instruments: count calls.
+        telemetry: counts calls.
 
     Raises:
         ConfigurationError: no model, or no key for an endpoint that needs one.
     """
 
-    def __init__(self, settings: Settings, redis: Redis | None, instruments: EndpointInstruments) -> None:
+    def __init__(self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry) -> None:
         judge = settings.judge
         if judge.model is None:
             raise ConfigurationError(
@@ -78,7 +78,7 @@ class JudgeClient:
             refused=AbsentReason.JUDGE_REFUSED,
             unusable=AbsentReason.JUDGE_UNUSABLE,
         )
-        self._access = Access(info, judge, settings, redis, instruments, tokens_per_minute=judge.tokens_per_minute)
+        self._access = Access(info, judge, settings, redis, telemetry, tokens_per_minute=judge.tokens_per_minute)
         self._answer_tokens = float(FIRST_ANSWER_TOKENS)
 
     async def ask(
@@ -107,7 +107,7 @@ class JudgeClient:
         match None if corrections else await self._access.cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
                 usage.counters["cache_hits"] += 1
-                self._access.counter.found()
+                self._access.telemetry.found()
                 return Answer(text, finish, from_cache=True)
 
         call = ChatCall(

@@ -11,15 +11,14 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.remote import RemoteSettings
-from ragtide_runtime.telemetry.instruments import EndpointInstruments
 
 from .cache import Cache, MemoryCache, NoCache, RedisCache
-from .counting import CallCounter
 from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
 from .spend import NoSpendLimit, Reached, RedisSpend, Reservation, Spend
 from .spend_file import FileSpend
 from .state import EndpointState, StateReporter
+from .telemetry import EndpointTelemetry
 from .usage import Usage
 
 log = structlog.get_logger("ragtide.labeler")
@@ -33,7 +32,7 @@ class Access:
         remote: its limits.
         settings: of the process.
         redis: holds cache, spend and state for all processes; without one they are this process's own.
-        instruments: count calls.
+        telemetry: counts calls.
         tokens_per_minute: limit of the tokens that one worker sends and asks for.
     """
 
@@ -43,14 +42,14 @@ class Access:
         remote: RemoteSettings,
         settings: Settings,
         redis: Redis | None,
-        instruments: EndpointInstruments,
+        telemetry: EndpointTelemetry,
         *,
         tokens_per_minute: float | None = None,
     ) -> None:
         name = info.name
         self._info = info
-        self.counter = CallCounter(instruments, info.model)
-        self.endpoint = Endpoint(info, remote, self.counter, tokens_per_minute=tokens_per_minute)
+        self.telemetry = telemetry.of(info.model)
+        self.endpoint = Endpoint(info, remote, self.telemetry, tokens_per_minute=tokens_per_minute)
         self.cache = _cache(name, remote, settings, redis)
         self._spend = _spend(name, remote, settings, redis)
         self._over_budget = ""

@@ -19,10 +19,10 @@ from ragtide_runtime.telemetry.tracing import traced
 
 from ...metrics.scores import AbsentReason
 from .breaker import Breaker
-from .counting import CallCounter
 from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels
 from .pacing import AdaptiveLimit, MinuteLimits
 from .replies import Failure, FailureKind
+from .telemetry import EndpointTelemetry
 
 FIRST_WAIT_S: Final = 0.5
 """Seconds before the second attempt, on average; doubled each time."""
@@ -110,7 +110,7 @@ class Endpoint:
     Args:
         info: names of the endpoint.
         settings: its limits.
-        counter: counts calls for Prometheus.
+        telemetry: counts calls.
         tokens_per_minute: limit of the tokens that one worker sends and asks for.
     """
 
@@ -118,13 +118,13 @@ class Endpoint:
         self,
         info: EndpointInfo,
         settings: RemoteSettings,
-        counter: CallCounter,
+        telemetry: EndpointTelemetry,
         *,
         tokens_per_minute: float | None = None,
     ) -> None:
         self._info = info
         self._settings = settings
-        self._counter = counter
+        self._telemetry = telemetry
         self.breaker = Breaker(failures=settings.breaker_failures, pause_s=settings.breaker_pause_s)
         self.in_flight = AdaptiveLimit(settings.max_in_flight)
         self._a_minute = MinuteLimits(settings.requests_per_minute, tokens_per_minute)
@@ -135,7 +135,7 @@ class Endpoint:
         """The last failure, since which no call succeeded."""
         self._busy_warnings = LogLimit()
         self._random = random.Random()  # noqa: S311  # jitter is no secret
-        counter.watch(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
+        telemetry.watch(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
 
     @property
     def asks_for_fewer_calls(self) -> bool:
@@ -209,13 +209,13 @@ class Endpoint:
             except call.errors as error:
                 failure = call.failure(error)
                 span.failed(failure.outcome)
-                self._counter.failed(failure.outcome)
+                self._telemetry.failed(failure.outcome)
                 raise self._failed(failure, monotonic() - started) from None
             except BaseException:
                 self.breaker.abandoned()
                 raise
             latency_s = monotonic() - started
-            self._counter.answered(latency_s)
+            self._telemetry.answered(latency_s)
             self._answered(call, reply, latency_s)
             span.tell(call.result(reply))
             return reply

@@ -91,7 +91,7 @@ class HttpService:
                 pass  # an entry of another form: ask again
             else:
                 usage.counters["cache_hits"] += 1
-                self._access.counter.found()
+                self._access.telemetry.found()
                 return found
         call = _Post(self._opened(), self._url, body, read, self._access, usage, self.settings.call_usd)
         value, reply = await self._access.ask(call, usage, expected_usd=self.settings.call_usd)
@@ -160,7 +160,7 @@ class _Post(Call[tuple[T, Any]]):
             if response.status >= 300:
                 raise _Refused(response.status, response.headers, self._shown(body))
         self.usage.cost_usd += self.call_usd
-        self.access.counter.spent(self.call_usd)
+        self.access.telemetry.spent(self.call_usd)
         try:
             reply = from_json(bytes(body))
             return self.read(reply), reply

@@ -6,9 +6,9 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.instruments import EndpointInstruments
 
 from ...metrics.scores import AbsentReason
+from .telemetry import EndpointTelemetry
 
 if TYPE_CHECKING:
     from .http import HttpService
@@ -20,13 +20,13 @@ class Services:
     Args:
         settings: of the process.
         redis: holds cache, spend and state for all processes; without one they are this process's own.
-        instruments: count calls.
+        telemetry: counts calls.
     """
 
-    def __init__(self, settings: Settings, redis: Redis | None, instruments: EndpointInstruments) -> None:
+    def __init__(self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry) -> None:
         self._settings = settings
         self._redis = redis
-        self._instruments = instruments
+        self._telemetry = telemetry
 
     def open(self, name: str, path: str = "") -> "HttpService":
         """Return a service, to be closed in the end.
@@ -57,5 +57,5 @@ class Services:
             refused=AbsentReason.SERVICE_REFUSED,
             unusable=AbsentReason.SERVICE_UNUSABLE,
         )
-        access = Access(info, service, self._settings, self._redis, self._instruments)
+        access = Access(info, service, self._settings, self._redis, self._telemetry)
         return HttpService(service, access, path)

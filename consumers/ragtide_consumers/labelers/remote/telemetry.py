@@ -1,0 +1,73 @@
+"""Telemetry of the endpoints that the labelers of a process ask: metrics of calls, and health."""
+
+from collections.abc import Callable
+from copy import copy
+
+from prometheus_client import CollectorRegistry
+
+from ragtide_runtime.telemetry.catalogue import JUDGE, SERVICE, EndpointMetrics
+from ragtide_runtime.telemetry.process import ProcessTelemetry
+
+
+class EndpointTelemetry:
+    """The metrics of the calls of one endpoint.
+
+    Args:
+        metrics: of its kind.
+        registry: of the process.
+    """
+
+    def __init__(self, metrics: EndpointMetrics, registry: CollectorRegistry) -> None:
+        self._calls = metrics.calls.counter(registry)
+        self._call_seconds = metrics.call_seconds.histogram(registry)
+        self._tokens = [metric.counter(registry) for metric in metrics.tokens]
+        self._cost_usd = metrics.cost_usd.counter(registry)
+        self._cache_hits = metrics.cache_hits.counter(registry)
+        self._breaker_open = metrics.breaker_open.gauge(registry)
+        self._calls_allowed = metrics.calls_allowed.gauge(registry)
+        self._name = ""
+
+    def of(self, name: str) -> "EndpointTelemetry":
+        """Return the metrics of an endpoint of this kind; its name is the judge's model, or the name of a service."""
+        named = copy(self)
+        named._name = name
+        return named
+
+    def watch(self, *, breaker_open: Callable[[], bool], calls_allowed: Callable[[], int]) -> None:
+        """Show the breaker and the calls that are allowed in flight, as they are when scraped."""
+        self._breaker_open.labels(self._name).set_function(breaker_open)
+        self._calls_allowed.labels(self._name).set_function(calls_allowed)
+
+    def found(self) -> None:
+        """Count an answer from the cache."""
+        self._cache_hits.labels(self._name).inc()
+
+    def answered(self, latency_s: float) -> None:
+        """Count a call that was answered."""
+        self._calls.labels(self._name, "answered").inc()
+        self._call_seconds.labels(self._name).observe(latency_s)
+
+    def failed(self, outcome: str) -> None:
+        """Count a call that failed, by the name of its failure."""
+        self._calls.labels(self._name, outcome).inc()
+
+    def spent(self, cost_usd: float, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        """Count the cost of an answer, and its tokens where the endpoint counts them."""
+        self._cost_usd.labels(self._name).inc(cost_usd)
+        for tokens in self._tokens:
+            tokens.labels(self._name, "prompt").inc(prompt_tokens)
+            tokens.labels(self._name, "completion").inc(completion_tokens)
+
+
+class LabelerTelemetry:
+    """The metrics of the endpoints that the labelers of a process ask, and its health.
+
+    Args:
+        process: telemetry of the process; by default it is neither scraped nor served.
+    """
+
+    def __init__(self, process: ProcessTelemetry | None = None) -> None:
+        process = process or ProcessTelemetry()
+        self.health = process.health
+        self.judge = EndpointTelemetry(JUDGE, process.registry)
+        self.services = EndpointTelemetry(SERVICE, process.registry)

@@ -1,0 +1,34 @@
+"""Telemetry of the label workers of a process: metrics and health."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import Counter
+
+from ragtide_runtime.telemetry import catalogue
+from ragtide_runtime.telemetry.process import ProcessTelemetry
+
+ROLE: Final = "worker"
+"""Name of the role in health reports."""
+
+
+class WorkerTelemetry:
+    """The metrics of the label workers of a process, and its health.
+
+    Args:
+        process: telemetry of the process; by default it is neither scraped nor served.
+    """
+
+    def __init__(self, process: ProcessTelemetry | None = None) -> None:
+        process = process or ProcessTelemetry()
+        registry = process.registry
+        self.health = process.health
+        self.dead_letters = catalogue.DEAD_LETTERS.counter(registry)
+        self.labeling_seconds = catalogue.LABELING_SECONDS.histogram(registry)
+        self.in_flight = catalogue.IN_FLIGHT.gauge(registry)
+        self.reclaimed = catalogue.RECLAIMED.counter(registry)
+        self._labelings = catalogue.LABELINGS.counter(registry)
+
+    def outcomes(self, labeler: str, names: Iterable[str]) -> dict[str, Counter]:
+        """Return a labeler's counter of each outcome; each starts at 0, so that a rate includes its first event."""
+        return {name: self._labelings.labels(labeler, name) for name in names}
