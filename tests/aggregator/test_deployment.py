@@ -37,7 +37,7 @@ class Owner:
         self._redis = redis
         self._streams = streams
         self.state = AggregatorState(reader_options(settings))
-        self._committer = Committer(redis, streams, lease_s=60, estimates_cap=10)
+        self._committer = Committer(redis, streams, estimates_cap=10)
         self._steps = 0
         self._token = ""
 

@@ -10,7 +10,6 @@ Inside the script, in this order:
    from the end. An entry that was trimmed is not lost.
 4. Changed rows and the new positions are written, gone rows removed; what feedback graded is remembered; estimates,
    alerts and dead letters are added.
-5. The lease is prolonged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,13 +68,12 @@ class Committer:
         redis: Redis,
         streams: Streams,
         *,
-        lease_s: float,
         estimates_cap: int,
         feedback_window_s: float = 604_800.0,
     ) -> None:
         self._redis = redis
         self._streams = streams
-        self._limits = CommitLimits(int(lease_s * 1000), estimates_cap, int(feedback_window_s * 1000))
+        self._limits = CommitLimits(estimates_cap, int(feedback_window_s * 1000))
 
     async def commit(self, step: Step, token: str) -> None:
         """Write a step.
@@ -99,7 +97,6 @@ class Committer:
 class CommitLimits(NamedTuple):
     """The options of a commit."""
 
-    lease_ms: int
     estimates_cap: int
     """Entries that the stream of estimates may hold."""
     feedback_ms: int
@@ -130,7 +127,6 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
     )
     arguments: list[Argument] = [
         token,
-        limits.lease_ms,
         step.before,
         step.before + 1,
         step.position,

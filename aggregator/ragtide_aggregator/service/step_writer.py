@@ -79,7 +79,6 @@ class StepWriter:
         self._committer = Committer(
             redis,
             streams,
-            lease_s=options.lease_s,
             estimates_cap=options.estimates_cap,
             feedback_window_s=options.feedback_window_s,
         )

@@ -176,7 +176,6 @@ class MetricsReplay:
             streams,
             checkpoint,
             token=ownership.tokens[partition],
-            lease_s=options.lease_s,
             window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
             expected=expected,
             size_of=self._size_of,

@@ -80,7 +80,6 @@ class PartitionReplay:
         streams: the run's keys of this partition.
         checkpoint: where it continues.
         token: of the lease that is held.
-        lease_s: for how long each commit prolongs it.
         window_ms: for how long feedback finds its event, and waits for it.
         expected: for each interaction (its digest) how much feedback is still to come.
         size_of: sizes of the finite populations.
@@ -94,7 +93,6 @@ class PartitionReplay:
         checkpoint: Checkpoint,
         *,
         token: str,
-        lease_s: float,
         window_ms: int,
         expected: Counter[str],
         size_of: SizeOf,
@@ -109,7 +107,7 @@ class PartitionReplay:
         self._joiner = RecordedJoiner(self._state, checkpoint.pending, window_ms=window_ms, expected=expected)
         self._joiner.load(checkpoint.fields)
         self._joiner.refused = self.counts.feedback_refused
-        self._committer = Committer(redis, streams, lease_s=lease_s, estimates_cap=1)
+        self._committer = Committer(redis, streams, estimates_cap=1)
         self._token = token
         self._steps = checkpoint.steps
         self._size_of = size_of

@@ -23,7 +23,7 @@ from ragtide_schemas.experiments import Execution
 
 STREAMS = Streams("ragtide", 0)
 TOKEN = "1:a"
-LIMITS = CommitLimits(60_000, 100, 60_000)
+LIMITS = CommitLimits(100, 60_000)
 
 
 def run(redis: Any, call: Any) -> Any:
@@ -37,7 +37,7 @@ def entry(redis: Any, stream: str) -> str:
 
 @pytest.fixture
 def step(redis: Any) -> Step:
-    redis.set(STREAMS.lease, TOKEN, px=1000)
+    redis.set(STREAMS.lease, TOKEN)
     read = entry(redis, STREAMS.metrics)
     rows = {"estimate:k": b"1", "pane:p": b"2"}
     return Step(0, read, read=[read], rows=rows, graded=[("{0}set", "m 1-0")], estimates=[b"e"], alerts=[alert("a")])
@@ -52,7 +52,7 @@ def test_a_step_is_committed_once(redis: Any, step: Step) -> None:
     assert redis.hmget(STREAMS.checkpoint, fields) == [b"1", step.position.encode(), b"0-0"]
     assert (redis.xlen(STREAMS.estimates), redis.xlen(STREAMS.alerts)) == (1, 1)
     assert redis.smembers("{0}set") == {b"m 1-0"}
-    assert redis.pttl(STREAMS.lease) > 50_000
+    assert redis.pttl(STREAMS.lease) == -1, "a commit renews no lease"
     after = replace(step, before=1, rows={}, gone=["pane:p"], alerts=[], estimates=[], graded=[])
     assert run(redis, commit_step(STREAMS, after, TOKEN, LIMITS)) == "committed"
     assert not redis.hexists(STREAMS.checkpoint, "pane:p")

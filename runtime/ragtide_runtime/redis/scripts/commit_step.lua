@@ -3,7 +3,7 @@
 -- uses: entries, lists, stream_loss
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
 --       its interaction.
--- ARGV: token, lease ms, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
+-- ARGV: token, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
 --       feedback window in ms, then eight lists, each after its length: ends of reads of metrics and of feedback, rows
 --       (field, value), gone fields, graded metrics, estimates, alerts, dead letters.
 -- reply: 'committed', 'fenced', 'moved' or 'lost'. Safe to repeat: the second time it finds its own number of steps.
@@ -11,10 +11,10 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 'fenced'
 end
 local steps = redis.call('HGET', KEYS[2], CHECKPOINT_STEPS) or '0'
-if steps ~= ARGV[3] then
-    return steps == ARGV[4] and 'committed' or 'moved'
+if steps ~= ARGV[2] then
+    return steps == ARGV[3] and 'committed' or 'moved'
 end
-local at, gone = 10, false
+local at, gone = 9, false
 local function list(visit)
     at = each_in_list(at, visit)
 end
@@ -29,13 +29,12 @@ local set = 7
 list(function(i)
     set = set + 1
     redis.call('SADD', KEYS[set], ARGV[i])
-    redis.call('PEXPIRE', KEYS[set], ARGV[9])
+    redis.call('PEXPIRE', KEYS[set], ARGV[8])
     return 1
 end)
-list(function(i) redis.call('XADD', KEYS[5], 'MAXLEN', '~', ARGV[8], '*', DATA_FIELD, ARGV[i]) return 1 end)
+list(function(i) redis.call('XADD', KEYS[5], 'MAXLEN', '~', ARGV[7], '*', DATA_FIELD, ARGV[i]) return 1 end)
 list(function(i) add_entry(KEYS[6], ARGV[i]) return 1 end)
 list(function(i) add_entry(KEYS[7], ARGV[i]) return 1 end)
-redis.call('HSET', KEYS[2], CHECKPOINT_STEPS, ARGV[4], CHECKPOINT_POSITION, ARGV[5],
-    CHECKPOINT_FEEDBACK_POSITION, ARGV[6], CHECKPOINT_VERSION, ARGV[7])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[2], CHECKPOINT_STEPS, ARGV[3], CHECKPOINT_POSITION, ARGV[4],
+    CHECKPOINT_FEEDBACK_POSITION, ARGV[5], CHECKPOINT_VERSION, ARGV[6])
 return 'committed'
