@@ -42,9 +42,9 @@ class InteractionProducer:
         partitions: number of partitions of the deployment; by default `RAGTIDE_PARTITIONS`.
         splits: pipelines that are split over several, and over how many; by default `RAGTIDE_SPLITS`.
         dedupe_window_s: seconds for which an id counts as seen; by default `RAGTIDE_DEDUPE_WINDOW_S`.
-        policy: what is done when a stream is full: `block`, `drop_new` or `sample`; by default
+        policy: when a stream is full: `block`, `drop_new` or `sample`; by default
             `RAGTIDE_PRODUCER_POLICY`.
-        strict: whether `submit` and `submit_feedback` raise what they otherwise only count.
+        strict: whether `submit` and `submit_feedback` raise errors that they otherwise only count.
         settings: all settings at once, instead of those above but `strict`.
 
     Raises:
@@ -90,7 +90,7 @@ class InteractionProducer:
         """Take an interaction to be published in the background, and return at once whether it was taken.
 
         For the application's own threads and event loops: nothing is waited for and nothing is raised. If Redis cannot
-        be reached, submitted interactions are held, up to `producer.queue`; more are dropped and counted. An invalid
+        be reached, submitted interactions are queued, up to `producer.queue`; more are dropped and counted. An invalid
         one is dropped, counted as `invalid`, and logged if it is the first of its kind.
 
         Args:
@@ -161,8 +161,8 @@ class InteractionProducer:
 
         Raises:
             InvalidEntryError: an interaction is too large; nothing of this call was published.
-            StreamFullError: there was no room for `producer.block_s`, and the policy is `block`; what went in stays in,
-                and publishing all of them again is safe.
+            StreamFullError: there was no room for `producer.block_s`, and the policy is `block`. Earlier interactions
+                stay published, and publishing all of them again is safe.
             RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
         """
         publisher = self._batch_publisher(interactions)
@@ -272,7 +272,7 @@ class InteractionProducer:
         return RedisUnavailable(f"publishing to {url} failed ({error}): check that Redis runs, then publish again")
 
     def close(self) -> None:
-        """Flush what was submitted, close the blocking connection, and stop a Redis that only this producer used.
+        """Flush submitted items, close the blocking connection, and stop a Redis that only this producer used.
 
         Items that cannot be sent within `producer.flush_s` are given up and counted. The process end does the same.
         """

@@ -5,10 +5,10 @@ import random
 from contextlib import suppress
 
 FIRST_PAUSE_S = 0.1
-"""Seconds after the first failure, unless told otherwise."""
+"""Seconds after the first failure, by default."""
 
 LONGEST_PAUSE_S = 1.0
-"""Most seconds between two tries, unless told otherwise."""
+"""Most seconds between two tries, by default."""
 
 
 async def sleep_or_stop(stop: asyncio.Event, seconds: float) -> bool:

@@ -22,7 +22,7 @@ Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 
 
 class AlertRule(WireModel):
-    """What to watch, and with which false-alarm budget.
+    """An alert rule: a metric, a baseline, and a false-alarm budget.
 
     - `threshold` watches for a mean beyond `target`.
     - `drift` watches for a mean that left its baseline.
@@ -37,7 +37,7 @@ class AlertRule(WireModel):
     name: Name
     """Unique name of the rule."""
     kind: Literal["threshold", "drift", "rmse", "distribution"]
-    """What is compared with what."""
+    """Comparison that the rule makes."""
     metric: MetricName
     """Qualified metric name; for `rmse` that of the scores that have gold scores."""
     direction: RuleDirection | None = None
@@ -178,7 +178,7 @@ class Alert(VersionedModel):
     alert_id: Name
     """Stable id: the same after a restart, the same for firing and resolving."""
     status: Literal["firing", "resolved"]
-    """What happened."""
+    """Kind of the alert."""
     rule: Name
     """Name of the rule."""
     kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
@@ -210,11 +210,11 @@ class Alert(VersionedModel):
     began_at: UtcTime | None = None
     """When the change probably began: time of the first interaction since the estimated change point."""
     baseline: float | None = None
-    """What was normal, of the mean, spread or RMSE: given, learned, of a past window, or the rule's target."""
+    """The normal mean, spread or RMSE: given, learned, of a past window, or the rule's target."""
     baseline_source: Literal["given", "learned", "window", "target"] | None = None
     """Where it comes from; a learned one or one of a window is the confidence bound on the lenient side."""
     quantity: Literal["mean", "spread", "rmse"] = "mean"
-    """What moved; the spread is the standard deviation about the baseline's mean."""
+    """The statistic that moved; the spread is the standard deviation about the baseline's mean."""
     detector: Detector = "e_detector"
     """Which detector decided."""
     observed: float | None = None
@@ -235,7 +235,7 @@ class Alert(VersionedModel):
     worst_interaction_ids: tuple[Name, ...] = ()
     """Interactions since the change that moved the mean most, the worst first."""
     diagnosis: tuple[str, ...] = ()
-    """What the pattern of all recent scores of the scope suggests, in sentences with evidence and advice."""
+    """Diagnosis of all recent scores of the scope, in sentences with evidence and advice."""
     message: str
     """The alert in one or two plain sentences."""
 

@@ -1,4 +1,4 @@
-"""What every model on the wire shares: frozen, finite, versioned, strict about unknown fields, readable errors."""
+"""The base of every model on the wire: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -175,7 +175,7 @@ def _json_type(value: object) -> str:
 
 
 ERRORS_TOLD = 10
-"""Errors of one payload that are told in words."""
+"""Most errors of one payload that a message describes."""
 
 _SECRETS = frozenset({"api_key", "storage_options"})
 """Fields whose value is never shown."""
@@ -195,7 +195,7 @@ _REMEDIES = {
 
 
 def reason_of(error: ValidationError) -> Reason:
-    """Return the code that says best what a validation error is about."""
+    """Return the reason code that fits a validation error best."""
     for detail in error.errors(include_url=False, include_input=False):
         if detail["loc"] == ("schema_version",) and detail["type"] in {"less_than_equal", "greater_than_equal"}:
             return Reason.UNKNOWN_SCHEMA_VERSION
@@ -205,7 +205,7 @@ def reason_of(error: ValidationError) -> Reason:
 
 
 def describe(error: ValidationError) -> str:
-    """Return a validation error in one line: each field, what is wrong with its value, and what to do."""
+    """Return a validation error in one line: each field, its mistake, and the remedy."""
     details = error.errors(include_url=False)
     # A list with a bad item is also reported as too short; the item's own error says it all.
     blamed = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}

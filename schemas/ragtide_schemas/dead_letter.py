@@ -1,4 +1,4 @@
-"""One dead letter: an entry nobody could use, kept with the reason."""
+"""A dead letter: an entry that could not be used, with the reason."""
 
 import base64
 from datetime import datetime
@@ -43,7 +43,7 @@ class DeadLetter(VersionedModel):
     failed_at: UtcTime
     """When it was given up on."""
     component: Name
-    """Who gave up, such as a worker's name."""
+    """Component that rejected the entry."""
 
     @classmethod
     def of(

@@ -82,7 +82,7 @@ class MetricDeclaration(WireModel):
 
 
 def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclaration:
-    """Return what events say of a metric of the user's own.
+    """Return the definition that events carry for a metric of the user's own.
 
     Raises:
         ValueError: its name or its family is one of ragtide's own, or its version is no name.

@@ -28,7 +28,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What scores look like when something is the matter."""
+    """A pattern of scores with a usual cause."""
 
     name: str
     conditions: Mapping[str, Quality]
@@ -45,10 +45,10 @@ class Diagnosis:
     evidence: Mapping[str, Score]
     """The scores that show it, by qualified metric name."""
     certain: bool
-    """Whether the whole interval of each score shows it; True for one interaction, whose scores are what they are."""
+    """Whether the whole interval of each score shows it; True for a single interaction: no intervals."""
 
     def sentence(self) -> str:
-        """Return the diagnosis in words: what, by which scores, what to do.
+        """Return the diagnosis in words: the cause, the scores that show it, and the advice.
 
         >>> found = diagnose({"trace.context_relevance": Score(0.5), "trace.context_utilization": Score(0.05)})
         >>> print(found[0].sentence().partition(":")[0])

@@ -7,7 +7,7 @@ class Dropped(StrEnum):
     """Why an interaction never got as far as a worker."""
 
     DROP_NEW = "drop_new"
-    """The stream was full, and the policy is to drop what comes new."""
+    """The stream was full, and the policy is to drop new interactions."""
     SAMPLE = "sample"
     """The stream was filling up, and the policy is to keep a sample."""
     QUEUE_FULL = "queue_full"

@@ -1,6 +1,6 @@
 """Errors of the contract.
 
-One class, a ValueError: `InvalidEntryError`, a payload is not what the contract says.
+One class, a ValueError: `InvalidEntryError` says that a payload breaks the contract.
 """
 
 from enum import StrEnum
@@ -28,7 +28,7 @@ class Reason(StrEnum):
     LABELING_FAILED = "labeling_failed"
     """The labeler failed on it at every delivery."""
     TOO_MANY_DELIVERIES = "too_many_deliveries"
-    """It was delivered `max_deliveries` times and nobody finished it: it may kill the worker that takes it."""
+    """No worker finished it in `max_deliveries` deliveries: it may crash each worker that takes it."""
     UNKNOWN_INTERACTION = "unknown_interaction"
     """Feedback for an interaction that was not scored within the feedback window."""
     NOT_AGGREGATABLE = "not_aggregatable"
@@ -44,7 +44,7 @@ class InvalidEntryError(ValueError):
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        # It may quote what the payload held, and it reaches logs, dead letters and terminals.
+        # The message may quote the payload, and it reaches logs, dead letters and terminals.
         self.detail = printable(detail)
         super().__init__(self.detail)
         self.reason = reason

@@ -32,7 +32,7 @@ class Share(WireModel):
 
 
 class Estimate(VersionedModel):
-    """What is known so far of one metric in one scope. Unknown is None, never 0."""
+    """The estimate of one metric in one scope so far. An unknown number is None, never 0."""
 
     pipeline: Name
     """The pipeline."""
@@ -112,7 +112,7 @@ class Estimate(VersionedModel):
     recent: float | None = None
     """Exponentially weighted mean of about the last 64 values."""
     baseline: float | None = None
-    """For an RMSE: what always predicting the mean gold score would score; a labeler above it adds nothing."""
+    """For an RMSE: the RMSE of always predicting the mean gold score; a labeler above it adds nothing."""
     quantiles: dict[str, float] | None = None
     """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; of whole pipelines."""
     distribution: tuple[Share, ...] = ()

@@ -22,7 +22,7 @@ class Feedback(VersionedModel):
     """When they were given, with a time zone, from 1970 to 2200; the zero time `0001-01-01T00:00:00Z` counts as not
     given."""
     annotator: Name | None = None
-    """Who gave them."""
+    """Author of the scores."""
     metadata: Metadata = Field(default_factory=dict)
     """Anything else; kept, never interpreted."""
 

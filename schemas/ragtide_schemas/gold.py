@@ -1,4 +1,4 @@
-"""Gold scores: what interactions and feedback share."""
+"""Gold scores, as interactions and feedback carry them."""
 
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""One RAG interaction: what was asked, what was retrieved, what was answered."""
+"""A RAG interaction: the question, the retrieved documents, the response."""
 
 from typing import Annotated, Any, Self
 from uuid import uuid4
@@ -32,7 +32,7 @@ def _text_is_a_document(value: object) -> object:
 
 
 class RagInteraction(VersionedModel):
-    """One question, the documents retrieved for it, and the response given: what gets scored.
+    """One question, the documents retrieved for it, and the response: the unit that is scored.
 
     An empty list of documents (nothing was retrieved) and an empty response (a refusal, a tool's error) are everyday
     outcomes: the interaction is accepted and counted, and its other metrics are absent with the reason. A document
@@ -47,7 +47,7 @@ class RagInteraction(VersionedModel):
     """When the response was given, with a time zone, from 1970 to 2200; the zero time `0001-01-01T00:00:00Z`, as Go and
     .NET write a time that was never set, counts as not given."""
     question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
-    """What the user asked."""
+    """The question of the user."""
     documents: Annotated[
         tuple[Annotated[RetrievedDocument, BeforeValidator(_text_is_a_document)], ...],
         Field(max_length=DOCUMENTS_MAX),
@@ -58,7 +58,7 @@ class RagInteraction(VersionedModel):
     response_sentences: tuple[str, ...] | None = None
     """The response cut into sentences, where the producer knows better; they are then counted as given."""
     reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
-    """The right answer, where somebody knows it."""
+    """The right answer, if it is known."""
     gold_scores: GoldScores = Field(default_factory=dict)
     """True scores of this very response by metric (`trace.adherence`), from people or a judge they trust."""
     segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)] = Field(default_factory=dict)
@@ -96,7 +96,7 @@ class RagInteraction(VersionedModel):
 
     @classmethod
     def from_entry(cls, entry_id: str, payload: bytes) -> Self:
-        """Return the interaction in a stream entry, whoever wrote it.
+        """Return the interaction in a stream entry of any client.
 
         A plain `XADD` may leave out `interaction_id` and `occurred_at`. They are then taken from the entry's own id
         (`entry-<id>`, and its milliseconds), so that every delivery of the entry reads the same.

@@ -1,4 +1,4 @@
-"""Labels: what a labeler says about an interaction, before any formula."""
+"""Labels: the findings of a labeler about an interaction, before any formula."""
 
 from typing import Annotated, Literal, Self
 
@@ -15,7 +15,7 @@ Claim = str | tuple[str, ...]
 
 
 class SentenceLabels(WireModel):
-    """TRACe labels of one interaction: which document sentences are relevant or used, what supports the response.
+    """TRACe labels of one interaction: which document sentences are relevant or used, and which support the response.
 
     A document sentence's key is its document's index and letters (`0a`, `0b`, ..., `0z`, `0aa`); a response sentence's
     key is letters (`a`, `b`, ...). Key lists are kept as the labeler gave them: what a duplicate or an unknown key
@@ -50,7 +50,7 @@ class SentenceLabels(WireModel):
 
 
 class SentenceProbabilities(WireModel):
-    """TRACe labels as probabilities: what the local labeler predicts, one value in [0, 1] per sentence."""
+    """TRACe labels as probabilities, as the local labeler predicts them: a value in [0, 1] per sentence."""
 
     relevant: tuple[Annotated[float, Field(ge=0, le=1)], ...]
     """For each document sentence, in order, the probability that it is relevant to the question."""

@@ -1,4 +1,4 @@
-"""Upper bounds of what one stream entry may hold: past them an entry is refused with a reason, never a crash."""
+"""Upper bounds of the content of a stream entry: an entry beyond them is rejected with a reason."""
 
 from datetime import UTC, datetime
 from typing import Final

@@ -227,7 +227,7 @@ RAGCHECKER: Final = (
         Bands(0.8, 0.9, 0.95),
     ),
 )
-"""Claims of response and reference answer, and what entails them."""
+"""Claims of response and reference answer, and the texts that entail them."""
 
 
 def _outcome(name: str, definition: str, meaning: str) -> MetricDefinition:

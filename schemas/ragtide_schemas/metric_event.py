@@ -10,7 +10,7 @@ from .metrics import MetricName
 
 
 class JudgedScores(WireModel):
-    """What a second labeler, a judge, said of an interaction that was chosen for it."""
+    """The scores by a second labeler, a judge, of an interaction that was chosen for it."""
 
     labeler: Name
     """Name of the labeler, such as `judge`."""
@@ -76,9 +76,9 @@ class MetricEvent(VersionedModel):
     prompts: tuple[Name, ...] = ()
     """Prompts a judge was given, such as `trace.en.1`."""
     judged: JudgedScores | None = None
-    """What a judge said of the same interaction, where it was chosen for one."""
+    """Scores of the same interaction by a judge, if it was chosen for one."""
     counters: dict[Name, Count] = Field(default_factory=dict)
-    """What the labeler mended or met, by name: dropped keys, retries, cache hits."""
+    """Counts by name of repairs and events while labeling: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""
     declared: Declared | None = None

@@ -18,7 +18,7 @@ BOUND_MOST: Final = 1e15
 """Largest absolute value that an end of a range may have: squares and totals stay finite."""
 
 WIDTH_LEAST: Final = 1e-12
-"""Smallest width of a range: what is divided by it stays finite."""
+"""Smallest width of a range: a quotient by it stays finite."""
 
 
 class Direction(StrEnum):
@@ -61,7 +61,7 @@ class MetricDefinition:
     definition: str = ""
     """The formula, in plain notation."""
     needs: tuple[str, ...] = ()
-    """What an interaction or its labels must have for the metric to be defined."""
+    """Inputs that an interaction or its labels must have for the metric to be defined."""
     bands: Bands | None = None
     edges: tuple[float, ...] = ()
     """Values at which its distribution is shown: the share of interactions at or below each, rising."""

@@ -19,7 +19,7 @@ _UNFIT: Final = re.compile(f"[{STEERING}\\ud800-\\udfff]")
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text with every character that steers a terminal or hides what follows written as an escape.
+    r"""Return a text with every character that controls a terminal or hides text written as an escape.
 
     Args:
         text: from outside.

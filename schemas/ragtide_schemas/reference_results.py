@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ReferenceResult:
-    """What one system scored in a publication: mean by qualified metric name, in the metric's own unit."""
+    """Published scores of one system: mean by qualified metric name, in the metric's own unit."""
 
     name: str
     dataset: str

@@ -54,7 +54,7 @@ def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
 
     Args:
         source: a file's path; or `hf:owner/name/config?split=test`, see `formats/huggingface.py`.
-        options: what rows lack.
+        options: fields that rows lack.
 
     Raises:
         UnreadableFileError: the source cannot be opened, or is not of its format.

@@ -64,7 +64,7 @@ def sentence_labels(row: dict[str, Any]) -> SentenceLabels | None:
     """Return the labels stored in a RAGBench row, as they are; None if it has none.
 
     Raises:
-        InvalidEntryError: they are not what RAGBench writes.
+        InvalidEntryError: they are not in the form of RAGBench.
     """
     names = ("documents_sentences", "all_relevant_sentence_keys", "all_utilized_sentence_keys")
     if any(row.get(name) is None for name in names):

@@ -1,4 +1,4 @@
-"""Submitting without waiting: the application's side of the queue, and what happens at its end and in its children."""
+"""Submitting without waiting: the application's side of the queue, at work, at exit, and in forked children."""
 
 import atexit
 import logging
@@ -33,7 +33,7 @@ class Background:
     Args:
         settings: which Redis, and how.
         route: how they are sent, and where.
-        strict: raise what is otherwise only counted.
+        strict: raise errors that are otherwise only counted.
         at_exit: called at the end of the process; must call `close`.
     """
 
@@ -149,7 +149,7 @@ class Background:
             self._sender.nudge()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Return whether all that is held now reached Redis, or was dropped and reported, within the timeout.
+        """Return whether all queued items reached Redis, or were dropped and reported, within the timeout.
 
         Args:
             timeout_s: by default `producer.flush_s`.

@@ -8,7 +8,7 @@ from ragtide_schemas import Dropped
 
 @dataclass(frozen=True, slots=True)
 class ProducerCounts:
-    """Counts of what one producer was given by `submit`, or by `submit_feedback`, at one moment.
+    """Counts of the items that a producer took by `submit`, or by `submit_feedback`, at one moment.
 
     `submitted` is always the sum of `published`, `duplicates`, the counts in `dropped`, and `queued`.
     """
@@ -22,6 +22,6 @@ class ProducerCounts:
     dropped: Mapping[Dropped, int]
     """Items that are lost to the evaluation, by reason."""
     queued: int
-    """Items held in the process: waiting, or sent without a reply yet."""
+    """Items in the process: waiting, or sent without a reply yet."""
     resent: int
     """Published items that Redis lost and got again; they count once in `published`."""

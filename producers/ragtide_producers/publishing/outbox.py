@@ -34,14 +34,14 @@ class QueuedItem:
 
 
 class Outbox:
-    """Takes interactions from any thread without waiting, and hands them to one sender.
+    """Takes items from any thread without waiting, and passes them to one sender.
 
     The lock is held for some microseconds only, and one thread may take it twice: a signal handler or a finalizer that
     submits while its thread is submitting must not stop it.
 
     Args:
-        most: interactions held at once.
-        most_bytes: bytes held at once.
+        most: items queued at once.
+        most_bytes: bytes queued at once.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -75,14 +75,14 @@ class Outbox:
         return not full
 
     def refuse(self, partition: int) -> None:
-        """Count an item that is invalid, and so never item."""
+        """Count an item that is invalid, and so never queued."""
         with self._changed:
             self._submitted += 1
             self._drop(partition, Dropped.INVALID)
             self._changed.notify_all()
 
     def take(self, most: int, timeout_s: float | None, ended: threading.Event) -> list[QueuedItem]:
-        """Return the oldest ones to send; an empty list after the timeout, or when there is something else to do.
+        """Return the oldest items to send; an empty list after the timeout, or when there is something else to do.
 
         That is when drops have to be reported, or `ended` is set (call `wake` then).
         """
@@ -98,7 +98,7 @@ class Outbox:
             self._changed.notify_all()
 
     def complete(self, outcomes: Iterable[tuple[QueuedItem, Sent | Dropped]]) -> None:
-        """Count the outcomes of interactions; an interaction that was given up before is not counted again."""
+        """Count the outcomes of items; an item that was given up before is not counted again."""
         with self._changed:
             for item, outcome in outcomes:
                 if item not in self._unfinished:
@@ -123,7 +123,7 @@ class Outbox:
                 self._dropped[why] += 1
 
     def give_up(self) -> int:
-        """Drop all held items, also those sent without a reply, and return how many there were."""
+        """Drop all queued items, also those sent without a reply, and return how many there were."""
         with self._changed:
             given_up = len(self._unfinished)
             self._waiting.clear()
@@ -139,11 +139,11 @@ class Outbox:
         """Note that Redis knows of these now."""
         with self._changed:
             self._unreported.subtract(drops)
-            self._unreported += Counter()  # drops what is zero
+            self._unreported += Counter()  # drops zeros
             self._changed.notify_all()
 
     def wait_complete(self, timeout_s: float) -> bool:
-        """Return whether all that is held now was completed, and all drops reported, within the timeout."""
+        """Return whether all queued items were completed, and all drops reported, within the timeout."""
         with self._changed:
             wanted = self._accepted
             return self._changed.wait_for(lambda: self._completed >= wanted and not self._unreported, timeout_s)

@@ -4,7 +4,7 @@ Each turn:
 
 1. Take up to a batch of items from the outbox and encode them; an item that cannot be encoded is dropped as `invalid`.
 2. For each partition: send until Redis took or refused all of it, waiting longer and longer while it cannot be reached
-   or has no room. The same round trip shows whether Redis lost what it had confirmed; that is then sent first.
+   or has no room. The same round trip shows whether Redis lost confirmed items; those are then sent first.
 3. Report drops that Redis does not know of.
 """
 
@@ -68,8 +68,8 @@ class BackgroundSender:
         settings: which Redis, and how.
         route: how they are sent, and where.
         outbox: where they come from.
-        mistakes: logs what cannot be sent.
-        before_exit: called when Redis is known, so that what is to happen at exit comes before an embedded one stops.
+        mistakes: logs items that cannot be sent.
+        before_exit: called when Redis is known, so that work at exit comes before an embedded Redis stops.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class BackgroundSender:
 
     def _last_report(self) -> None:
         if self._client is not None and self._outbox.unreported():
-            self._warned.add("unreachable")  # no warning here: `close` logs what was given up
+            self._warned.add("unreachable")  # no warning here: `close` logs the items that were given up
             self._report()
 
     def _connected(self) -> Redis:
@@ -252,7 +252,7 @@ class BackgroundSender:
         url = redact(self._handle.url) if self._handle else "Redis"
         self._warn(
             "unreachable",
-            "%s cannot be used (%s); %s are held, and dropped when the queue is full",
+            "%s cannot be used (%s); %s are queued, and dropped when the queue is full",
             url,
             error,
             self._route.kind,

@@ -1,7 +1,7 @@
 """The Parquet column of each field of a model, and the conversion of its values. Needs pyarrow.
 
 Numbers, times and names are columns that any tool reads; each metric is a column of its own (`scores.trace.adherence`),
-empty where an entry has no such score. What is rarely used and nested is a column of JSON text.
+empty where an entry has no such score. Nested content that is rarely used is a column of JSON text.
 """
 
 from collections.abc import Callable, Sequence

@@ -79,7 +79,7 @@ def decode_lines(data: bytes, sizes: Sizes) -> list[dict[str, Any]]:
 def _object(line: bytes) -> dict[str, Any]:
     found = from_json(line)
     if not isinstance(found, dict):
-        raise ValueError("a line is not a JSON object")  # noqa: TRY004 - told like any other broken line
+        raise ValueError("a line is not a JSON object")  # noqa: TRY004 - reported like any other broken line
     return found
 
 

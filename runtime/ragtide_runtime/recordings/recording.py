@@ -191,7 +191,7 @@ class Recording:
             raise UnreadableRecordingError(f"{file.path} cannot be read ({error}): look at the store") from None
         if len(data) != file.bytes or sha256(data).hexdigest() != file.sha256:
             raise UnreadableRecordingError(
-                f"{file.path} is damaged: it is not what its manifest says; restore it from a copy"
+                f"{file.path} is damaged: its content differs from its manifest; restore it from a copy"
             )
         return data
 

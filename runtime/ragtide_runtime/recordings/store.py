@@ -32,7 +32,7 @@ class Store(Protocol):
         """
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file so that it is there as a whole or not at all, and stays when the power goes."""
+        """Write a file completely or not at all, so that it survives a power cut."""
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a file as `write` does unless there is one, and return whether it was written."""
@@ -181,7 +181,7 @@ class FsspecStore:
             self._fs.pipe_file(self._at(path), data)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a file unless there is one: the store decides where it can, else who looks first."""
+        """Create a file, unless it exists. Without a conditional write, look first whether the file exists."""
         target = self._at(path)
         with _os_errors():
             self._fs.invalidate_cache()
@@ -227,7 +227,7 @@ def open_store(url: str, storage_options: Mapping[str, object] | None = None) ->
         raise ConfigurationError(f"recording at {_scheme(url)}:// needs another package: {error}") from None
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"the recording's URL {url!r} cannot be used ({error}): give a folder, or what fsspec knows"
+            f"the recording's URL {url!r} cannot be used ({error}): give a folder or a URL that fsspec supports"
         ) from None
     return FsspecStore(filesystem, root)
 

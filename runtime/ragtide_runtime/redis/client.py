@@ -31,7 +31,7 @@ SOCKET_TIMEOUT_S = 10.0
 """Seconds to wait for a reply; longer than any blocking read, so that a read cannot hang on a server that is gone."""
 
 CONNECTIONS = 32
-"""Connections of one asynchronous client at most, unless told otherwise."""
+"""Connections of one asynchronous client at most, by default."""
 
 HEALTH_CHECK_S = 15
 """Seconds of silence after which a connection is checked before it is used."""
@@ -122,10 +122,10 @@ class _SinglePipeline(Pipeline):
 class _Cluster(AsyncRedisCluster):
     """A cluster's client all of whose failures are RedisErrors, and which looks up the nodes again after each.
 
-    When one task finds that the nodes have changed, redis-py closes every connection; what other tasks were sending
-    over them then fails with an AttributeError. Before it sends XREAD or XREADGROUP, redis-py asks a node which of the
-    arguments are keys. If that node dies, redis-py asks it for ever, because only a failure of the command itself
-    makes it look up the nodes again.
+    When one task finds that the nodes have changed, redis-py closes every connection; commands that other tasks were
+    sending over them then fail with an AttributeError. Before it sends XREAD or XREADGROUP, redis-py asks a node which
+    of the arguments are keys. If that node dies, redis-py asks it for ever, because only a failure of the command
+    itself makes it look up the nodes again.
     """
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:

@@ -103,7 +103,7 @@ async def read_last(redis: Redis, stream: str) -> Entry | None:
 async def read_after(
     redis: Redis, positions: Mapping[str, str], *, count: int, block_ms: int | None
 ) -> list[tuple[str, list[Entry]]]:
-    """Return the entries after a position in each stream, waiting for the first one if told to.
+    """Return the entries after a position in each stream, and wait for the first entry on request.
 
     A cluster is asked once for every partition, since their streams are on different nodes; the answer comes when each
     has answered.

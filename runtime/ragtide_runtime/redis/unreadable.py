@@ -1,4 +1,4 @@
-"""Entries that a reader cannot read: skipped, counted, and told about once. Anybody may write to a stream."""
+"""Entries that a reader cannot read: skipped, counted, and reported. Any client may write to a stream."""
 
 from typing import TypeVar
 

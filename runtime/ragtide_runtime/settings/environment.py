@@ -77,7 +77,7 @@ class Environment(EnvSettingsSource):
     """
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """Return what a variable says.
+        """Return the value of a variable.
 
         Raises:
             ConfigurationError: it cannot be read; the message shows the form, never the value: it may be a secret.

@@ -19,7 +19,7 @@ from .environment import PREFIX
 from .toml_lines import line_of
 
 TOLD: Final = 10
-"""Mistakes that are told in words."""
+"""Most mistakes that a message describes."""
 
 _FORMS: Final = {
     "prefix": "may have letters, digits and . _ - only, at most 128 of them",
@@ -50,7 +50,7 @@ def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
 
 
 class Explainer:
-    """Explains what validation found, by the sources of the settings.
+    """Explains validation errors by the sources of the settings.
 
     Args:
         model: the settings.
@@ -105,7 +105,7 @@ class Explainer:
         return ", ".join(part for part in (source, _rule(loc, self._content(variable))) if part)
 
     def _variable(self, loc: Sequence[str | int]) -> str | None:
-        """Return the variable that sets what a mistake is in, of the most particular name."""
+        """Return the environment variable that sets the wrong value, by its most specific name."""
         names = [str(part) for part in loc[:2] if isinstance(part, str)]
         given = {name.upper(): name for name in self._environment}
         for length in range(len(names), 0, -1):

@@ -8,7 +8,7 @@ from .remote import Dollars, RemoteSettings
 
 
 class Price(BaseModel):
-    """What a model costs, in US dollars per million tokens."""
+    """Prices of a model, in US dollars per million tokens."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -17,7 +17,7 @@ class Price(BaseModel):
     output: Dollars
     """Tokens answered."""
     cached_input: Dollars | None = None
-    """Tokens sent that the endpoint had cached; None costs what others cost."""
+    """Tokens sent that the endpoint had cached; None for the price of other tokens."""
 
 
 class JudgeSettings(RemoteSettings):
@@ -42,7 +42,7 @@ class JudgeSettings(RemoteSettings):
     context_tokens: Annotated[int, Field(ge=200)] = 24_000
     """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
     repairs: Annotated[int, Field(ge=0)] = 2
-    """How often a judge that gave an unusable answer is told what was wrong and asked again."""
+    """How often a judge that gave an unusable answer is asked again, with the mistake."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Tokens one worker sends and asks for a minute, by estimate."""
     over_budget: Literal["pause", "local"] = "pause"

@@ -42,7 +42,7 @@ DEFAULT_RULES = (
     AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
     AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
 )
-"""Rules of a deployment that states none: a fall of what users notice first, per pipeline, baseline learned."""
+"""Rules of a deployment that states none: a fall of metrics that users notice, per pipeline, baseline learned."""
 
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
@@ -67,7 +67,7 @@ class StallSettings(BaseModel):
     labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
     """Seconds the oldest interaction may wait to be labeled; None never alerts."""
     traffic_s: Annotated[float, Field(gt=0)] | None = None
-    """Seconds in which nothing at all may be scored; None for traffic that comes and goes."""
+    """Seconds without any scored interaction after which an alert fires; None for irregular traffic."""
     quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
     """Any dropped interaction is an alert, which resolves after so many seconds without one; None never alerts."""
     absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
@@ -155,11 +155,11 @@ class Settings(BaseSettings):
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Most interactions one worker labels at once."""
     worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0
-    """Seconds after which an entry somebody else took and did not finish is taken over."""
+    """Seconds after which a worker takes over an entry that another worker has not finished."""
     worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds of silence after which a worker that holds nothing is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
-    """Deliveries after which an entry is tried alone, and then goes to the dead letters."""
+    """Deliveries after which an entry is tried alone, and then becomes a dead letter."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of the intervals."""
     aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
@@ -183,9 +183,9 @@ class Settings(BaseSettings):
     dead_letters_bytes: Annotated[int, Field(ge=1)] = 1_073_741_824
     """Most bytes of a partition's dead letters in Redis; older ones are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
-    """What is archived: the table `[recorder]`."""
+    """Recorder: the table `[recorder]`."""
     stall: StallSettings = StallSettings()
-    """What counts as stalled: the table `[stall]`."""
+    """Limits of the pipeline health alerts: the table `[stall]`."""
     segments: bool = True
     """Whether every segment value gets estimates of its own."""
     keys_cap: Annotated[int, Field(ge=1)] = 5_000

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Policy = Literal["block", "drop_new", "sample"]
-"""What a producer does when a stream is full."""
+"""Policy of a producer when a stream is full."""
 
 Seconds = Annotated[float, Field(ge=0)]
 
 
 class ProducerSettings(BaseModel):
-    """What is done when the stream, or Redis, does not keep up with the application."""
+    """Behavior when the stream, or Redis, does not keep up with the application."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -1,7 +1,7 @@
-"""What is written to an experiment's log, and what became of each execution.
+"""Entries of an experiment's log, and the results of its calls.
 
-The log is the experiment: whoever reads it from the start knows which config runs, which was stopped when and why.
-Anybody may add an order; the race is one who does.
+The log is the experiment: read from the start, it says which config runs, and when and why a config was stopped. Any
+process may add a command; the race adds commands too.
 """
 
 from typing import Annotated, Any, Final, Literal, Self
@@ -27,14 +27,14 @@ from ..times import utc_now
 from .plan import Limits, Plan
 
 RACE: Final = "race"
-"""Who gives the orders of the race."""
+"""Author of the commands of the race."""
 
 DRIVER: Final = "driver"
 """Author of the command that stops a config whose calls fail again and again."""
 
 
 class Evidence(WireModel):
-    """Why the race stopped a config: what was seen of it and the one that beat it, on the items both have."""
+    """Why the race stopped a config: its scores and those of the config that beat it, on the items both have."""
 
     by: Name
     """Config that is better, or so close that the rest is not worth the money."""
@@ -49,9 +49,9 @@ class Evidence(WireModel):
     upper: float
     """Upper end."""
     e_value: float
-    """What the bet against "it is better by the margin or more" holds, of a capital of 1 for all bets against it."""
+    """Capital of the bet against "it is better by the margin or more", of 1 for all bets against it."""
     alpha: float
-    """Probability that this config is stopped wrongly, whoever it is compared with."""
+    """Probability that this config is stopped wrongly in any comparison."""
     margin: float
     """The difference that does not matter."""
 
@@ -65,34 +65,34 @@ class Begun(_Entry):
     """The experiment begins: the first entry."""
 
     kind: Literal["begun"] = "begun"
-    """What the entry is."""
+    """Kind of the entry."""
     plan: Plan
-    """What is to be done."""
+    """The plan."""
 
 
 class Order(_Entry):
     """Somebody wants something of a config."""
 
     kind: Literal["order"] = "order"
-    """What the entry is."""
+    """Kind of the entry."""
     op: Literal["stop", "resume", "clone", "delete", "limits"]
-    """What is wanted: `limits` sets new limits of the whole experiment and lets it go on."""
+    """The command: `limits` sets new limits of the whole experiment and lets it continue."""
     config: Name | None = None
     """Of which config."""
     clone: Name | None = None
     """Name of the clone."""
     knobs: Metadata = Field(default_factory=dict)
-    """What the clone has other than its parent."""
+    """Parameters of the clone that differ from its parent."""
     keep: bool = False
     """With `resume`: the race must not stop it again. So a person overrules it."""
     limits: Limits | None = None
     """With `limits`: the new ones."""
     by: Name = "somebody"
-    """Who gave the order."""
+    """Author of the command."""
     reason: str = ""
     """Why, in a sentence."""
     evidence: Evidence | None = None
-    """What the race saw."""
+    """Evidence of the race."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -111,7 +111,7 @@ class Looked(_Entry):
     """The race has looked: so many items of the permutation are complete for every config that ran."""
 
     kind: Literal["looked"] = "looked"
-    """What the entry is."""
+    """Kind of the entry."""
     item: Count
     """Number of items."""
 
@@ -120,7 +120,7 @@ class Halted(_Entry):
     """Nothing more is executed, for a reason such as a limit; an order `limits` lets it go on."""
 
     kind: Literal["halted"] = "halted"
-    """What the entry is."""
+    """Kind of the entry."""
     reason: str
     """Why."""
 
@@ -129,17 +129,17 @@ class Completed(_Entry):
     """Every config that was not stopped has been run on every item."""
 
     kind: Literal["completed"] = "completed"
-    """What the entry is."""
+    """Kind of the entry."""
 
 
 Entry = Begun | Order | Looked | Halted | Completed
-"""What an entry of the log holds."""
+"""Content of an entry of the log."""
 
 _ENTRIES: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 
 def decode_entry(payload: bytes) -> Entry:
-    """Return what an entry of the log holds.
+    """Return the content of an entry of the log.
 
     Raises:
         InvalidEntryError: not JSON, of an unknown kind or schema version, or invalid in a field.
@@ -152,10 +152,10 @@ def decode_entry(payload: bytes) -> Entry:
 
 
 class Execution(VersionedModel):
-    """What became of one config's answer to one item: an answer that was published, or a failure. Never both."""
+    """The result of calling one config with one item: an answer that was published, or a failure. Never both."""
 
     config: Name
-    """Who answered."""
+    """Config that was called."""
     item: Count
     """Place of the item in the permutation, from 0."""
     item_id: Name
@@ -171,7 +171,7 @@ class Execution(VersionedModel):
     tokens: Tokens = 0
     """Tokens the answer took, prompt and completion, as the callable says."""
     cost_usd: Dollars = 0.0
-    """What the answer cost, as the callable says."""
+    """Cost of the answer, as the callable reports it."""
     copied_from: Name | None = None
     """Config with the very same knobs whose answer this is: nothing was called."""
     at: UtcTime = Field(default_factory=utc_now)

@@ -1,4 +1,4 @@
-"""What an experiment is to do: configs over a data set, how its items are ordered, and when a config is stopped."""
+"""The plan of an experiment: configs, a data set, the order of its items, and when a config is stopped."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal, Self
@@ -24,7 +24,7 @@ class Config(WireModel):
     name: Name
     """Unique in its experiment; the pipeline of its interactions."""
     knobs: Metadata = Field(default_factory=dict)
-    """What the callable or the endpoint is given besides the question, such as `{"top_k": 4}`."""
+    """Parameters of the callable or the endpoint besides the question, such as `{"top_k": 4}`."""
     parent: Name | None = None
     """Config it was cloned from."""
 
@@ -65,7 +65,7 @@ class RaceOptions(WireModel):
     enabled: bool = True
     """Whether configs are stopped without a person."""
     margin: Annotated[float, Field(ge=0)] = 0.02
-    """Difference that does not matter, in the metric's unit: what is closer is not worth the money."""
+    """Difference that does not matter, in the metric's unit: a smaller one is not worth the money."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Probability that no stop in the whole experiment is wrong."""
     look_every: Annotated[int, Field(ge=1)] = 5
@@ -75,7 +75,7 @@ class RaceOptions(WireModel):
 
 
 class Limits(WireModel):
-    """What an experiment may use up, all configs and the judge together."""
+    """Limits of an experiment, for all configs and the judge together."""
 
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     """US dollars."""
@@ -95,12 +95,12 @@ class IntervalOptions(WireModel):
 
 
 class Plan(VersionedModel):
-    """An experiment: what is run over what, and by which rules. It never changes; orders do the rest."""
+    """An experiment: configs, items and rules. It never changes; commands do the rest."""
 
     run: WorkspaceName
     """Its name, and that of its run."""
     target: str
-    """What answers: `module:function`, an http(s) URL, or the name of a function given from Python."""
+    """Target that answers: `module:function`, an http(s) URL, or the name of a function given from Python."""
     data: str
     """Where the items come from."""
     data_digest: str
@@ -116,7 +116,7 @@ class Plan(VersionedModel):
     configs: Annotated[tuple[Config, ...], Field(min_length=1, max_length=CONFIGS_MAX)]
     """Configs at the beginning."""
     metric: MetricName
-    """What the race and the leaderboard are about."""
+    """Metric of the race and the leaderboard."""
     higher_is_better: bool = True
     """Whether the best config is the one with the highest mean."""
     metrics: tuple[OwnMetric, ...] = ()
@@ -124,7 +124,7 @@ class Plan(VersionedModel):
     race: RaceOptions = RaceOptions()
     """Automatic stopping."""
     limits: Limits = Limits()
-    """What it may use up."""
+    """Its limits."""
     intervals: IntervalOptions = IntervalOptions()
     """How estimates are shown."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 8

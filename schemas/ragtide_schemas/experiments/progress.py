@@ -1,4 +1,4 @@
-"""Where an experiment stands: its log, read from the start. The same for everybody who reads it. No I/O."""
+"""The progress of an experiment, folded from its log. Every reader of the log finds the same. No I/O."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Status = Literal["running", "stopped", "deleted"]
 
 @dataclass(slots=True)
 class Standing:
-    """One config: what it is, whether it runs, and on which items it counts."""
+    """A config, whether it runs, and the items on which it counts."""
 
     config: Config
     place: int
@@ -72,7 +72,7 @@ class Progress:
 
     @property
     def all_looked(self) -> bool:
-        """Whether every item had its turn; what is left are items that configs missed while they did not run."""
+        """Whether every item had its turn; only items remain that configs missed while they did not run."""
         return self.looked == self.plan.population_size
 
     def next_look(self) -> int:

@@ -7,6 +7,8 @@ otherwise use up all traffic.
 from collections.abc import Callable
 from time import monotonic
 
+from ragtide_runtime.waiting import Backoff
+
 LONGEST_PAUSE_S = 300.0
 """Seconds an endpoint is left alone at most."""
 
@@ -22,8 +24,7 @@ class Breaker:
 
     def __init__(self, *, failures: int, pause_s: float, clock: Callable[[], float] = monotonic) -> None:
         self._failures = failures
-        self._first_pause_s = pause_s
-        self._pause_s = pause_s
+        self._backoff = Backoff(pause_s, max(pause_s, LONGEST_PAUSE_S), random_share=0.0)
         self._clock = clock
         self._in_a_row = 0
         self._open_until: float | None = None
@@ -54,7 +55,8 @@ class Breaker:
         """Take note of an answer."""
         self._in_a_row = 0
         if self._open_until is not None:
-            self._open_until, self._trying, self._pause_s = None, False, self._first_pause_s
+            self._open_until, self._trying = None, False
+            self._backoff.succeeded()
 
     def failed(self, *, at_once: bool = False) -> bool:
         """Take note of a failure and return whether it opened the breaker; `at_once` does not wait for more of them."""
@@ -62,10 +64,9 @@ class Breaker:
         if self._open_until is not None:
             if not self._trying:
                 return False  # a call from before it opened
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         elif not at_once and self._in_a_row < self._failures:
             return False
-        self._open_until, self._trying = self._clock() + self._pause_s, False
+        self._open_until, self._trying = self._clock() + self._backoff.pause_s(), False
         return True
 
     def abandoned(self) -> None:

@@ -46,13 +46,13 @@ def is_huggingface(source: str | Path) -> bool:
 
 
 def named(source: str) -> Named:
-    """Return what a source names.
+    """Return the data set that a source names.
 
     >>> named("hf:rungalileo/ragbench/hotpotqa?split=test")
     Named(name='rungalileo/ragbench', config='hotpotqa', split='test', revision=None)
 
     Raises:
-        RecordError: it names nothing, or says something unknown behind the question mark.
+        RecordError: it names no data set, or has an unknown option behind the question mark.
     """
     name, _, query = source.removeprefix(PREFIX).partition("?")
     said = dict(parse_qsl(query, keep_blank_values=True))
@@ -115,7 +115,7 @@ def _rows(which: Named) -> Any:
         else:
             name = str(folder) if _is_folder(which.name) else which.name
             found = datasets.load_dataset(name, which.config, revision=which.revision, streaming=True)
-    except Exception as error:  # noqa: BLE001 - the network, the Hub, or a file that is not what its name says
+    except Exception as error:  # noqa: BLE001 - the network, the Hub, or a file of another kind than its name says
         raise RecordError(
             f"it cannot be opened ({_brief(error)}): correct its name or configuration, or see whether you are online"
         ) from None

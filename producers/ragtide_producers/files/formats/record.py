@@ -9,7 +9,7 @@ _TABLES: Final = ("gold_scores", "segments", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Fields of one line, row or result; or what is wrong with it."""
+    """Fields of a line, row or result; or its mistake."""
 
     number: int
     """Line, row or result, from 1."""
@@ -20,7 +20,7 @@ class Record:
 
 
 class RecordError(ValueError):
-    """A file is not of the format it was read as; the message says what to do."""
+    """A file has another format than it was read as; the message names the remedy."""
 
 
 def present(row: dict[str, Any]) -> dict[str, Any]:

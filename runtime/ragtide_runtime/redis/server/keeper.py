@@ -7,7 +7,7 @@ It starts redis-server, starts it again when it dies, and stops it cleanly when 
 closed, crashed or was killed: the kernel frees a dead process's locks. It lives in a session of its own, so that a
 Ctrl-C in the terminal reaches its users, who may still have something to flush, and not the server.
 
-Four lock files in the data directory say who is there; the contents of the files mean nothing:
+Four lock files in the data directory show which processes are there; their contents mean nothing:
 
     start.lock     exclusive    the one process that starts the server, or leaves as its last user
     users.lock     shared       every process that uses the server; exclusive: the keeper, while it stops the server
