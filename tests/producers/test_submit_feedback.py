@@ -99,7 +99,7 @@ def test_what_was_held_while_redis_was_absent_is_sent_when_it_comes(
     with InteractionProducer(settings=settings(server.url, queue=10)) as producer:
         for n in range(15):
             producer.submit_feedback(feedback(n))
-        wait_until(lambda: "feedback items are held" in caplog.text)
+        wait_until(lambda: "feedback items are queued" in caplog.text)
         with server:
             assert producer.flush(20)
             with connect(server.url) as client:
