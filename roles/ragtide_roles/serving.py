@@ -121,7 +121,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
     from ragtide_aggregator.service.pipeline_health import HealthLimits  # noqa: PLC0415
     from ragtide_aggregator.service.state_options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
-    from ragtide_aggregator.service.trimming import Caps  # noqa: PLC0415 - see above
+    from ragtide_aggregator.service.trimming import StreamCaps  # noqa: PLC0415 - see above
 
     say_role("aggregator")
     process = process or ProcessTelemetry()
@@ -136,7 +136,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
         state=state_options(settings),
         feedback_window_s=settings.feedback_window_s,
         split=bool(settings.splits),
-        caps=Caps(
+        caps=StreamCaps(
             metrics_keep=settings.events_keep,
             interactions=settings.interactions_cap,
             alerts=settings.alert_cap,

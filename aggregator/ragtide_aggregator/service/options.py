@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ..state.state import StateOptions
 from .pipeline_health import HealthLimits
-from .trimming import Caps
+from .trimming import StreamCaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +22,5 @@ class ServiceOptions:
     feedback_window_s: float = 604_800.0
     split: bool = False
     """Whether pipelines are split over partitions."""
-    caps: Caps = field(default_factory=Caps)
+    caps: StreamCaps = field(default_factory=StreamCaps)
     health: HealthLimits = field(default_factory=HealthLimits)

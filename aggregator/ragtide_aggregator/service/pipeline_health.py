@@ -13,7 +13,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 
 from ..errors import reading
-from .trimming import Seen
+from .trimming import StreamStatus
 
 Symptom = Literal["labeling", "traffic", "dropped"]
 
@@ -55,9 +55,9 @@ class PipelineHealth:
         """The symptoms whose alerts fire now."""
         return tuple(self._firing)
 
-    def look(self, seen: Seen) -> list[Alert]:
+    def look(self, status: StreamStatus) -> list[Alert]:
         """Return the alerts that fire or resolve now, given the status of the streams."""
-        alerts = [*self._labeling(seen), *self._traffic(seen), *self._drops(seen)]
+        alerts = [*self._labeling(status), *self._traffic(status), *self._drops(status)]
         for alert in alerts:
             symptom: Symptom = alert.rule.removeprefix("stall-")  # type: ignore[assignment]  # as it was made
             if alert.status == "firing":
@@ -69,15 +69,15 @@ class PipelineHealth:
                 self._gone.append(CheckpointField.HEALTH_FIRING + symptom)
         return alerts
 
-    def _labeling(self, seen: Seen) -> list[Alert]:
+    def _labeling(self, status: StreamStatus) -> list[Alert]:
         limit = self._limits.labeling_s
-        waited = 0.0 if seen.oldest_waiting_ms is None else (seen.now_ms - seen.oldest_waiting_ms) / 1000
+        waited = 0.0 if status.oldest_waiting_ms is None else (status.now_ms - status.oldest_waiting_ms) / 1000
         bad = limit is not None and waited > limit
         # The alert resolves at half the limit: at the limit itself it would fire and resolve again and again.
         good = limit is None or waited < limit / 2
         return self._change(
             "labeling",
-            seen,
+            status,
             bad=bad,
             good=good,
             message=f"Labeling is behind: the oldest interaction of partition {self._partition} has waited "
@@ -85,14 +85,14 @@ class PipelineHealth:
             resolved=f"Labeling of partition {self._partition} is no longer behind.",
         )
 
-    def _traffic(self, seen: Seen) -> list[Alert]:
-        limit, last = self._limits.traffic_s, seen.last_scored_ms
-        silent = 0.0 if last is None else (seen.now_ms - last) / 1000
+    def _traffic(self, status: StreamStatus) -> list[Alert]:
+        limit, last = self._limits.traffic_s, status.last_scored_ms
+        silent = 0.0 if last is None else (status.now_ms - last) / 1000
         # While interactions wait, labeling is stalled, and traffic is not silent.
-        bad = limit is not None and silent > limit and seen.oldest_waiting_ms is None
+        bad = limit is not None and silent > limit and status.oldest_waiting_ms is None
         return self._change(
             "traffic",
-            seen,
+            status,
             bad=bad,
             good=limit is None or silent <= limit,
             message=f"No traffic: partition {self._partition} has had no scored interaction for {silent:,.0f} s, and "
@@ -100,28 +100,28 @@ class PipelineHealth:
             resolved=f"Traffic of partition {self._partition} is back.",
         )
 
-    def _drops(self, seen: Seen) -> list[Alert]:
-        quiet, total = self._limits.quiet_s, sum(seen.dropped.values())
+    def _drops(self, status: StreamStatus) -> list[Alert]:
+        quiet, total = self._limits.quiet_s, sum(status.dropped.values())
         new = total - self._dropped
         if new:
-            self._dropped, self._dropped_ms = total, seen.now_ms
-            self._written[CheckpointField.HEALTH_DROPPED] = f"{total} {seen.now_ms}".encode()
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(seen.dropped.items()))
+            self._dropped, self._dropped_ms = total, status.now_ms
+            self._written[CheckpointField.HEALTH_DROPPED] = f"{total} {status.now_ms}".encode()
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(status.dropped.items()))
         return self._change(
             "dropped",
-            seen,
+            status,
             bad=quiet is not None and new > 0,
-            good=quiet is None or seen.now_ms - self._dropped_ms > 1000 * quiet,
+            good=quiet is None or status.now_ms - self._dropped_ms > 1000 * quiet,
             message=f"Interactions are dropped in partition {self._partition}: {max(new, 0):,} since the last check; "
             f"since the beginning {reasons}. Estimates miss them. Add workers, or raise interactions_cap.",
             resolved=f"Partition {self._partition} no longer drops interactions.",
         )
 
     def _change(
-        self, symptom: Symptom, seen: Seen, *, bad: bool, good: bool, message: str, resolved: str
+        self, symptom: Symptom, status: StreamStatus, *, bad: bool, good: bool, message: str, resolved: str
     ) -> list[Alert]:
         fired = self._firing.get(symptom)
-        now = from_milliseconds(seen.now_ms)
+        now = from_milliseconds(status.now_ms)
         if fired is None and bad:
             return [self._alert(symptom, now, message)]
         if fired is not None and good and not bad:

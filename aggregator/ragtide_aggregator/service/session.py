@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.scripts import run_script
 
 from ..errors import DamagedFieldError
 from .absent_share import AbsentShares
@@ -22,7 +23,7 @@ from .pipeline_health import PipelineHealth
 from .rollback import rollback_record, stream_ends
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
-from .trimming import House
+from .trimming import trim_streams
 
 LOOK_S = 1.0
 """Seconds between two times of trimming streams and checking the health of pipelines."""
@@ -85,7 +86,6 @@ class PartitionSession:
             parts=(self._health, self._absences),
             telemetry=telemetry,
         )
-        self._house = House(redis, streams, options.caps)
         self._committed = self._applier.positions
         self._alerts_raised = False
 
@@ -216,8 +216,8 @@ class PartitionSession:
                 f"{self._applier.positions.metrics}, which was read: "
                 "Redis came back without its last writes; they are read again from the checkpoint"
             )
-        seen = await self._house.keep(*self._committed)
-        alerts = [*self._health.look(seen), *self._absences.look(seen.now_ms, self._applier.state)]
+        status = await run_script(self._redis, trim_streams(self._streams, self._options.caps, *self._committed))
+        alerts = [*self._health.look(status), *self._absences.look(status.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True

@@ -1,35 +1,32 @@
-"""Keeping a partition's streams small: what every reader is done with goes, and hard caps bound the rest.
+"""Trims the streams of a partition: entries that every reader has finished go, and caps bound the rest.
 
-Of interactions and metric events goes what is behind every consumer group (and behind the checkpoint); an entry that a
-worker still holds stays, and so does every interaction until there are workers. Metric events stay a while longer,
-because feedback that comes later is joined with them. Alerts above their cap stay until they are recorded, up to ten
-times the cap. Interactions and dead letters have caps in bytes, too. What a hard cap takes that nobody had finished is
-counted in the hash `dropped`.
+Interactions and metric events are trimmed behind every consumer group and behind the checkpoint. An entry that a worker
+holds stays, and every interaction stays until there are workers. Metric events stay longer, because feedback that comes
+later is joined with them. Alerts above their cap stay until they are recorded, up to ten times the cap. Interactions
+and dead letters also have caps in bytes. Unfinished entries that a cap removes are counted in the hash `dropped`.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from redis.asyncio import Redis
-
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
-from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
+from ragtide_runtime.redis.scripts import Lua, ScriptCall
 
 ALERTS_HARD: Final = 10
-"""How many times their cap alerts may be that wait to be recorded."""
+"""Factor of their cap up to which alerts that wait for the recorder stay."""
 
 SAMPLES: Final = 2000
-"""Nodes of a stream whose size is looked at every second: less than a millisecond of Redis's time."""
+"""Nodes of a stream whose size is measured every second, in less than a millisecond of Redis's time."""
 
 TRIM: Final = Lua("trim_streams")
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """How many entries, and how many bytes, streams may hold.
+class StreamCaps:
+    """The most entries and bytes that streams may hold.
 
-    Bytes are those that `MEMORY USAGE` tells: exact for a stream of up to `SAMPLES` nodes (of an entry or a few small
-    ones), and beyond that taken from the size of its oldest `SAMPLES` nodes, which are the next to go.
+    Bytes are measured by `MEMORY USAGE`: exactly for a stream of up to `SAMPLES` nodes (of an entry or a few small
+    ones), and by its oldest `SAMPLES` nodes for a longer one.
     """
 
     metrics_keep: int = 100_000
@@ -42,8 +39,8 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The findings of one look at a partition."""
+class StreamStatus:
+    """The status of the streams of a partition after trimming."""
 
     now_ms: int
     """Time of the Redis server."""
@@ -52,28 +49,14 @@ class Seen:
     last_scored_ms: int | None
     """When the last metric event was added; None before the first."""
     dropped: dict[str, int]
-    """Entries that were dropped so far, by why."""
+    """Numbers of entries that were dropped so far, by reason."""
 
 
-class House:
-    """Keeps the streams of one partition."""
+def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_position: str) -> ScriptCall[StreamStatus]:
+    """Return the call that trims the streams of a partition, given the positions of its checkpoint.
 
-    def __init__(self, redis: Redis, streams: Streams, caps: Caps) -> None:
-        self._streams = streams
-        self._caps = caps
-        self._redis = redis
-
-    async def keep(self, position: str, feedback_position: str) -> Seen:
-        """Trim what everybody is done with, given the positions of the checkpoint, and return what was found.
-
-        Raises:
-            redis.RedisError: some or nothing may have been trimmed; doing it again later is enough.
-        """
-        return await run_script(self._redis, trim_streams(self._streams, self._caps, position, feedback_position))
-
-
-def trim_streams(streams: Streams, caps: Caps, position: str, feedback_position: str) -> ScriptCall[Seen]:
-    """Return the call that trims the streams of a partition, given the positions of its checkpoint."""
+    A failure of Redis may leave some streams untrimmed; the next call trims them.
+    """
     keys = (
         streams.interactions,
         streams.metrics,
@@ -96,14 +79,14 @@ def trim_streams(streams: Streams, caps: Caps, position: str, feedback_position:
         caps.dead_letters_bytes,
         SAMPLES,
     )
-    return ScriptCall(TRIM, keys, arguments, _seen)
+    return ScriptCall(TRIM, keys, arguments, _status)
 
 
-def _seen(reply: list[Any]) -> Seen:
+def _status(reply: list[Any]) -> StreamStatus:
     now_ms, oldest, last, dropped = reply
     names = [name.decode() for name in dropped[::2]]
     counts = [int(count) for count in dropped[1::2]]
-    return Seen(int(now_ms), _milliseconds(oldest), _milliseconds(last), dict(zip(names, counts, strict=True)))
+    return StreamStatus(int(now_ms), _milliseconds(oldest), _milliseconds(last), dict(zip(names, counts, strict=True)))
 
 
 def _milliseconds(entry_id: bytes) -> int | None:

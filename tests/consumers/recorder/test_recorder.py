@@ -22,7 +22,7 @@ from tests.consumers.recorder.running import (
 )
 from tests.support.conditions import until
 
-from ragtide_aggregator.service.trimming import Caps, House
+from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_consumers.recorder import fence
 from ragtide_consumers.recorder import session as recorder_session
 from ragtide_consumers.recorder.errors import NotRecordableError
@@ -38,7 +38,7 @@ from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.redis.scripts import Lua
+from ragtide_runtime.redis.scripts import Lua, run_script
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -195,17 +195,17 @@ async def behind(redis: Any) -> bool:
 
 
 async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_path: Path) -> None:
-    house = House(async_redis, STREAMS, Caps(metrics_keep=0))
+    trimming = trim_streams(STREAMS, StreamCaps(metrics_keep=0), "0-0", "0-0")
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
     entries = (await add_all(async_redis, 0, 10))[Kind.INTERACTIONS]
     await async_redis.xgroup_setid(STREAMS.interactions, LABEL_GROUP, entries[-1].entry_id)
-    await house.keep("0-0", "0-0")
+    await run_script(async_redis, trimming)
     assert await async_redis.xlen(STREAMS.interactions) == 10
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
-    await house.keep("0-0", "0-0")
+    await run_script(async_redis, trimming)
     assert await async_redis.xlen(STREAMS.interactions) == 0
     assert recorded(tmp_path / "r") == entries
 

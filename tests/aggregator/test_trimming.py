@@ -1,8 +1,8 @@
 from typing import Any
 
-from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
-from ragtide_aggregator.service.trimming import Caps, House, Seen
+from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
+from ragtide_runtime.redis.scripts import run_script
 
 STREAMS = Streams("ragtide", 0)
 
@@ -20,30 +20,34 @@ async def read(redis: Any, group: str, count: int) -> list[bytes]:
     return [entry_id for entry_id, _ in reply[0][1]]
 
 
+async def trim(redis: Any, caps: StreamCaps, position: str, feedback_position: str) -> StreamStatus:
+    return await run_script(redis, trim_streams(STREAMS, caps, position, feedback_position))
+
+
 async def test_interactions_go_when_every_group_has_finished_them(async_redis: Any) -> None:
-    house = House(async_redis, STREAMS, Caps())
+    caps = StreamCaps()
     for group in (LABEL_GROUP, RECORD_GROUP):
         await async_redis.xgroup_create(STREAMS.interactions, group, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 10)
-    await house.keep("0-0", "0-0")
+    await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
     labeled = await read(async_redis, LABEL_GROUP, 8)
     await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
-    await house.keep("0-0", "0-0")
+    await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added, "the other group has read nothing"
     recorded = await read(async_redis, RECORD_GROUP, 6)
     await async_redis.xack(STREAMS.interactions, RECORD_GROUP, *recorded[:3], *recorded[4:])
-    seen = await house.keep("0-0", "0-0")
+    seen = await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added[3:], "the fourth is still being recorded"
     assert seen.oldest_waiting_ms == int(added[8].partition("-")[0]), "what is labeled does not wait for a worker"
     await async_redis.xack(STREAMS.interactions, RECORD_GROUP, recorded[3])
-    await house.keep("0-0", "0-0")
+    await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added[6:]
 
 
 async def test_without_a_reader_nothing_goes(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.interactions, 5)
-    seen = await House(async_redis, STREAMS, Caps()).keep("0-0", "0-0")
+    seen = await trim(async_redis, StreamCaps(), "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
     assert seen.dropped == {}
 
@@ -52,132 +56,77 @@ async def test_what_is_recorded_before_there_is_a_worker_stays(async_redis: Any)
     await async_redis.xgroup_create(STREAMS.interactions, RECORD_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 5)
     await async_redis.xgroup_setid(STREAMS.interactions, RECORD_GROUP, added[-1])
-    await House(async_redis, STREAMS, Caps()).keep("0-0", "0-0")
+    await trim(async_redis, StreamCaps(), "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
 
 
 async def test_alerts_stay_until_they_are_recorded_up_to_a_hard_cap(async_redis: Any) -> None:
-    house = House(async_redis, STREAMS, Caps(alerts=4))
+    caps = StreamCaps(alerts=4)
     await async_redis.xgroup_create(STREAMS.alerts, RECORD_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.alerts, 20)
-    await house.keep("0-0", "0-0")
+    await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.alerts) == added, "none is recorded"
     await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, added[9])
-    await house.keep("0-0", "0-0")
+    await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.alerts) == added[10:]
     await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, added[-1])
-    seen = await house.keep("0-0", "0-0")
+    seen = await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.alerts) == added[16:], "as many as without a recorder"
     assert seen.dropped == {}
     await add(async_redis, STREAMS.alerts, 50)
-    seen = await house.keep("0-0", "0-0")
+    seen = await trim(async_redis, caps, "0-0", "0-0")
     assert len(await ids(async_redis, STREAMS.alerts)) == 40
     assert seen.dropped == {"alerts": 10}
 
 
 async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feedback(async_redis: Any) -> None:
-    house = House(async_redis, STREAMS, Caps(metrics_keep=250))
+    caps = StreamCaps(metrics_keep=250)
     added = await add(async_redis, STREAMS.metrics, 1000)
-    await house.keep("0-0", "0-0")
+    await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.metrics) == added, "nothing was aggregated"
-    await house.keep(added[499], "0-0")
+    await trim(async_redis, caps, added[499], "0-0")
     left = await ids(async_redis, STREAMS.metrics)
     # Redis drops whole nodes of a hundred entries.
     assert 400 <= len(added) - len(left) <= 500
-    await house.keep(added[-1], "0-0")
+    await trim(async_redis, caps, added[-1], "0-0")
     assert 250 <= len(await ids(async_redis, STREAMS.metrics)) < 350
 
 
 async def test_metric_events_nobody_has_recorded_stay(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.metrics, 500)
     await async_redis.xgroup_create(STREAMS.metrics, RECORD_GROUP, id="0")
-    await House(async_redis, STREAMS, Caps(metrics_keep=0)).keep(added[-1], "0-0")
+    await trim(async_redis, StreamCaps(metrics_keep=0), added[-1], "0-0")
     assert await ids(async_redis, STREAMS.metrics) == added
 
 
 async def test_feedback_goes_when_it_is_in_the_checkpoint(async_redis: Any) -> None:
     added = await add(async_redis, STREAMS.feedback, 10)
-    await House(async_redis, STREAMS, Caps()).keep("0-0", added[6])
+    await trim(async_redis, StreamCaps(), "0-0", added[6])
     assert await ids(async_redis, STREAMS.feedback) == added[7:]
 
 
 async def test_what_a_hard_cap_takes_is_counted(async_redis: Any) -> None:
-    house = House(async_redis, STREAMS, Caps(interactions=50, alerts=5, dead_letters=7))
+    caps = StreamCaps(interactions=50, alerts=5, dead_letters=7)
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 80)
     labeled = await read(async_redis, LABEL_GROUP, 10)
     await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
     for stream in (STREAMS.alerts, STREAMS.dead_letters):
         await add(async_redis, stream, 10)
-    seen = await house.keep("0-0", "0-0")
+    seen = await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added[30:]
     assert seen.dropped == {"capped": 20, "dead_letters": 3}, "ten had been labeled"
     assert await async_redis.xlen(STREAMS.alerts) == 5
-    assert (await house.keep("0-0", "0-0")).dropped == seen.dropped
-
-
-def seen(now_s: float, *, waiting_s: float | None = None, scored_s: float | None = None, **dropped: int) -> Seen:
-    return Seen(
-        now_ms=int(1000 * now_s),
-        oldest_waiting_ms=None if waiting_s is None else int(1000 * (now_s - waiting_s)),
-        last_scored_ms=None if scored_s is None else int(1000 * (now_s - scored_s)),
-        dropped=dropped,
-    )
-
-
-def told(health: PipelineHealth, what: Seen) -> list[tuple[str, str]]:
-    return [(alert.rule, alert.status) for alert in health.look(what)]
-
-
-def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up() -> None:
-    health = PipelineHealth(HealthLimits(labeling_s=60), 3)
-    assert told(health, seen(1000, waiting_s=59)) == []
-    (alert,) = health.look(seen(1001, waiting_s=61))
-    assert (alert.rule, alert.status, alert.kind, alert.pipeline) == ("stall-labeling", "firing", "stall", "*")
-    assert "partition 3 has waited 61 s" in alert.message
-    assert told(health, seen(1002, waiting_s=62)) == []
-    assert told(health, seen(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
-    (resolved,) = health.look(seen(1004, waiting_s=20))
-    assert (resolved.alert_id, resolved.status) == (alert.alert_id, "resolved")
-
-
-def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:
-    health = PipelineHealth(HealthLimits(labeling_s=None, traffic_s=30), 0)
-    assert told(health, seen(1000)) == [], "there was never any"
-    assert told(health, seen(1000, scored_s=31, waiting_s=31)) == []
-    assert told(health, seen(1000, scored_s=31)) == [("stall-traffic", "firing")]
-    assert told(health, seen(1001, scored_s=0)) == [("stall-traffic", "resolved")]
-
-
-def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
-    health = PipelineHealth(HealthLimits(quiet_s=60), 0)
-    assert told(health, seen(1000)) == []
-    assert told(health, seen(1001, drop_new=5)) == [("stall-dropped", "firing")]
-    assert told(health, seen(1050, drop_new=9, capped=1)) == []
-    assert told(health, seen(1100, drop_new=9, capped=1)) == [], "quiet for 50 s"
-    assert told(health, seen(1111, drop_new=9, capped=1)) == [("stall-dropped", "resolved")]
-
-
-def test_another_owner_neither_fires_nor_resolves_again() -> None:
-    limits = HealthLimits(labeling_s=60, quiet_s=60)
-    first = PipelineHealth(limits, 0)
-    first.look(seen(1000, waiting_s=61, drop_new=2))
-    fields, gone = first.take_changes()
-    assert gone == []
-    second = PipelineHealth.from_fields(limits, 0, fields)
-    assert told(second, seen(1001, waiting_s=62, drop_new=2)) == []
-    assert told(second, seen(1002, drop_new=2)) == [("stall-labeling", "resolved")]
-    assert second.take_changes() == ({}, ["stall:firing:labeling"])
-    assert told(second, seen(1062, drop_new=2)) == [("stall-dropped", "resolved")]
+    assert (await trim(async_redis, caps, "0-0", "0-0")).dropped == seen.dropped
 
 
 async def test_a_stream_above_its_cap_in_bytes_loses_its_oldest_entries_which_are_counted(async_redis: Any) -> None:
-    house = House(async_redis, STREAMS, Caps(interactions_bytes=300_000, dead_letters_bytes=200_000))
+    caps = StreamCaps(interactions_bytes=300_000, dead_letters_bytes=200_000)
     for stream in (STREAMS.interactions, STREAMS.dead_letters):
         for size in [10] * 30 + [50_000] * 10 + [10] * 30:
             await async_redis.xadd(stream, {"data": b"x" * size})
     added = {stream: await ids(async_redis, stream) for stream in (STREAMS.interactions, STREAMS.dead_letters)}
-    seen = await house.keep("0-0", "0-0")
+    seen = await trim(async_redis, caps, "0-0", "0-0")
     for stream, most in ((STREAMS.interactions, 300_000), (STREAMS.dead_letters, 200_000)):
         left = await ids(async_redis, stream)
         assert left == added[stream][-len(left) :], "the oldest go"
@@ -186,10 +135,10 @@ async def test_a_stream_above_its_cap_in_bytes_loses_its_oldest_entries_which_ar
         "capped": 70 - await async_redis.xlen(STREAMS.interactions),
         "dead_letters": 70 - await async_redis.xlen(STREAMS.dead_letters),
     }
-    assert (await house.keep("0-0", "0-0")).dropped == seen.dropped, "below the cap nothing goes"
+    assert (await trim(async_redis, caps, "0-0", "0-0")).dropped == seen.dropped, "below the cap nothing goes"
 
 
 async def test_one_entry_above_the_cap_in_bytes_stays(async_redis: Any) -> None:
     await async_redis.xadd(STREAMS.dead_letters, {"data": b"x" * 100_000})
-    seen = await House(async_redis, STREAMS, Caps(dead_letters_bytes=1)).keep("0-0", "0-0")
+    seen = await trim(async_redis, StreamCaps(dead_letters_bytes=1), "0-0", "0-0")
     assert (await async_redis.xlen(STREAMS.dead_letters), seen.dropped) == (1, {})
