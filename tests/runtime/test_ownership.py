@@ -13,7 +13,7 @@ from tests.support.conditions import until
 
 from ragtide_runtime.errors import ConfigurationError, LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership import ownership as ownership_module
-from ragtide_runtime.ownership.lease import Lease, Role
+from ragtide_runtime.ownership.lease import Lease, LeaseRole
 from ragtide_runtime.ownership.owner import PartitionOwner, Work
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
@@ -24,7 +24,9 @@ STREAMS = Layout("ragtide", 3).all()
 REFUSAL = ConfigurationError("another process works on it: wait for its end")
 
 
-def lease_of(redis: Redis, streams: Streams = STREAMS[0], *, holder: str = "a", role: Role = "aggregator") -> Lease:
+def lease_of(
+    redis: Redis, streams: Streams = STREAMS[0], *, holder: str = "a", role: LeaseRole = "aggregator"
+) -> Lease:
     return Lease(redis, streams, holder=holder, lease_s=0.6, role=role)
 
 
@@ -74,7 +76,7 @@ async def test_a_lease_that_ran_out_is_taken_back_unless_another_process_acquire
 
 
 async def test_each_role_has_a_lease_of_its_own(async_redis: Any) -> None:
-    roles: list[Role] = ["aggregator", "recorder", "driver"]
+    roles: list[LeaseRole] = ["aggregator", "recorder", "driver"]
     found = [await lease_of(async_redis, holder=role, role=role).acquire() for role in roles]
     assert all(one.token is not None for one in found)
 

@@ -122,7 +122,7 @@ class RecorderSession:
             if self._next.count:
                 wait_s = min(wait_s, self._next.since + self._settings.roll_s - monotonic())
             behind = await self.take(max(wait_s, 0.0))
-            self._turned(self._next.count)
+            self._turned()
             stopping = self.ownership.stop.is_set()
             if self._due() or (stopping and self._next.count and not behind):
                 await self.write()
@@ -133,9 +133,9 @@ class RecorderSession:
             if stopping and ((not behind and not self._next.count) or self._is_late()):
                 return
 
-    def _turned(self, waiting: int) -> None:
+    def _turned(self) -> None:
         self.ownership.check()
-        doing = f"recording, {waiting} read and not written yet"
+        doing = f"recording, {self._next.count} read and not written yet"
         self._telemetry.partition_turned(self._streams.partition, doing)
 
     def _is_late(self) -> bool:
@@ -214,19 +214,18 @@ class RecorderSession:
 
     async def write(self) -> None:
         """Write the entries that were read, and the manifest that counts them."""
-        collected, self._next = self._next, UnwrittenEntries()
         number = self._recorded.number + 1
-        written = await self._aside(lambda: self._writer.write(number, collected.entries), collected)
-        await self._check(collected)
-        positions = {kind: ends[-1] for kind, ends in collected.ends.items()}
+        written = await self._aside(lambda: self._writer.write(number, self._next.entries))
+        await self._check()
+        positions = {kind: ends[-1] for kind, ends in self._next.ends.items()}
         await self._commit(self._manifest(positions=positions, written=written))
+        self._next = UnwrittenEntries()
         self._telemetry.wrote(written, self._redaction)
         if self._storing is not None:
             self._storing.succeeded()
 
-    async def _check(self, collected: UnwrittenEntries | None = None) -> None:
-        collected = collected or self._next
-        read = {kind: [self._recorded.position(kind), *collected.ends.get(kind, [])] for kind in self._kinds}
+    async def _check(self) -> None:
+        read = {kind: [self._recorded.position(kind), *self._next.ends.get(kind, [])] for kind in self._kinds}
         await self._fence.check(read)
 
     def _manifest(self, *, written: WrittenFiles | None = None, **changes: Any) -> Manifest:
@@ -279,7 +278,7 @@ class RecorderSession:
             await self._aside(lambda path=file.path: self._store.remove(path))  # type: ignore[misc]  # mypy's lambdas
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
-    async def _aside(self, work: Callable[[], T], collected: UnwrittenEntries | None = None) -> T:
+    async def _aside(self, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, and return its result.
 
         Redaction is stopped where a stop has waited for `STOP_S`.
@@ -289,7 +288,7 @@ class RecorderSession:
             while not (await asyncio.wait([task], timeout=BLOCK_S))[0]:
                 if self._is_late():
                     self._redaction.abort()
-                self._turned((collected or self._next).count)
+                self._turned()
         except BaseException:
             # The thread cannot be cancelled: wait for it and ignore its result.
             self._writer.abort()

@@ -14,7 +14,7 @@ ACQUIRE: Final = Lua("acquire_lease")
 RENEW: Final = Lua("renew_lease")
 RELEASE: Final = Lua("release_lease")
 
-Role = Literal["aggregator", "recorder", "driver"]
+LeaseRole = Literal["aggregator", "recorder", "driver"]
 """Each role has a lease of its own: an aggregator and a recorder work on one partition at the same time."""
 
 
@@ -58,7 +58,7 @@ class Lease:
     """
 
     def __init__(
-        self, redis: Redis, streams: Streams, *, holder: str, lease_s: float, role: Role = "aggregator"
+        self, redis: Redis, streams: Streams, *, holder: str, lease_s: float, role: LeaseRole = "aggregator"
     ) -> None:
         self._keys = {
             "aggregator": (streams.lease, streams.fencing_tokens),
