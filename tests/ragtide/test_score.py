@@ -63,10 +63,10 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(tmp_path: Path) -> None
     content = whole.read_bytes().splitlines(keepends=True)
     cut.write_bytes(b"".join(content[:30]) + content[30][:50])  # killed in the middle of a line
     result = score(ROWS, "--output", cut)
-    assert "50 scored, 30 were before" in result.stderr
+    assert "50 scored, 30 scored before" in result.stderr
     scores = [[line["scores"] for line in lines(path.read_text())] for path in (whole, cut)]
     assert scores[0] == scores[1]
-    assert "0 scored, 80 were before" in score(ROWS, "--output", cut).stderr
+    assert "0 scored, 80 scored before" in score(ROWS, "--output", cut).stderr
 
 
 def test_scores_of_another_labeler_are_not_gone_on_with(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_judge_scores_a_file_with_labels_money_and_diagnosis(tmp_path: Path, m
         assert "6 scored, 0 problems, $0." in result.stderr
         again = score(ROWS, *judge, "--limit", 6, "--output", output)
         calls = len(server.requests)
-    assert "0 scored, 6 were before" in again.stderr
+    assert "0 scored, 6 scored before" in again.stderr
     assert calls == 18
     for line in lines(output.read_text()):
         assert line["profile"] == "ragbench+ragchecker_strict"

@@ -10,6 +10,7 @@ from ragtide_runtime.recordings import Kind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import START, pin, unpin
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
+from ragtide_runtime.redis.layout import Layout
 
 CHECK: Final = Lua("check_recording")
 ADVANCE: Final = Lua("advance_recording")
@@ -108,6 +109,12 @@ async def hold(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
     """
     for kind in kinds:
         await pin(redis, kind.stream(streams), RECORD_GROUP)
+
+
+async def forget_recorder(redis: Redis, layout: Layout) -> None:
+    """Remove the recorder's groups of all partitions, so that streams are trimmed as without a recorder."""
+    for streams in layout.all():
+        await let_go(redis, streams, Kind)
 
 
 async def let_go(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:

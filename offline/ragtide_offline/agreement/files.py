@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,22 @@ class Compared:
     pairs: Mapping[str, tuple[Floats, Floats]]
     """Predicted and reference values by metric, for plots."""
     counts: Counter[str]
-    """`matched`, `without_reference`, `without_prediction`, and by metric what was `absent`."""
+    """`matched`, `without_reference`, `without_prediction`, and by metric the `absent` ones."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as values that JSON can hold."""
+        return {
+            "labeler": self.predictions.labeler,
+            "labeler_version": self.predictions.version,
+            "profile": self.predictions.profile,
+            "reference": self.reference,
+            **{name: self.counts[name] for name in ("matched", "without_reference", "without_prediction")},
+            "metrics": {
+                metric: {**asdict(found), "absent": self.counts[f"absent {metric}"]}
+                for metric, found in self.metrics.items()
+            },
+            "families": {family: asdict(found) for family, found in self.families.items()},
+        }
 
 
 def read_predictions(path: Path) -> list[Predictions]:
@@ -121,6 +136,17 @@ def read_gold(path: Path) -> Reference:
     if not scores:
         raise UnusablePredictionsError(f"{path} holds no gold_scores: give interactions that have them")
     return Reference(str(path), scores, clusters)
+
+
+def references_of(predictions: Predictions, gold: Path | None, against: Path | None) -> list[Reference]:
+    """Return the references of predictions: scores of another labeler, a file of gold scores, or gold in the lines.
+
+    Raises:
+        UnusablePredictionsError: a file cannot be read, or has no scores.
+    """
+    if against is not None:
+        return [Reference(other.name, other.scores) for other in read_predictions(against)]
+    return [read_gold(gold) if gold is not None else Reference("the gold scores in the lines", predictions.gold)]
 
 
 def compare(

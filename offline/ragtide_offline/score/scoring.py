@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
@@ -37,7 +37,7 @@ class Outcome:
     problem: str | None = None
 
 
-async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_once: int) -> AsyncIterator[Outcome]:
+async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_once: int) -> AsyncGenerator[Outcome]:
     """Yield the outcome of every row, in order.
 
     A row that cannot be labeled has a problem and stops nothing; a judge that refuses its key, or money that has run

@@ -1,26 +1,25 @@
 """`ragtide agree`: measures the agreement of scores with gold scores, or with another labeler's scores."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from ragtide_aggregator.statistics.bootstrap import RESAMPLES, Measured
-from ragtide_offline.agreement.files import Compared, Predictions, Reference, compare, read_gold, read_predictions
+from ragtide_offline.agreement.files import Compared, compare, read_predictions, references_of
 from ragtide_offline.agreement.plot import plot_agreement
 
 from .common import JsonOption, out, print_json
 
 
 def agree(
-    predictions: Annotated[Path, typer.Argument(help="Scores to look at: what ragtide score FILE --json printed.")],
+    predictions: Annotated[Path, typer.Argument(help="Scores: the output of ragtide score FILE --json.")],
     gold: Annotated[
-        Path | None, typer.Option(help="Gold scores: interactions or data set rows; by default those in the lines.")
+        Path | None, typer.Option(help="Gold scores: interactions or rows of a data set; by default in the lines.")
     ] = None,
-    against: Annotated[Path | None, typer.Option(help="Scores of another labeler, to take as the reference.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be given again.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Scores of another labeler, as the reference.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
     threshold: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of a metric's range from which a score counts as high.")
     ] = 0.5,
@@ -29,7 +28,7 @@ def agree(
         bool, typer.Option("--by-question", help="Draw whole questions for the intervals; needs --gold.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture: svg, png or pdf.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Compare scores with gold scores or with another labeler: errors beside a constant's, ranks, AUROC, F1, kappa."""
@@ -48,21 +47,15 @@ def agree(
             seed=seed,
         )
         for group in read_predictions(predictions)
-        for reference in _references(group, gold, against)
+        for reference in references_of(group, gold, against)
     ]
     for number, compared in enumerate(found):
         if as_json:
-            print_json(_as_dict(compared))
+            print_json(compared.as_dict())
         else:
             _show(compared, confidence)
         if plot is not None:
             plot_agreement(compared, plot if not number else plot.with_stem(f"{plot.stem}-{number + 1}"))
-
-
-def _references(group: Predictions, gold: Path | None, against: Path | None) -> list[Reference]:
-    if against is not None:
-        return [Reference(other.name, other.scores) for other in read_predictions(against)]
-    return [read_gold(gold) if gold is not None else Reference("the gold scores in the lines", group.gold)]
 
 
 def _show(compared: Compared, confidence: float) -> None:
@@ -87,7 +80,7 @@ def _show(compared: Compared, confidence: float) -> None:
 def agreement_table(compared: Compared) -> Table:
     """Return the agreement of every metric, the error beside that of a constant."""
     table = Table(box=None, pad_edge=False)
-    for column in ("metric", "n", "measure", "value", "interval", "to compare with"):
+    for column in ("metric", "n", "measure", "value", "interval", "compare with"):
         table.add_column(column, justify="right" if column in {"n", "value"} else "left")
     for metric, found in compared.metrics.items():
         absent = compared.counts[f"absent {metric}"]
@@ -105,12 +98,12 @@ def agreement_table(compared: Compared) -> Table:
             table.add_row(*first, name, _value(measured), _interval(measured), beside)
             first = ["", ""]
         if absent:
-            table.add_row(*first, "", "", "", f"absent from {absent:,} predictions")
+            table.add_row(*first, "", "", "", f"absent in {absent:,} predictions")
     return table
 
 
-def _beside(what: str, number: float | None) -> str:
-    return "" if number is None else f"{what} {number:.3f}"
+def _beside(name: str, number: float | None) -> str:
+    return "" if number is None else f"{name} {number:.3f}"
 
 
 def _value(measured: Measured) -> str:
@@ -119,21 +112,3 @@ def _value(measured: Measured) -> str:
 
 def _interval(measured: Measured) -> str:
     return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
-
-
-def _as_dict(compared: Compared) -> dict[str, Any]:
-    predictions = compared.predictions
-    return {
-        "labeler": predictions.labeler,
-        "labeler_version": predictions.version,
-        "profile": predictions.profile,
-        "reference": compared.reference,
-        "matched": compared.counts["matched"],
-        "without_reference": compared.counts["without_reference"],
-        "without_prediction": compared.counts["without_prediction"],
-        "metrics": {
-            metric: {**asdict(found), "absent": compared.counts[f"absent {metric}"]}
-            for metric, found in compared.metrics.items()
-        },
-        "families": {family: asdict(found) for family, found in compared.families.items()},
-    }

@@ -1,12 +1,14 @@
-"""`ragtide feedback`: gold scores that come later, from a file or from the command line."""
+"""`ragtide feedback`: publishes gold scores of interactions, from a file or from the command line."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ragtide_producers import InteractionProducer, UnreadableFileError
+from ragtide_producers import InteractionProducer
+from ragtide_producers.files.feedback import read_feedback
 from ragtide_schemas import Feedback, InvalidEntryError
 
 from .common import JsonOption, err, given, print_json
@@ -21,17 +23,17 @@ def feedback(
     pipeline: Annotated[str | None, typer.Option(help="Pipeline of the interaction.")] = None,
     interaction: Annotated[str | None, typer.Option(help="Id of the interaction.")] = None,
     gold: Annotated[
-        list[str] | None, typer.Option(help="A gold score, such as trace.adherence=1; may be given again.")
+        list[str] | None, typer.Option(help="A gold score, such as trace.adherence=1; may be repeated.")
     ] = None,
-    annotator: Annotated[str | None, typer.Option(help="Who gave them.")] = None,
+    annotator: Annotated[str | None, typer.Option(help="The person who gave the gold scores.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give gold scores of interactions that were published before, or will be: of each metric the first one counts."""
+    """Publish gold scores of interactions, before or after these are published. The first of each metric counts."""
     counts: Counter[str] = Counter(published=0, bad=0)
     if file is not None and (pipeline or interaction or gold):
         raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold; not both")
     if file is not None:
-        found = _read(file, counts)
+        found = list(_good_lines(file, counts))
     elif pipeline and interaction and gold:
         fields = {"pipeline": pipeline, "interaction_id": interaction, "annotator": annotator}
         try:
@@ -50,22 +52,15 @@ def feedback(
         raise typer.Exit(1)
 
 
-def _read(file: Path, counts: Counter[str]) -> list[Feedback]:
-    try:
-        lines = file.read_bytes().splitlines()
-    except OSError as error:
-        raise UnreadableFileError(f"{file} cannot be read ({error.strerror}): correct the path") from None
-    found = []
+def _good_lines(file: Path, counts: Counter[str]) -> Iterator[Feedback]:
     problems = Problems(err, file)
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                found.append(Feedback.decode(line))
-            except InvalidEntryError as error:
-                counts["bad"] += 1
-                problems.add(number, error.detail)
+    for line in read_feedback(file):
+        if line.feedback is not None:
+            yield line.feedback
+        else:
+            counts["bad"] += 1
+            problems.add(line.number, line.problem or "")
     problems.sum_up()
-    return found
 
 
 def _score(text: str) -> tuple[str, float]:
@@ -73,4 +68,6 @@ def _score(text: str) -> tuple[str, float]:
     try:
         return metric.strip(), float(value)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no gold score: write metric=number, such as trace.adherence=1") from None
+        raise typer.BadParameter(
+            f"{text!r} is not a gold score: write metric=number, such as trace.adherence=1"
+        ) from None

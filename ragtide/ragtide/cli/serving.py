@@ -27,7 +27,7 @@ def up(context: typer.Context) -> None:
 
 
 def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
-    """Label interactions, until SIGTERM or Ctrl-C. Run as many as you like."""
+    """Label interactions, until SIGTERM or Ctrl-C. Any number of workers may run."""
     settings = settings_with(context, workspace)
     if workspace is not None:
         local = given(context).settings()
@@ -37,26 +37,26 @@ def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
 
 
 def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> None:
-    """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second one stands by."""
+    """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second aggregator stands by."""
     _serve(settings_with(context, workspace), Role.AGGREGATOR)
 
 
 def recorder(
     context: typer.Context,
     url: Annotated[
-        str | None, typer.Option(help="Folder, or URL that fsspec knows, to record to [RAGTIDE_RECORDER_URL].")
+        str | None, typer.Option(help="Folder or fsspec URL of the recording (RAGTIDE_RECORDER_URL).")
     ] = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Stop for good: nothing waits in Redis to be recorded any more.")
+        bool, typer.Option("--forget", help="End recording for good: no entry waits in Redis for a recorder.")
     ] = False,
 ) -> None:
-    """Archive what is on the streams as files, until SIGTERM or Ctrl-C. A second one stands by."""
+    """Archive the streams as files, until SIGTERM or Ctrl-C. A second recorder stands by."""
     settings = given(context).settings()
     if forget:
-        from .recordings import forget_recorder  # noqa: PLC0415 - no other command here reads recordings
+        from ragtide_consumers.recorder.fence import forget_recorder  # noqa: PLC0415 - only here
 
-        with_redis(settings, lambda redis, _: forget_recorder(redis, settings))
-        err.print("nothing waits for a recorder any more; what is recorded stays", highlight=False)
+        with_redis(settings, lambda redis, _: forget_recorder(redis, settings.layout))
+        err.print("nothing waits for a recorder any more; the recording stays", highlight=False)
         return
     if url is not None:
         changed = settings.recorder.model_copy(update={"url": url})

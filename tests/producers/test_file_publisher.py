@@ -2,8 +2,7 @@ import itertools
 
 import pytest
 
-from ragtide.cli import publish
-from ragtide_producers import Row
+from ragtide_producers import Row, file_publisher
 
 
 class Clock:
@@ -23,9 +22,9 @@ class Clock:
 @pytest.mark.parametrize("rate", [0.5, 3.0, 40.0, 1000.0])
 def test_a_rate_is_kept(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
     clock = Clock()
-    monkeypatch.setattr(publish, "time", clock)
+    monkeypatch.setattr(file_publisher, "time", clock)
     sent, count = 0, 200
-    for batch in publish.paced((Row(line) for line in range(count)), rate):
+    for batch in file_publisher.paced((Row(line) for line in range(count)), rate):
         # Never ahead of the rate by more than the batch that is being sent.
         assert sent <= rate * (clock.now - 100.0) + 1e-6
         sent += len(batch)
@@ -35,7 +34,7 @@ def test_a_rate_is_kept(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
 
 def test_without_a_rate_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(publish, "time", clock)
-    rows = list(itertools.chain.from_iterable(publish.paced((Row(line) for line in range(450)), None)))
+    monkeypatch.setattr(file_publisher, "time", clock)
+    rows = list(itertools.chain.from_iterable(file_publisher.paced((Row(line) for line in range(450)), None)))
     assert [row.line for row in rows] == list(range(450))
     assert clock.now == 100.0

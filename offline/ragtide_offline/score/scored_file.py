@@ -1,0 +1,137 @@
+"""Scores a file with the labeler of the settings; a file of scores that exists already is continued."""
+
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ragtide_consumers.labelers.event import identity
+from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_producers import FileOptions, Row, count_rows, read_rows
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction
+
+from .lines import ScoreFile, line_of
+from .ragchecker_json import write_ragchecker_json
+from .scoring import Label, Outcome, ScoringStopped, score_rows
+from .stored_labels import STORED, stored_labeling
+
+AT_ONCE_LOCAL = 1
+"""Rows in flight for a labeler that computes: more rows would wait for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """Input and outputs of scoring a file."""
+
+    source: str | Path
+    file: FileOptions
+    output: Path | None = None
+    """A file of scores to write or continue."""
+    labels: bool = False
+    """Whether lines contain the labels."""
+    limit: int | None = None
+    """Only so many rows."""
+    export: Path | None = None
+    """A file in RAGChecker's format to write at the end."""
+
+
+@dataclass(slots=True)
+class ScoredFile:
+    """The scores of a file so far, with those that an earlier process wrote.
+
+    Args:
+        settings: name the labeler and hold its settings.
+        options: input and outputs.
+    """
+
+    settings: Settings
+    options: ScoreOptions
+    events: list[MetricEvent] = field(default_factory=list)
+    claims: list[tuple[RagInteraction, ClaimLabels]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """Rows that are `scored`, were scored `before`, or have `problems`."""
+    cost_usd: float = 0.0
+
+    def total(self) -> int | None:
+        """Return the number of rows, if it is known before they are read."""
+        return count_rows(self.options.source, self.options.file) if self.options.limit is None else self.options.limit
+
+    async def score(self) -> AsyncIterator[tuple[Outcome, dict[str, Any] | None]]:
+        """Score the rows, write the outputs, and yield the outcome and the line of each new row, in order.
+
+        Raises:
+            RagtideError: the file cannot be read, the output cannot be continued, or nothing can be labeled now.
+        """
+        options = self.options
+        async with _labeling(self.settings) as (label, asked, at_once):
+            named = None if asked.name in {STORED, "cascade"} else f"{asked.name} {asked.version}"
+            output = ScoreFile(options.output, labeler=named) if options.output is not None else None
+            rows = self._new_rows(read_rows(options.source, options.file), {} if output is None else output.done)
+            try:
+                async with aclosing(score_rows(rows, label, asked, at_once=at_once)) as outcomes:
+                    async for outcome in outcomes:
+                        yield outcome, self._take(outcome, output)
+            finally:
+                if output is not None:
+                    output.close()
+        if options.export is not None:
+            self._export(options.export)
+
+    def _new_rows(self, rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]]) -> Iterator[Row]:
+        """Yield the rows that are not scored yet."""
+        for row in islice(rows, self.options.limit):
+            interaction = row.interaction
+            before = done.get((interaction.pipeline, interaction.interaction_id)) if interaction is not None else None
+            if before:
+                self.events.append(before.popleft())
+                self.counts["before"] += 1
+            else:
+                yield row
+
+    def _take(self, outcome: Outcome, output: ScoreFile | None) -> dict[str, Any] | None:
+        if outcome.event is None:
+            self.counts["problems"] += 1
+            return None
+        self.counts["scored"] += 1
+        self.events.append(outcome.event)
+        self.cost_usd += outcome.event.cost_usd
+        if self.options.export is not None and outcome.labeling is not None and outcome.row.interaction is not None:
+            claims = [labels for labels in outcome.labeling.labels if isinstance(labels, ClaimLabels)]
+            self.claims += [(outcome.row.interaction, labels) for labels in claims]
+        line = line_of(outcome.event, outcome.labeling if self.options.labels else None)
+        if output is not None:
+            output.add(line)
+        return line
+
+    def _export(self, path: Path) -> None:
+        if self.counts["before"]:
+            raise ScoringStopped(
+                f"{self.counts['before']} interactions were scored before, and their labels are not stored: export "
+                "while the whole file is scored, with a new --output"
+            )
+        write_ragchecker_json(path, self.claims)
+
+
+@asynccontextmanager
+async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, Identity, int]]:
+    """Yield the function that labels a row, the labeler's identity, and the number of rows in flight."""
+    if settings.labeler == STORED:
+
+        async def label_stored(row: Row) -> Labeling:
+            return stored_labeling(row, profile=settings.profile, claim_profile=settings.claim_profile)
+
+        yield label_stored, Identity(STORED, "1", ""), AT_ONCE_LOCAL
+        return
+    async with labeler_of(settings, None, patient=False) as labeler:
+
+        async def label(row: Row) -> Labeling:
+            assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
+            return await labeler.label(row.interaction)
+
+        at_once = AT_ONCE_LOCAL if settings.labeler == "local" else 4 * settings.judge.max_in_flight
+        yield label, identity(labeler), at_once

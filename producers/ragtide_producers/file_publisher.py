@@ -1,0 +1,70 @@
+"""Publishes a file of interactions, at a rate or as fast as possible."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from .client import InteractionProducer
+from .files.interactions import FileOptions, Row, read_rows
+from .publishing.publication import Publication
+
+AT_ONCE = 200
+"""Interactions sent in one round trip when there is no rate to keep."""
+
+STEPS_PER_S = 20
+"""Sends per second while a rate limits the publishing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBatch:
+    """Rows of a file, and the publications of the good ones among them."""
+
+    rows: Sequence[Row]
+    publications: Sequence[Publication]
+
+    def counts(self) -> Counter[str]:
+        """Return how many rows were `published`, `duplicates`, `dropped` and `bad`."""
+        counts = Counter(bad=len(self.rows) - len(self.publications))
+        for one in self.publications:
+            counts["dropped" if one.dropped else "published" if one.added else "duplicates"] += 1
+        return counts
+
+
+def publish_file(
+    producer: InteractionProducer, source: str | Path, options: FileOptions, *, rate: float | None
+) -> Iterator[PublishedBatch]:
+    """Publish the good rows of a file, and yield each batch after it was sent.
+
+    Args:
+        producer: destination of the rows.
+        source: a file in one of the formats, or a Hugging Face data set.
+        options: values for fields that rows lack. With a run but no population size the source is read twice, to count
+            its good rows.
+        rate: interactions per second; None for as fast as possible.
+
+    Raises:
+        UnreadableFileError: the source cannot be read.
+        StreamFullError: the stream stayed full; rows already published stay.
+        RedisUnavailable: Redis failed; rows already published stay, and publishing the file again adds only the rest.
+    """
+    if options.run is not None and options.population_size is None:
+        size = sum(row.interaction is not None for row in read_rows(source, options))
+        options = replace(options, population_size=max(size, 1))
+    for rows in paced(read_rows(source, options), rate):
+        good = [row.interaction for row in rows if row.interaction is not None]
+        yield PublishedBatch(rows, producer.publish_many(good))
+
+
+def paced(rows: Iterable[Row], rate: float | None) -> Iterator[list[Row]]:
+    """Yield rows in batches: as they come, or `rate` of them a second."""
+    iterator = iter(rows)
+    size = AT_ONCE if rate is None else max(1, round(rate / STEPS_PER_S))
+    due = time.monotonic()
+    while batch := list(islice(iterator, size)):
+        if rate is not None:
+            time.sleep(max(due - time.monotonic(), 0.0))
+            due += len(batch) / rate
+        yield batch

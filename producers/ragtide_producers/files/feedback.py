@@ -1,0 +1,35 @@
+"""Reads feedback from JSON Lines, with the number and the problem of each bad line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ragtide_schemas import Feedback, InvalidEntryError
+
+from ..errors import UnreadableFileError
+
+
+class FeedbackLine(NamedTuple):
+    """One line of the file: feedback, or the problem with it."""
+
+    number: int
+    feedback: Feedback | None = None
+    problem: str | None = None
+
+
+def read_feedback(file: Path) -> Iterator[FeedbackLine]:
+    """Yield every line that is not blank.
+
+    Raises:
+        UnreadableFileError: the file cannot be read.
+    """
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise UnreadableFileError(f"{file} cannot be read ({error.strerror}): correct the path") from None
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield FeedbackLine(number, Feedback.decode(line))
+            except InvalidEntryError as error:
+                yield FeedbackLine(number, problem=error.detail)
