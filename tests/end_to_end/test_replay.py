@@ -176,7 +176,7 @@ def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str,
         (["--since", "2026-11-02", "--until", "2026-11-01"], "--until 2026-11-01 is not after --since 2026-11-02"),
         (["--segment", "lang"], "--segment 'lang' has no value"),
         (["--order", "backwards"], "--order 'backwards' is unknown: use one of time, random"),
-        (["--labeler", "judge"], "go with --relabel: add it"),
+        (["--labeler", "judge"], "need --relabel: add it"),
         (["--rules", "nowhere.toml"], "nowhere.toml cannot be read"),
     ],
 )

@@ -79,7 +79,7 @@ def test_an_experiment_and_a_replay_are_not_compared(redis: Any, redis_url: str)
         redis.hset(Streams("ragtide", 0).workspaces, run, info.encode())
     done = command(redis_url, "report", "june", "--compare", "may")
     assert done.returncode == 1
-    assert "june is an experiment and may is a replay: compare two runs of one kind" in done.stderr
+    assert "june is an experiment and may is a replay: compare two workspaces of one kind" in done.stderr
 
 
 def test_a_run_that_has_not_begun_is_named(redis: Any, redis_url: str) -> None:

@@ -133,5 +133,11 @@ async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, Identity, 
             assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
             return await labeler.label(row.interaction)
 
-        at_once = AT_ONCE_LOCAL if settings.labeler == "local" else 4 * settings.judge.max_in_flight
-        yield label, identity(labeler), at_once
+        yield label, identity(labeler), _at_once(settings)
+
+
+def _at_once(settings: Settings) -> int:
+    """Return how many interactions are labeled at once: enough that each endpoint has its most calls in flight."""
+    if settings.labelers == ("local",):
+        return AT_ONCE_LOCAL
+    return 4 * max(settings.services.get(name, settings.judge).max_in_flight for name in settings.labelers)

@@ -1,0 +1,170 @@
+"""One replay from its plan: counted, run in its workspace, and summed up."""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.service.state_options import state_options
+from ragtide_roles.known_metrics import check_rules, known_metrics
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Kind
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import settings_of_workspace
+from ragtide_schemas import Alert, Estimate, Layout, Workspace
+
+from .aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
+from .back_test import OfRule, by_rule, recorded_alerts, without_values
+from .counting import count_selected
+from .interactions import Items
+from .plan import ReplayPlan, begin, settings_of_replay
+from .relabeling import Relabeling, RelabelOptions, RelabelProgress
+from .speed import Speed
+
+Seen = Callable[[Progress | RelabelProgress], None]
+"""Takes the progress of a replay now and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """The end of a replay, whether it is complete or was stopped."""
+
+    counts: Mapping[str, Any]
+    """`n`, `population_size`, `complete` and other counts; of relabeling the cost too."""
+    seconds: float
+    alerts: Sequence[Alert]
+    rules: Mapping[str, OfRule]
+    """Alerts of each rule, beside those of production."""
+    estimates: Sequence[Estimate]
+    unfired: Sequence[str] = field(default_factory=list)
+    """A sentence for each rule that could not fire, because its metric had no value."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as values that JSON can hold."""
+        return {
+            **self.counts,
+            "seconds": self.seconds,
+            "rules": {name: one.as_dict() for name, one in self.rules.items()},
+            "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
+            "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
+        }
+
+
+class Replay:
+    """Replays a recording into a workspace: metric events, or interactions that are labeled anew.
+
+    Args:
+        settings: of the deployment.
+        plan: the recording, the selection and the workspace.
+        speed: pace of the replay.
+        max_cost_usd: cost of the judge at which relabeling stops.
+
+    Raises:
+        ConfigurationError: a rule is wrong, or nothing is selected.
+    """
+
+    def __init__(
+        self, settings: Settings, plan: ReplayPlan, speed: Speed, *, max_cost_usd: float | None = None
+    ) -> None:
+        check_rules(plan.rules, known_metrics(settings))
+        kind, fields = (Kind.INTERACTIONS, ("pipeline",)) if plan.relabel else (Kind.METRICS, SCOPE_FIELDS)
+        self._settings = settings
+        self._plan = plan
+        self._speed = speed
+        self._max_cost_usd = max_cost_usd
+        self.counted = count_selected(plan.recording, kind, plan.selection, fields)
+        """The number of selected entries, in all and by scope."""
+
+    async def run(self, redis: Redis, url: str, stop: asyncio.Event, seen: Seen) -> ReplayResult:
+        """Replay until the end, until told to stop, or until the cost is reached; continue a replay that was begun.
+
+        Raises:
+            ConfigurationError: the name of the workspace is not valid, a replay with other options has this workspace,
+                or the price of the judge's model is not set.
+        """
+        workspace = await begin(redis, self._settings, self._entry())
+        started = time.monotonic()
+        if self._plan.relabel:
+            counts = await self._relabel(url, workspace, stop, seen)
+        else:
+            counts = await self._aggregate(redis, workspace, stop, seen)
+        seconds = time.monotonic() - started
+        deployment = Deployment(redis, settings_of_replay(self._settings, workspace))
+        alerts = await deployment.alerts()
+        estimates = chosen(await deployment.estimates(windows=False))
+        rules = by_rule(self._plan.rules, alerts, recorded_alerts(self._plan.recording, self._plan.selection))
+        valued = {estimate.metric for estimate in estimates if estimate.n}
+        # In random order no rule is tested.
+        unfired = [] if self._plan.seed is not None else list(without_values(self._plan.rules, valued))
+        return ReplayResult(counts, seconds, alerts, rules, estimates, unfired)
+
+    def _entry(self) -> Workspace:
+        try:
+            return self._plan.info(self._settings, self.counted.total)
+        except ValueError:
+            raise ConfigurationError(
+                f"--workspace {self._plan.run!r} is not a name: use 1 to 48 letters, digits, _ and -"
+            ) from None
+
+    async def _aggregate(self, redis: Redis, workspace: Workspace, stop: asyncio.Event, seen: Seen) -> dict[str, Any]:
+        settings, plan = self._settings, self._plan
+        # The partitions share the budget of false alarms as they did live.
+        shared = settings.model_copy(update={"alerts": plan.rules, "partitions": workspace.partitions})
+        options = ReplayOptions(
+            state=state_options(shared),
+            split=bool(workspace.splits),
+            lease_s=settings.lease_s,
+            feedback_window_s=settings.feedback_window_s,
+            speed=self._speed,
+            seed=plan.seed,
+        )
+        prefix = settings_of_workspace(settings, workspace).prefix
+        replaying = MetricsReplay(
+            redis,
+            Layout(prefix, workspace.partitions, workspace.splits),
+            plan.recording,
+            selection=plan.selection,
+            counted=self.counted,
+            options=options,
+            holder=f"{socket.gethostname()}-{os.getpid()}",
+        )
+        progress = await replaying.run(stop, seen)
+        return {
+            "n": progress.done,
+            "population_size": progress.total,
+            "complete": progress.complete,
+            **replaying.counted(),
+        }
+
+    async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, seen: Seen) -> dict[str, Any]:
+        settings, plan = settings_of_replay(self._settings, workspace), self._plan
+        asked = settings.labeler in ("judge", "cascade")
+        if self._max_cost_usd is not None and asked and settings.judge.model not in settings.judge.prices:
+            raise ConfigurationError(
+                f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
+            )
+        items = Items(plan.recording, plan.selection, plan.seed)
+        options = RelabelOptions(plan.run, self._speed, self._max_cost_usd)
+        progress = await Relabeling(settings, url, items, self.counted, options).run(stop, seen)
+        tally = progress.tally
+        return {
+            "n": tally.labeled,
+            "population_size": progress.total,
+            "complete": progress.complete,
+            "over_cost": progress.over_cost,
+            "published": progress.fed.published,
+            "duplicates": progress.fed.duplicates,
+            "dead_letters": dict(tally.reasons),
+            "prompt_tokens": tally.prompt_tokens,
+            "completion_tokens": tally.completion_tokens,
+            "cost_usd": tally.cost_usd,
+            "projected_cost_usd": progress.projected_usd,
+            "cache_hits": tally.cache_hits,
+        }

@@ -1,0 +1,189 @@
+"""Reads the report of a workspace, or the comparison of two, and renders it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+from redis.asyncio import Redis
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import get_workspace, settings_of_workspace
+from ragtide_schemas import Workspace, utc_now
+from ragtide_schemas.printable import escaped_json
+
+from .comparing import (
+    Names,
+    RunComparison,
+    compare_experiments,
+    compare_replays,
+    confidence_each,
+    names_given,
+    names_in_both,
+)
+from .comparison_page import comparison_page
+from .content import ExperimentReport
+from .experiment import ITEMS, chosen_items, experiment_report, wanted_texts
+from .experiment_page import experiment_page
+from .labelings import is_complete, named_recording, paired, read_scores
+from .pages import Format
+from .reader import Judged, read_experiment, read_texts
+from .replays import ReplayReport, moments_of, replay_page, replay_report
+
+Report = ExperimentReport | ReplayReport | RunComparison
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """The workspace to report on, or the two to compare."""
+
+    workspace: str
+    other: str | None = None
+    configs: Sequence[str] = ()
+    """Pairs `A=B` of configs to compare; without any those of the same name."""
+    confidence: float | None = None
+    """Level of the intervals of a comparison; that of the settings unless given."""
+    items: int = ITEMS
+    """Items shown of the worst and of the disputed."""
+    recording: str | None = None
+    """The recording of two compared replays of metric events."""
+
+
+class _Side(NamedTuple):
+    """One of two compared replays."""
+
+    workspace: Workspace
+    settings: Settings
+    states: Sequence[AggregatorState]
+
+
+async def read_report(redis: Redis, settings: Settings, request: ReportRequest) -> tuple[Report, list[str]]:
+    """Return the report, and a sentence for each kind of entry that was skipped because it cannot be read.
+
+    Raises:
+        ConfigurationError: there is no such workspace, or the two cannot be compared.
+    """
+    workspace = await get_workspace(redis, settings, request.workspace)
+    if request.other is None:
+        return await _read_one(redis, settings, workspace, request)
+    other = await get_workspace(redis, settings, request.other)
+    if workspace.kind != other.kind:
+        raise ConfigurationError(
+            f"{workspace.run} is {_a(workspace)} and {other.run} is {_a(other)}: compare two workspaces of one kind"
+        )
+    if workspace.kind == "replay":
+        return await _compare_replays(redis, settings, (workspace, other), request), []
+    mine, theirs = [await read_experiment(redis, settings, one) for one in (workspace, other)]
+    names = _names(request, (workspace, other), _configs(mine), _configs(theirs))
+    confidence = _confidence(settings, request)
+    return compare_experiments(mine, theirs, names, confidence=confidence, made_at=utc_now()), []
+
+
+def page_of(report: Report, how: Format) -> str:
+    """Return a report as a page."""
+    if isinstance(report, ExperimentReport):
+        return experiment_page(report, how)
+    return replay_page(report, how) if isinstance(report, ReplayReport) else comparison_page(report, how)
+
+
+def fields_of(report: Report) -> dict[str, Any]:
+    """Return a report as values that JSON can hold."""
+    fields: dict[str, Any] = TypeAdapter(type(report)).dump_python(report, mode="json")
+    return fields
+
+
+def json_of(report: Report) -> str:
+    """Return a report as JSON for a file."""
+    return escaped_json(TypeAdapter(type(report)).dump_json(report, indent=2).decode()) + "\n"
+
+
+async def _read_one(
+    redis: Redis, settings: Settings, workspace: Workspace, request: ReportRequest
+) -> tuple[Report, list[str]]:
+    if workspace.kind == "experiment":
+        judged = await read_experiment(redis, settings, workspace)
+        chosen = chosen_items(judged, request.items)
+        texts = await read_texts(redis, settings, workspace, wanted_texts(judged, chosen))
+        return experiment_report(judged, chosen, texts), []
+    deployment = Deployment(redis, settings_of_workspace(settings, workspace))
+    alerts = await deployment.alerts()
+    return replay_report(workspace, await deployment.estimates(), alerts), deployment.warnings()
+
+
+async def _compare_replays(
+    redis: Redis, settings: Settings, workspaces: tuple[Workspace, Workspace], request: ReportRequest
+) -> RunComparison:
+    sides = []
+    for workspace in workspaces:
+        own = settings_of_workspace(settings, workspace)
+        sides.append(_Side(workspace, own, await Deployment(redis, own).states()))
+    first, second = (moments_of(side.states) for side in sides)
+    names = _names(request, workspaces, first, second)
+    confidence = _confidence(settings, request)
+    each = confidence_each(confidence, names)
+    pairs = {}
+    for pair in names:
+        scores = [
+            await read_scores(
+                redis,
+                side.settings.layout.all_of(name),
+                name,
+                side.workspace,
+                named_recording(settings, side.workspace, request.recording),
+            )
+            for side, name in zip(sides, pair, strict=True)
+        ]
+        mine, theirs = scores
+        if mine is None or theirs is None:
+            continue
+        closed = all(
+            any(is_complete(of, state, name) for state in side.states)
+            for of, side, name in zip((mine, theirs), sides, pair, strict=True)
+        )
+        pairs[pair] = paired(mine, theirs, confidence=each, closed=closed)
+    return compare_replays(
+        (workspaces[0], first),
+        (workspaces[1], second),
+        names,
+        pairs=pairs,
+        confidence=confidence,
+        made_at=utc_now(),
+    )
+
+
+def _confidence(settings: Settings, request: ReportRequest) -> float:
+    return settings.confidence if request.confidence is None else request.confidence
+
+
+def _configs(judged: Judged) -> list[str]:
+    return [name for name, config in judged.progress.configs.items() if config.status != "deleted"]
+
+
+def _names(
+    request: ReportRequest, workspaces: tuple[Workspace, Workspace], first: Collection[str], second: Collection[str]
+) -> Names:
+    """Return the pairs of names to compare.
+
+    Raises:
+        ConfigurationError: a name is unknown, or the two have no name in common.
+    """
+    if request.configs:
+        try:
+            return [names_given(text, first, second) for text in request.configs]
+        except ValueError as error:
+            raise ConfigurationError(f"--config {error}") from None
+    same = names_in_both(first, second)
+    if not same:
+        mine, theirs = (", ".join(names) or "empty" for names in (first, second))
+        raise ConfigurationError(
+            f"{workspaces[0].run} ({mine}) and {workspaces[1].run} ({theirs}) have no name in common: "
+            "name the pairs with --config A=B"
+        )
+    return same
+
+
+def _a(workspace: Workspace) -> str:
+    return f"{'an' if workspace.kind == 'experiment' else 'a'} {workspace.kind}"
