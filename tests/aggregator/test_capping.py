@@ -15,10 +15,10 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.maintenance.relocation import relocated
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.capping import KeyCaps
-from ragtide_aggregator.state.repartitioning import relocated
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField

@@ -15,9 +15,9 @@ from tests.support.metric_events import event
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey, PairKey
+from ragtide_aggregator.maintenance.relocation import relocated
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.state.merging import merged
-from ragtide_aggregator.state.repartitioning import relocated
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import tables_to_columns as arrow
 from ragtide_runtime.redis.keys import Streams

@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 from ragtide import Alert, ConfigurationError
 from ragtide.cli.app import cli
-from ragtide.cli.repair import repaired, told
+from ragtide.cli.repair import sentences
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import LATENCY, EstimateKey
+from ragtide_aggregator.maintenance.repair import repair
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD
@@ -52,7 +53,7 @@ async def test_a_damaged_field_ends_an_aggregator_with_its_name_and_the_remedy(
         task.result()
     assert field in str(caught.value)
     assert str(caught.value).endswith(f"ragtide doctor --repair {quote(field)}")
-    await repaired(async_redis, SETTINGS, field)
+    await repair(async_redis, SETTINGS, field)
     more = adherence(beta(0.8, 5, 3), first=500, latency_s=0.1)
     await publish(async_redis, more)
     async with running(async_redis) as task:
@@ -74,11 +75,11 @@ async def test_a_state_with_an_impossible_number_is_damaged_and_its_count_is_tol
     await async_redis.hset(STREAMS.checkpoint, FIELD, bytes(data))
     with pytest.raises(CheckpointError, match=r"estimate:.*no values add up to"):
         await load_checkpoint(async_redis, STREAMS, STATE)
-    ((streams, dropped),) = await repaired(async_redis, SETTINGS, KEY)
+    ((streams, dropped),) = await repair(async_redis, SETTINGS, KEY)
     mean = sum(one.scores["trace.adherence"] for one in EVENTS) / len(EVENTS)
     assert dropped.n == len(EVENTS)
     assert dropped.mean == pytest.approx(mean)
-    text = "\n".join(told(streams, dropped))
+    text = "\n".join(sentences(streams, dropped))
     assert f"lost: {len(EVENTS)} values with mean {mean:.6g}" in text
     assert f"the newest of {EVENTS[-1].occurred_at:%Y-%m-%d %H:%M:%S} UTC" in text
     left = {name.decode() for name in await async_redis.hgetall(STREAMS.checkpoint)}
@@ -94,7 +95,7 @@ async def test_nothing_is_repaired_while_an_aggregator_owns_the_partition(
 ) -> None:
     await Lease(async_redis, STREAMS, holder="somewhere", lease_s=60).acquire()
     with pytest.raises(ConfigurationError, match=r"partition 0 is owned by \d+:somewhere.*: stop that aggregator"):
-        await repaired(async_redis, SETTINGS, FIELD)
+        await repair(async_redis, SETTINGS, FIELD)
     assert await async_redis.hget(STREAMS.checkpoint, FIELD) == committed[FIELD]
 
 
@@ -105,7 +106,7 @@ async def test_nothing_is_repaired_while_an_aggregator_owns_the_partition(
 )
 async def test_what_cannot_be_dropped_is_refused_in_words(async_redis: Any, key: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        await repaired(async_redis, SETTINGS, key)
+        await repair(async_redis, SETTINGS, key)
 
 
 @pytest.mark.usefixtures("committed")

@@ -320,7 +320,7 @@ async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Re
     slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=3.0))
     first = asyncio.create_task(slow.run(stop, lambda _: begun.set()))
     await begun.wait()
-    with pytest.raises(ConfigurationError, match="another process replays this run"):
+    with pytest.raises(ConfigurationError, match="another process replays into this workspace"):
         await replay(async_redis, recording).run(asyncio.Event(), unseen)
     stop.set()
     await first

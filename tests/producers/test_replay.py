@@ -65,6 +65,6 @@ async def test_each_is_published_once_whatever_was_lost_in_between(
 async def test_two_do_not_publish_into_one_run(async_redis: Any, recording: Recording) -> None:
     items = list(Items(recording, Selection(), None).after(None))
     await feeder(async_redis).publish(items[:40])
-    with pytest.raises(ReplayError, match="another process replays this run"):
+    with pytest.raises(ReplayError, match="another process replays into this workspace"):
         await feeder(async_redis).publish(items[:10])
     assert (await read_fed(async_redis, RUN)).published == 40

@@ -6,7 +6,8 @@ from tests.consumers.recorder.running import add, caught_up, event, interaction,
 from tests.support.conditions import until
 
 from ragtide import ConfigurationError
-from ragtide.cli.repartition import _at_rest, _Repartition
+from ragtide_aggregator.maintenance.repartition import Repartition
+from ragtide_aggregator.maintenance.rest import check_at_rest
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import last_id
@@ -16,16 +17,16 @@ STREAMS = Streams("ragtide", 0)
 
 async def test_partitions_are_not_changed_before_everything_is_recorded(async_redis: Any) -> None:
     await async_redis.xgroup_create(STREAMS.alerts, RECORD_GROUP, id="0", mkstream=True)
-    await _at_rest(async_redis, STREAMS)
+    await check_at_rest(async_redis, STREAMS)
     await async_redis.set(STREAMS.recorder_lease, "1:host-5")
     with pytest.raises(ConfigurationError, match="has the recorder 1:host-5: stop all roles"):
-        await _at_rest(async_redis, STREAMS)
+        await check_at_rest(async_redis, STREAMS)
     await async_redis.delete(STREAMS.recorder_lease)
     last = await async_redis.xadd(STREAMS.alerts, {"data": "{}"}, id="5-0")
     with pytest.raises(ConfigurationError, match="not recorded: run ragtide recorder and stop it"):
-        await _at_rest(async_redis, STREAMS)
+        await check_at_rest(async_redis, STREAMS)
     await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, last)
-    await _at_rest(async_redis, STREAMS)
+    await check_at_rest(async_redis, STREAMS)
 
 
 async def test_copies_are_not_recorded_again_and_an_entry_that_only_says_it_is_one_is(
@@ -42,7 +43,7 @@ async def test_copies_are_not_recorded_again_and_an_entry_that_only_says_it_is_o
     await async_redis.xadd(STREAMS.dead_letters, {"other": "no dead letter"})
     old = settings_of(tmp_path / "r")
     new = old.model_copy(update={"partitions": 3})
-    assert await _Repartition(old, new.layout).run(async_redis) > 0
+    assert await Repartition(async_redis, old, new.layout).run() > 0
     copies = {token for streams in new.layout.all() for token in await _tokens(async_redis, streams)}
     assert len(copies) == 1
     target = Streams("ragtide", 1)

@@ -137,7 +137,9 @@ class MetricsReplay:
             Lease(self._redis, streams, holder=process_name(), lease_s=options.lease_s)
             for streams in self._layout.all()
         ]
-        refusal = ConfigurationError("another process replays this run: wait for its end, or give --run another name")
+        refusal = ConfigurationError(
+            "another process replays into this workspace: wait for its end, or give --workspace another name"
+        )
         telemetry = OwnerTelemetry("replay", 1)
         await PartitionOwner(self._redis, leases, replay, telemetry=telemetry, refusal=refusal).run(stop)
         progress = self._progress(None)._replace(complete=complete)

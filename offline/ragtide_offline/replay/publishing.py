@@ -80,7 +80,9 @@ class Feeder:
         feedback = [one for item in items for one in item.feedback]
         batch = Batch(self._position, items[-1].position, interactions, feedback)
         if not await run_script(self._redis, publish_replay(self._streams, batch, self._window_ms)):
-            raise ReplayError("another process replays this run: wait for its end, or give --run another name")
+            raise ReplayError(
+                "another process replays into this workspace: wait for its end, or give --workspace another name"
+            )
         self._position = batch.after
 
 

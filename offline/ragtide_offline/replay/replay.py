@@ -1,8 +1,6 @@
 """One replay from its plan: counted, run in its workspace, and summed up."""
 
 import asyncio
-import os
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +14,10 @@ from ragtide_aggregator.service.state_options import state_options
 from ragtide_roles.known_metrics import check_rules, known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
-from ragtide_schemas import Alert, Estimate, Layout, Workspace
+from ragtide_schemas import Alert, Estimate, Workspace
 
 from .aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
 from .back_test import OfRule, by_rule, recorded_alerts, without_values
@@ -133,7 +132,6 @@ class Replay:
             selection=plan.selection,
             counted=self.counted,
             options=options,
-            holder=f"{socket.gethostname()}-{os.getpid()}",
         )
         progress = await replaying.run(stop, seen)
         return {

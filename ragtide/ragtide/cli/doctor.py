@@ -8,12 +8,13 @@ from redis.asyncio import Redis
 from rich.table import Table
 from rich.text import Text
 
+from ragtide_aggregator.maintenance.repair import repair as repair_field
 from ragtide_roles.doctor.examination import examine, examine_role
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.url import RedisHandle
 
 from .common import JsonOption, Role, given, out, print_json, with_redis
-from .repair import print_repairs, repaired
+from .repair import print_repairs
 
 
 def doctor(
@@ -33,7 +34,7 @@ def doctor(
     """Check the deployment; the exit code is 1 if there is a problem."""
     settings = given(context).settings()
     if repair is not None:
-        print_repairs(with_redis(settings, lambda redis, _: repaired(redis, settings, repair)), as_json=as_json)
+        print_repairs(with_redis(settings, lambda redis, _: repair_field(redis, settings, repair)), as_json=as_json)
         return
 
     async def body(redis: Redis, handle: RedisHandle) -> list[Finding]:

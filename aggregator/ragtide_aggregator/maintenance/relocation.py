@@ -9,7 +9,7 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import order
 from ragtide_schemas import Feedback
 
-from .capping import further_pipelines
+from ..state.capping import further_pipelines
 
 Fields = dict[str, bytes]
 

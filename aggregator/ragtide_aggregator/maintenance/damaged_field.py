@@ -1,7 +1,8 @@
-"""Dropping a damaged field of a checkpoint: the key it is about is counted anew, and everything else stays.
+"""Drops a damaged field of a checkpoint: its key is counted anew, and all other keys stay.
 
-A field `estimate:KEY` goes with all other fields of its key, because windows, quantiles and alert rules of a key
-without its count would contradict each other. Any other field goes alone. The caller holds the lease of the partition.
+A field `estimate:KEY` is dropped together with all other fields of its key, because windows, quantiles and alert rules
+of a key contradict each other without its count. Any other field is dropped alone. The caller holds the lease of the
+partition.
 """
 
 import struct
@@ -37,20 +38,20 @@ DROP: Final = Lua("drop_fields")
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Fields to drop."""
+class DroppedField:
+    """A field to drop, with the fields that depend on it, and the loss."""
 
     fields: tuple[str, ...]
     n: int | None = None
-    """Number of values of the key; None if that cannot be read, or the field is about something else."""
+    """Number of values of the key; None if it cannot be read, or the field has no key."""
     mean: float | None = None
     """Their mean, in the unit of the metric."""
     updated_at: datetime | None = None
     """Time of the newest interaction of the key."""
     since: datetime | None = None
-    """When the last metric event before the repair was scored: the key is counted anew from there."""
+    """Time of the last metric event before the repair: the key is counted anew from there."""
     resolved: tuple[Alert, ...] = ()
-    """Ends of alerts of the key that were firing."""
+    """Resolved alerts of the key that were firing."""
 
 
 def may_be_dropped(field: str) -> bool:
@@ -58,8 +59,8 @@ def may_be_dropped(field: str) -> bool:
     return field.startswith(REPAIRED) or field in (CheckpointField.ALERT_CLOCK, CheckpointField.STREAM_ROLLBACK)
 
 
-def lost(fields: Mapping[str, bytes], field: str) -> Lost:
-    """Return what is dropped with a field of a checkpoint.
+def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:
+    """Return the fields that are dropped with a field of a checkpoint, and the loss.
 
     Args:
         fields: all fields.
@@ -68,14 +69,15 @@ def lost(fields: Mapping[str, bytes], field: str) -> Lost:
     at_ms = order(fields.get(CheckpointField.POSITION, START.encode()).decode())[0]
     since = from_milliseconds(at_ms) if at_ms else None
     if field.startswith(CheckpointField.SEEN_IDS):
-        return Lost(tuple(sorted(name for name in fields if name.startswith(CheckpointField.SEEN_IDS))), since=since)
+        seen = sorted(name for name in fields if name.startswith(CheckpointField.SEEN_IDS))
+        return DroppedField(tuple(seen), since=since)
     names: tuple[str, ...] = (field,)
     if field.startswith(CheckpointField.ESTIMATE):
         names = (field, *sorted(name for name in fields if _of_key(name, field.removeprefix(CheckpointField.ESTIMATE))))
     rules = [name for name in names if name.startswith(CheckpointField.RULE_STATE)]
     resolved = tuple(alert for name in rules for alert in _withdrawn(fields[name]))
     n, mean, updated_at = _counted(field, fields[field])
-    return Lost(names, n, mean, updated_at, since, resolved)
+    return DroppedField(names, n, mean, updated_at, since, resolved)
 
 
 def _of_key(name: str, key: str) -> bool:
@@ -120,7 +122,7 @@ async def checkpoint_fields(redis: Redis, streams: Streams) -> dict[str, bytes]:
     return {name.decode(errors="replace"): data for name, data in stored.items()}
 
 
-async def drop(redis: Redis, streams: Streams, dropped: Lost, lease: Lease, token: str) -> None:
+async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lease, token: str) -> None:
     """Drop fields of a checkpoint, and end the alerts that fired on them, in one script.
 
     Raises:

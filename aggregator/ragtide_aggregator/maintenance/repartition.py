@@ -1,0 +1,207 @@
+"""Changes the number of partitions, or the splits, of a deployment at rest; nothing is lost.
+
+1. Check that the deployment is at rest: no aggregator, no recorder, no entry that waits to be labeled or recorded,
+   every checkpoint at the end of its streams. Otherwise change nothing.
+2. Store the new layout: from now on roles and producers refuse to start until the change is complete. Copy the data
+   about single interactions (owners of ids, places of metric events, graded metrics) to their new partitions, and write
+   the new checkpoints beside the present ones. If this is interrupted, the next call repeats it.
+   Copies of metric events, and in step 3 of alerts, have the token of this change in their field `moved`.
+3. Note that everything is prepared: if this is interrupted, the next call continues here. Rename the checkpoints into
+   place, move dead letters, and alerts of removed partitions, and make the new layout the deployment's.
+"""
+
+from typing import cast
+from uuid import uuid4
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.copies import begin_copies, end_copies
+from ragtide_runtime.redis.deployment import decode_layout, encode_layout, layout_key
+from ragtide_runtime.redis.keys import DATA_FIELD, MOVED_FIELD, CheckpointField, RepartitionField, Streams, known_digest
+from ragtide_runtime.redis.known_ids import find_id, remember_id
+from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.redis.log import last_id, read_all
+from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
+
+from .known_copies import AT_ONCE, BUCKETS, KEYS, copy_buckets, copy_keys
+from .relocation import Fields, pipeline_of, relocated
+from .rest import check_at_rest, positions
+
+
+class Repartition:
+    """Changes the number of partitions of a deployment, or continues an interrupted change.
+
+    Args:
+        redis: client.
+        settings: of the deployment as it is.
+        new: the layout after the change.
+    """
+
+    def __init__(self, redis: Redis, settings: Settings, new: Layout) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._new = new
+        self._token = ""
+
+    async def run(self) -> int:
+        """Change the layout, and return the number of metric events that are in another partition now.
+
+        Raises:
+            ConfigurationError: the deployment is not at rest, the change is impossible, or another one was interrupted.
+        """
+        redis = self._redis
+        home = Streams(self._new.prefix, 0)
+        stored = cast("bytes | None", await redis.get(layout_key(self._new.prefix)))
+        old = self._settings.layout if stored is None else decode_layout(self._new.prefix, stored)
+        noted = cast("dict[bytes, bytes]", await redis.hgetall(home.repartition))
+        if not noted:
+            # 1.
+            for streams in old.all():
+                await check_at_rest(redis, streams)
+            await redis.hset(home.repartition, RepartitionField.LAYOUT, encode_layout(self._new))
+        elif noted[RepartitionField.LAYOUT.encode()] != encode_layout(self._new):
+            begun = decode_layout(self._new.prefix, noted[RepartitionField.LAYOUT.encode()])
+            raise ConfigurationError(
+                f"a change to {begun.partitions} partitions was interrupted: finish it first, with "
+                f"ragtide repartition {begun.partitions} and its splits"
+            )
+        await redis.hsetnx(home.repartition, RepartitionField.TOKEN, uuid4().hex)
+        self._token = cast("bytes", await redis.hget(home.repartition, RepartitionField.TOKEN)).decode()
+        for streams in self._new.all():
+            await begin_copies(redis, streams, self._token)
+        moved = 0
+        if RepartitionField.PREPARED.encode() not in noted:
+            # 2.
+            try:
+                moved = await self._prepare(old)
+            except ConfigurationError:  # the change is impossible, and nothing has been copied
+                await redis.delete(home.repartition)
+                raise
+            await redis.hset(home.repartition, RepartitionField.PREPARED, 1)
+        # 3.
+        for streams in self._new.all():
+            if await redis.exists(streams.next_checkpoint):
+                await redis.rename(streams.next_checkpoint, streams.checkpoint)
+        for streams in old.all():
+            await self._move_dead_letters(streams)
+            if streams.partition >= self._new.partitions:
+                await self._remove_partition(streams)
+        for streams in self._new.all():
+            await end_copies(redis, streams, self._token)
+        await redis.set(layout_key(self._new.prefix), encode_layout(self._new))
+        await redis.delete(home.repartition)
+        return moved
+
+    async def _prepare(self, old: Layout) -> int:
+        checkpoints: dict[int, Fields] = {}
+        for streams in old.all():
+            stored = cast("dict[bytes, bytes]", await self._redis.hgetall(streams.checkpoint))
+            checkpoints[streams.partition] = {name.decode(): data for name, data in stored.items()}
+        try:
+            fields = relocated(old, self._new, checkpoints)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
+        moved = sum([await self._copy_known(streams) for streams in old.all()])
+        for streams in self._new.all():
+            mine = fields[streams.partition]
+            mine[CheckpointField.STEPS] = checkpoints.get(streams.partition, {}).get(CheckpointField.STEPS, b"0")
+            for name, stream in positions(streams):
+                mine[name] = (await last_id(self._redis, stream)).encode()
+            await self._redis.delete(streams.next_checkpoint)
+            names = list(mine)
+            for start in range(0, len(names), AT_ONCE):
+                await self._redis.hset(
+                    streams.next_checkpoint, mapping={name: mine[name] for name in names[start : start + AT_ONCE]}
+                )
+        return moved
+
+    async def _copy_known(self, streams: Streams) -> int:
+        """Copy the data about interactions to every new partition of their pipelines; return the moved events."""
+        moved: list[tuple[Streams, MetricEvent]] = []
+        targets: dict[int, Streams] = {}
+        async for entry in read_all(self._redis, streams.metrics):
+            try:
+                event = MetricEvent.decode(entry.fields[DATA_FIELD])
+            except (InvalidEntryError, KeyError):  # the aggregator made it a dead letter
+                continue
+            target = self._new.of(event.pipeline, event.interaction_id)
+            if target != streams:
+                moved.append((target, event))
+        stored = cast("list[bytes]", await self._redis.hkeys(streams.checkpoint))
+        for name in stored:
+            for target in _partitions_of(name.decode(), self._new):
+                if target != streams:
+                    targets[target.partition] = target
+        for kind in KEYS:
+            await copy_keys(self._redis, streams, kind, list(targets.values()))
+        for kind in BUCKETS:
+            await copy_buckets(self._redis, streams, kind, list(targets.values()))
+        window_ms = int(self._settings.feedback_window_s * 1000)
+        for target, event in moved:
+            identity = event.pipeline, event.interaction_id
+            digest = known_digest(*identity)
+            found = await run_script(self._redis, find_id(streams.event_keys(*identity), digest))
+            added = await self._redis.xadd(target.metrics, {DATA_FIELD: event.encode(), MOVED_FIELD: self._token})
+            if found is not None:
+                entry_id = cast("bytes", added).decode()
+                await run_script(self._redis, remember_id(target.event_keys(*identity), digest, entry_id, window_ms))
+        return len(moved)
+
+    async def _move_dead_letters(self, streams: Streams) -> None:
+        """Move dead letters to the new partitions of their interactions, so that they can be retried there."""
+        async for entry in read_all(self._redis, streams.dead_letters):
+            try:
+                letter = DeadLetter.decode(entry.fields[DATA_FIELD])
+            except (InvalidEntryError, KeyError):  # malformed, so it belongs nowhere else
+                continue
+            target = self._home_of(letter, streams)
+            if target == streams:
+                continue
+            kind = letter.stream.rpartition(":")[2]
+            letter = letter.model_copy(update={"stream": getattr(target, kind, letter.stream)})
+            await self._redis.xadd(target.dead_letters, {DATA_FIELD: letter.encode()})
+            await self._redis.xdel(streams.dead_letters, entry.entry_id)
+
+    def _home_of(self, letter: DeadLetter, streams: Streams) -> Streams:
+        here = streams if streams.partition < self._new.partitions else Streams(self._new.prefix, 0)
+        try:
+            interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
+        except ValueError:
+            return here
+        return self._new.of(interaction.pipeline, interaction.interaction_id)
+
+    async def _remove_partition(self, streams: Streams) -> None:
+        """Move the alerts and drop counts of a removed partition to the first partition, and delete its keys."""
+        home = Streams(self._new.prefix, 0)
+        async for entry in read_all(self._redis, streams.alerts):
+            await self._redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD], MOVED_FIELD: self._token})
+            await self._redis.xdel(streams.alerts, entry.entry_id)
+        for name, count in (await self._redis.hgetall(streams.dropped)).items():
+            await self._redis.hincrby(home.dropped, name, int(count))
+        gone = [
+            streams.interactions,
+            streams.metrics,
+            streams.feedback,
+            streams.estimates,
+            streams.alerts,
+            streams.dead_letters,
+            streams.checkpoint,
+            streams.dropped,
+            streams.fencing_tokens,
+            streams.recorder_fencing_tokens,
+            streams.copies,
+        ]
+        await self._redis.delete(*gone)
+        for kind in (*KEYS, *BUCKETS):
+            async for key in self._redis.scan_iter(match=getattr(streams, kind)("*"), count=AT_ONCE):
+                await self._redis.unlink(key)
+
+
+def _partitions_of(field: str, new: Layout) -> list[Streams]:
+    """Return the new partitions of the pipeline of a field of a checkpoint."""
+    if not field.startswith(CheckpointField.ESTIMATE):
+        return []
+    return new.all_of(cast("str", pipeline_of(field, b"")))

@@ -1,0 +1,48 @@
+"""Whether a partition is at rest, so that its layout may be changed."""
+
+from typing import cast
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.backlog import read_backlogs
+from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.log import START, last_id
+
+
+async def check_at_rest(redis: Redis, streams: Streams) -> None:
+    """Check that a partition has no owner, and no entry that waits to be labeled, aggregated or recorded.
+
+    Raises:
+        ConfigurationError: it is not at rest; the message says what to do.
+    """
+    name = f"partition {streams.partition}"
+    owner = cast("bytes | None", await redis.get(streams.lease))
+    if owner is not None:
+        raise ConfigurationError(f"{name} is owned by aggregator {owner.decode()}: stop all roles and producers first")
+    recorder = cast("bytes | None", await redis.get(streams.recorder_lease))
+    if recorder is not None:
+        raise ConfigurationError(f"{name} has the recorder {recorder.decode()}: stop all roles and producers first")
+    (backlog,) = await read_backlogs(redis, [streams])
+    if backlog.unrecorded_s:
+        raise ConfigurationError(
+            f"{name} has entries that are not recorded: run ragtide recorder and stop it again, which writes them, or "
+            "give them up with ragtide recorder --forget"
+        )
+    if backlog.waiting:
+        raise ConfigurationError(
+            f"{name} has {backlog.waiting} interactions that wait: stop the producers, let workers and aggregators "
+            "finish, and then stop them (ragtide doctor shows the backlog)"
+        )
+    for field, stream in positions(streams):
+        last = await last_id(redis, stream)
+        position = cast("bytes | None", await redis.hget(streams.checkpoint, field))
+        if last != START and (position is None or position.decode() != last):
+            raise ConfigurationError(
+                f"{name} has entries in {stream} that are not aggregated: let an aggregator finish before you stop it"
+            )
+
+
+def positions(streams: Streams) -> tuple[tuple[CheckpointField, str], ...]:
+    """Return the fields of a checkpoint that hold positions, each with its stream."""
+    return (CheckpointField.POSITION, streams.metrics), (CheckpointField.FEEDBACK_POSITION, streams.feedback)
