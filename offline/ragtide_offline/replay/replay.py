@@ -143,7 +143,7 @@ class Replay:
 
     async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, seen: Seen) -> dict[str, Any]:
         settings, plan = settings_of_replay(self._settings, workspace), self._plan
-        asked = settings.labeler in ("judge", "cascade")
+        asked = "judge" in settings.labelers
         if self._max_cost_usd is not None and asked and settings.judge.model not in settings.judge.prices:
             raise ConfigurationError(
                 f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
