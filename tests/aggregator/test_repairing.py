@@ -102,7 +102,7 @@ async def test_nothing_is_repaired_while_an_aggregator_owns_the_partition(
 @pytest.mark.usefixtures("committed")
 @pytest.mark.parametrize(
     ("key", "words"),
-    [("position", "can do without"), ("estimate:[]", "copy it whole"), ("steps", "delete the checkpoint")],
+    [("position", "needs this field"), ("estimate:[]", "copy it whole"), ("steps", "delete the checkpoint")],
 )
 async def test_what_cannot_be_dropped_is_refused_in_words(async_redis: Any, key: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):

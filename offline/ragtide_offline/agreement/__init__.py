@@ -1,1 +1,1 @@
-"""How far labelers agree with gold scores, from files."""
+"""The agreement of scores with gold scores or with another labeler, from files."""

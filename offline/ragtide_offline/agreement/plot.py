@@ -10,7 +10,7 @@ from ragtide_aggregator.statistics.bootstrap import Floats, Measured
 from ragtide_aggregator.statistics.intervals import interval
 from ragtide_runtime.errors import ConfigurationError
 
-from .files import Compared
+from .comparing import PredictionAgreement
 
 BINS: Final = 5
 """Groups of predictions in a panel about a metric that is only high or low."""
@@ -19,7 +19,7 @@ _BLUE: Final = "#0072b2"
 _ORANGE: Final = "#d55e00"
 
 
-def plot_agreement(compared: Compared, path: Path) -> None:
+def plot_agreement(compared: PredictionAgreement, path: Path) -> None:
     """Draw the agreement into a file; its ending decides the format: svg, png or pdf.
 
     A metric that the reference only knows as high or low is shown by how often it is high among predictions of about
@@ -51,7 +51,7 @@ def plot_agreement(compared: Compared, path: Path) -> None:
             raise ConfigurationError(f"--plot {path}: {error}; give a path that ends in svg, png or pdf") from None
 
 
-def _panel(axis: Any, metric: str, compared: Compared) -> None:
+def _panel(axis: Any, metric: str, compared: PredictionAgreement) -> None:
     (predicted, true), found = compared.pairs[metric], compared.metrics[metric]
     lowest, highest = compared.predictions.value_range(metric)
     axis.plot([lowest, highest], [lowest, highest], color="0.6", linewidth=1, linestyle="--")

@@ -56,7 +56,7 @@ class ReplayResult:
         }
 
 
-class Replay:
+class RecordingReplay:
     """Replays a recording into a workspace: metric events, or interactions that are labeled anew.
 
     Args:

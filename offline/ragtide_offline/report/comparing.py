@@ -16,9 +16,9 @@ from ragtide_schemas.experiments import OWN
 
 from .cautions import instruments_of
 from .labelings import Paired
+from .measured_metric import MeasuredMetric
 from .paired import mean_differences
 from .reader import Judged
-from .replays import Instrument
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
@@ -160,8 +160,8 @@ def compare_experiments(
 
 
 def compare_replays(
-    first: tuple[Workspace, Mapping[str, Mapping[Instrument, Moments]]],
-    second: tuple[Workspace, Mapping[str, Mapping[Instrument, Moments]]],
+    first: tuple[Workspace, Mapping[str, Mapping[MeasuredMetric, Moments]]],
+    second: tuple[Workspace, Mapping[str, Mapping[MeasuredMetric, Moments]]],
     names: Names,
     *,
     pairs: Mapping[tuple[str, str], Sequence[Paired]],
@@ -189,7 +189,7 @@ def compare_replays(
             if pair.segment is not None:
                 continue
             known.add(pair.first.comparable)
-            what = _What(one, other, pair.first.metric, Instrument(*pair.first).definition)
+            what = _What(one, other, pair.first.metric, pair.first.definition)
             count, ends = pair.found.n, pair.found.difference
             gaps.append(Gap(*what[:3], PAIRED, (count, count), pair.found.means, ends, _verdict(what.definition, ends)))
             if pair.first != pair.second:

@@ -21,40 +21,17 @@ from ragtide_runtime.recordings import Kind, RecordedEntry, Recording, Unreadabl
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import order, read_all
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import InvalidEntryError, Measure, MetricEvent, Workspace, range_of
-from ragtide_schemas import Kind as MetricKind
-from ragtide_schemas.metric_definitions import METRICS
+from ragtide_schemas import InvalidEntryError, MetricEvent, Workspace, range_of
 
 from ..replay.selection import Selection, selection
-
-
-class Measured(NamedTuple):
-    """A metric, and how it was measured."""
-
-    metric: str
-    measure: Measure | None
-    profile: str
-    labeler: str
-    labeler_version: str
-
-    @property
-    def comparable(self) -> tuple[str, Measure | None, str]:
-        """Equal for scores that may be compared, whatever the labeler."""
-        return self[:3]
-
-    @property
-    def holds_counts(self) -> bool:
-        """Whether its scores are counts."""
-        if self.measure is not None:
-            return self.measure.kind is MetricKind.DISTRIBUTIVE
-        return self.metric in METRICS and METRICS[self.metric].kind is MetricKind.DISTRIBUTIVE
+from .measured_metric import MeasuredMetric
 
 
 @dataclass(slots=True)
 class Scores:
     """The scores of a pipeline's interactions, by how they were measured and by id; in the order of the events."""
 
-    of: defaultdict[Measured, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    of: defaultdict[MeasuredMetric, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     scopes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     """For each interaction the segment values it counts in; None for the whole pipeline."""
 
@@ -71,15 +48,15 @@ class Scores:
             for metric, score in part.scores.items():
                 declared = (part.declared or {}).get(metric)
                 measure = None if declared is None else declared.measure
-                by = Measured(metric, measure, part.profile, part.labeler, part.labeler_version)
+                by = MeasuredMetric(metric, measure, part.profile, part.labeler, part.labeler_version)
                 self.of[by][event.interaction_id] = score
 
 
 class Paired(NamedTuple):
     """One metric in two labelings of the same interactions."""
 
-    first: Measured
-    second: Measured
+    first: MeasuredMetric
+    second: MeasuredMetric
     segment: str | None
     found: PairedDifference
 
@@ -125,7 +102,7 @@ def of_labeler(scores: Scores, name: str) -> Scores:
     return found
 
 
-def _comparable(first: Scores, second: Scores) -> Iterator[tuple[Measured, Measured]]:
+def _comparable(first: Scores, second: Scores) -> Iterator[tuple[MeasuredMetric, MeasuredMetric]]:
     for mine in first.of:
         if mine in second.of:
             yield mine, mine

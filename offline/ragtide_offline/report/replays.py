@@ -4,16 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.moments import Moments
-from ragtide_schemas import METRICS, Alert, Estimate, Measure, MetricDeclaration, MetricDefinition, Workspace, utc_now
+from ragtide_schemas import METRICS, Alert, Estimate, Workspace, utc_now
 
 from ..score.summary import diagnoses
+from .measured_metric import MeasuredMetric
 from .pages import Format, page
 
 
@@ -55,32 +55,15 @@ def replay_page(report: ReplayReport, layout: Format) -> str:
     )
 
 
-class Instrument(NamedTuple):
-    """A metric and how it was measured."""
-
-    metric: str
-    measure: Measure | None
-    profile: str
-    labeler: str
-    labeler_version: str
-
-    @property
-    def definition(self) -> MetricDefinition | None:
-        """Definition of the metric; None for one between 0 and 1 that nothing defines."""
-        if self.measure is None:
-            return METRICS.get(self.metric)
-        return MetricDeclaration(**self.measure._asdict()).definition(self.metric)
-
-
-def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[Instrument, Moments]]:
+def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[MeasuredMetric, Moments]]:
     """Return the moments of every pipeline by metric and how it was measured."""
-    found: defaultdict[str, dict[Instrument, Moments]] = defaultdict(dict)
+    found: defaultdict[str, dict[MeasuredMetric, Moments]] = defaultdict(dict)
     for state in states:
         view = View(state)
         for row, key in enumerate(state.keys):
             if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
                 moments = view.moments([row])
                 if moments.n[0]:
-                    by = Instrument(key.metric, key.measure, key.profile, key.labeler, key.labeler_version)
+                    by = MeasuredMetric(key.metric, key.measure, key.profile, key.labeler, key.labeler_version)
                     found[key.pipeline][by] = moments
     return dict(found)

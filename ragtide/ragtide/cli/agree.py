@@ -7,8 +7,9 @@ import typer
 from rich.table import Table
 
 from ragtide_aggregator.statistics.bootstrap import RESAMPLES, Measured
-from ragtide_offline.agreement.files import Compared, compare, read_predictions, references_of
+from ragtide_offline.agreement.comparing import PredictionAgreement, compare
 from ragtide_offline.agreement.plot import plot_agreement
+from ragtide_offline.agreement.predictions import read_predictions, references_of
 
 from .common import JsonOption, out, print_json
 
@@ -58,7 +59,7 @@ def agree(
             plot_agreement(compared, plot if not number else plot.with_stem(f"{plot.stem}-{number + 1}"))
 
 
-def _show(compared: Compared, confidence: float) -> None:
+def _show(compared: PredictionAgreement, confidence: float) -> None:
     counts = compared.counts
     out.print(f"{compared.predictions.name} against {compared.reference}", style="bold", highlight=False)
     out.print(agreement_table(compared))
@@ -77,7 +78,7 @@ def _show(compared: Compared, confidence: float) -> None:
     )
 
 
-def agreement_table(compared: Compared) -> Table:
+def agreement_table(compared: PredictionAgreement) -> Table:
     """Return the agreement of every metric, the error beside that of a constant."""
     table = Table(box=None, pad_edge=False)
     for column in ("metric", "n", "measure", "value", "interval", "compare with"):

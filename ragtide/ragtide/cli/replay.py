@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ragtide_offline.replay.back_test import OfRule
 from ragtide_offline.replay.plan import ReplayPlan, rules_of
-from ragtide_offline.replay.replay import Replay, ReplayResult
+from ragtide_offline.replay.replay import RecordingReplay, ReplayResult
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.replay.speed import speed as speed_of
 from ragtide_roles.running import on_signal
@@ -79,7 +79,7 @@ def replay(
         rules=settings.alerts if rules is None else rules_of(rules),
         labeling=labeling,
     )
-    replaying = Replay(settings, plan, pace, max_cost_usd=max_cost_usd)
+    replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
     total = replaying.counted.total
     err.print(f"workspace {plan.run}: {total:,} {'interactions' if relabel else 'metric events'}", highlight=False)
 
