@@ -133,7 +133,7 @@ async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lea
     await lease.release(token)
 
 
-def drop_fields(streams: Streams, dropped: Lost, token: str) -> ScriptCall[bool]:
+def drop_fields(streams: Streams, dropped: DroppedField, token: str) -> ScriptCall[bool]:
     """Return the call of `drop`; it says whether the lease has this token and everything was written."""
     alerts = [alert.encode() for alert in dropped.resolved]
     keys = (streams.lease, streams.checkpoint, streams.alerts)

@@ -8,9 +8,9 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
+from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import START, pin, unpin
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
-from ragtide_runtime.redis.layout import Layout
 
 CHECK: Final = Lua("check_recording")
 ADVANCE: Final = Lua("advance_recording")

@@ -7,8 +7,8 @@ import pytest
 from tests.support.alerts import alert
 
 from ragtide import RagInteraction
+from ragtide_aggregator.maintenance.damaged_field import DroppedField, drop_fields
 from ragtide_aggregator.service.commit import CommitLimits, Step, commit_step
-from ragtide_aggregator.service.repairing import Lost, drop_fields
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
 from ragtide_consumers.recorder.fence import advance_recording, check_recording
 from ragtide_offline.experiments.ledger import record_execution
@@ -78,7 +78,7 @@ def test_an_entry_that_was_trimmed_is_not_lost(redis: Any, step: Step) -> None:
 def test_damaged_fields_are_dropped_by_the_owner_only(redis: Any) -> None:
     redis.set(STREAMS.lease, TOKEN)
     redis.hset(STREAMS.checkpoint, mapping={"pane:a": "x", "pane:b": "y"})
-    dropped = Lost(("pane:a",), resolved=(alert("a"),))
+    dropped = DroppedField(("pane:a",), resolved=(alert("a"),))
     assert not run(redis, drop_fields(STREAMS, dropped, "2:b"))
     assert redis.hlen(STREAMS.checkpoint) == 2
     assert run(redis, drop_fields(STREAMS, dropped, TOKEN))
