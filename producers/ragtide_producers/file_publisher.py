@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .client import InteractionProducer
 from .files.interactions import FileOptions, Row, read_rows
-from .publishing.publication import Publication
+from .publishing.publish_command import Publication
 
 AT_ONCE = 200
 """Interactions sent in one round trip when there is no rate to keep."""
