@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState, read_endpoint_states, read_spend
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import check_layout
@@ -135,6 +136,14 @@ class Deployment:
         """Return the workspaces of replays and experiments, the oldest first."""
         self._unreadable_workspaces = Unreadable("workspace")
         return await list_workspaces(self._redis, self.settings, self._unreadable_workspaces)
+
+    async def endpoints(self) -> dict[str, EndpointState]:
+        """Return the state of each endpoint that labelers ask, such as the judge, by host, process id and labeler."""
+        return await read_endpoint_states(self._redis, self.settings.prefix)
+
+    async def spend(self, labeler: str = "judge") -> EndpointSpend:
+        """Return the dollars that the deployment spent on the endpoint of a labeler."""
+        return await read_spend(self._redis, self.settings.prefix, labeler=labeler)
 
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of entry that was skipped because it cannot be read."""

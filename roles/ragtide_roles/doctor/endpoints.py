@@ -2,11 +2,8 @@
 
 from collections import defaultdict
 
-from redis.asyncio import Redis
-
-from ragtide_consumers.labelers.remote.spend import read_spent
-from ragtide_consumers.labelers.remote.state import EndpointState, read_endpoint_states
-from ragtide_runtime.settings.model import Settings
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.settings.remote import RemoteSettings
 
 from .finding import Finding
@@ -15,16 +12,17 @@ MOST_SHOWN = 5
 """Different states of endpoints that are shown; a deployment has one for each endpoint in most cases."""
 
 
-async def endpoint_findings(redis: Redis, settings: Settings) -> list[Finding]:
+async def endpoint_findings(deployment: Deployment) -> list[Finding]:
     """Return the state of every endpoint that processes of the deployment ask, and the dollars spent of its limits."""
+    settings = deployment.settings
     processes: defaultdict[EndpointState, list[str]] = defaultdict(list)
-    for name, state in (await read_endpoint_states(redis, settings.prefix)).items():
+    for name, state in (await deployment.endpoints()).items():
         processes[state].append(name)
     found = [_of_state(state, names) for state, names in processes.items()]
     findings = sorted(found, key=lambda finding: ("problem", "warning", "ok").index(finding.level))[:MOST_SHOWN]
-    findings += await _spent(redis, settings, "judge", "judge", settings.judge)
+    findings += await _spent(deployment, "judge", "judge", settings.judge)
     for name, service in settings.services.items():
-        findings += await _spent(redis, settings, name, f"services.{name}", service)
+        findings += await _spent(deployment, name, f"services.{name}", service)
     return findings
 
 
@@ -59,11 +57,11 @@ def _of_state(state: EndpointState, processes: list[str]) -> Finding:
     return Finding("ok", subject, f"{asked_by}: answers")
 
 
-async def _spent(redis: Redis, settings: Settings, labeler: str, table: str, remote: RemoteSettings) -> list[Finding]:
+async def _spent(deployment: Deployment, labeler: str, table: str, remote: RemoteSettings) -> list[Finding]:
     if not remote.spend_is_limited:
         return []
     limits = (remote.spend_per_hour_usd, remote.spend_per_day_usd)
-    spent = await read_spent(redis, settings.prefix, labeler=labeler)
+    spent = await deployment.spend(labeler)
     parts = [
         (amount, limit, f"${amount:.2f} of ${limit:.2f} {name}")
         for amount, limit, name in zip(

@@ -28,7 +28,8 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         settings: of the deployment.
         description: of the Redis in use, for the first finding.
     """
-    partitions = await Deployment(redis, settings).partitions()
+    deployment = Deployment(redis, settings)
+    partitions = await deployment.partitions()
     return [
         Finding("ok", "redis", description),
         *await server_findings(redis),
@@ -36,7 +37,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         _roles(partitions),
         *await _aggregators(redis, settings),
         *_rules(settings),
-        *await endpoint_findings(redis, settings),
+        *await endpoint_findings(deployment),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
 

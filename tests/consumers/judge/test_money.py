@@ -14,9 +14,10 @@ from tests.support.judge_server import JudgeServer, Says, Status
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import OverBudget
-from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reservation, read_spent
+from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reservation
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.endpoint_states import read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.settings.judge import JudgeSettings
 
@@ -205,8 +206,8 @@ async def test_runs_share_the_account_and_the_alert_of_their_deployment(async_re
     replay = RedisSpend(async_redis, run, LIMITED, now=lambda: NOON)
     assert isinstance(await live.reserve(0.6), Reservation)
     assert isinstance(await replay.reserve(0.6), Reached)
-    assert await read_spent(async_redis, run, now=NOON) == await read_spent(async_redis, "ragtide", now=NOON)
-    assert (await read_spent(async_redis, "ragtide", now=NOON)).hour_usd == pytest.approx(0.6)
+    assert await read_spend(async_redis, run, now=NOON) == await read_spend(async_redis, "ragtide", now=NOON)
+    assert (await read_spend(async_redis, "ragtide", now=NOON)).hour_usd == pytest.approx(0.6)
     assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
     assert await async_redis.exists(Streams(run, 0).alerts) == 0
 

@@ -11,11 +11,11 @@ from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import LabelerUnavailable, RagInteraction
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_consumers.labelers.remote.state import read_endpoint_states
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
+from ragtide_runtime.endpoint_states import read_endpoint_states
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health

@@ -8,6 +8,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.remote import RemoteSettings
@@ -17,7 +18,7 @@ from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
 from .spend import NoSpendLimit, Reached, RedisSpend, Reservation, Spend
 from .spend_file import FileSpend
-from .state import EndpointState, StateReporter
+from .state import StateReporter
 from .telemetry import EndpointTelemetry
 from .usage import Usage
 

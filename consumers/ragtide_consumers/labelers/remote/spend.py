@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol
 
 from redis import RedisError
 from redis.asyncio import Redis
@@ -51,11 +51,6 @@ class Spend(Protocol):
         """Say what the call really cost."""
 
 
-def period(now: datetime) -> tuple[str, str]:
-    """Return the names of the clock hour and of the day."""
-    return now.strftime("%Y%m%d%H"), now.strftime("%Y%m%d")
-
-
 def reached(name: str, now: datetime) -> Reached:
     """Return that the limit of the hour or day is reached, and when the next one begins."""
     whole = now.replace(minute=0, second=0, microsecond=0)
@@ -73,22 +68,6 @@ class NoSpendLimit:
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Dollars that were spent or are reserved."""
-
-    hour_usd: float
-    day_usd: float
-
-
-async def read_spent(redis: Redis, prefix: str, *, labeler: str = "judge", now: datetime | None = None) -> Spent:
-    """Return the dollars that a deployment spent on a labeler in this clock hour and day."""
-    streams = Streams(deployment_prefix(prefix), 0)
-    hour, day = (streams.labeler_spend(labeler, name) for name in period(now or utc_now()))
-    found = cast("list[bytes | None]", await redis.mget(hour, day))
-    return Spent(*(float(amount or 0) for amount in found))
 
 
 class SpendReply(NamedTuple):

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 
+from ragtide_runtime.endpoint_states import spend_periods
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.server.data_directory import check_private
 from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_schemas import utc_now
 
-from .spend import Reached, Reservation, period, reached
+from .spend import Reached, Reservation, reached
 
 
 class FileSpend:
@@ -56,7 +57,7 @@ class FileSpend:
     async def reserve(self, amount_usd: float) -> Reservation | Reached:
         """Set dollars aside for a call."""
         now = self._now()
-        hour, day = period(now)
+        hour, day = spend_periods(now)
         with self._locked():
             spent = self._read()
             for name, key, limit in (("day", day, self._day_limit), ("hour", hour, self._hour_limit)):
@@ -64,7 +65,7 @@ class FileSpend:
                     return reached(name, now)
             current = {key: spent.get(key, 0.0) + amount_usd for key in (hour, day)}
             # Keep the amounts of the day before for calls that are settled after its end.
-            days = {day, period(now - timedelta(days=1))[1]}
+            days = {day, spend_periods(now - timedelta(days=1))[1]}
             self._write({key: spent_usd for key, spent_usd in (spent | current).items() if key[:8] in days})
         return Reservation(amount_usd, hour, day)
 

@@ -1,18 +1,19 @@
-"""The state of each endpoint that a process asks, kept in Redis for `ragtide doctor`."""
+"""Writes the state of each endpoint that a process asks to Redis, for `ragtide doctor`."""
 
 import asyncio
 import json
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from dataclasses import asdict
+from typing import Final, cast
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 
 LOOK_S: Final = 1.0
@@ -25,49 +26,6 @@ FORGOTTEN_S: Final = 60
 """Seconds after which the state of a silent process is gone."""
 
 log = structlog.get_logger("ragtide.labeler")
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointState:
-    """The state of an endpoint, as one process sees it."""
-
-    labeler: str
-    """Name of the labeler that asks it, such as `judge`."""
-    model: str
-    left_alone: bool
-    """Whether the circuit breaker is open."""
-    asked_to_wait: bool
-    """Whether the endpoint said that it has too much to do."""
-    last_error: str
-    """The last failure, since which no call succeeded; empty if the last call succeeded."""
-    over_budget: str = ""
-    """The period whose spend limit is reached: `hour` or `day`; empty if none is."""
-
-
-async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointState]:
-    """Return the state of each endpoint that a process of a deployment asks, by host, process id and labeler."""
-    streams = Streams(deployment_prefix(prefix), 0)
-    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(streams.endpoint_states)))
-    if not names:
-        return {}
-    stored = cast("list[bytes | None]", await redis.mget([streams.endpoint_state(name) for name in names]))
-    states = {name: _decoded(data) for name, data in zip(names, stored, strict=True) if data is not None}
-    return {name: state for name, state in states.items() if state is not None}
-
-
-def _decoded(data: bytes) -> EndpointState | None:
-    try:
-        found: Any = json.loads(data)
-        return EndpointState(
-            str(found.get("labeler", "judge")),
-            str(found["model"]),
-            found["left_alone"] is True,
-            found["asked_to_wait"] is True,
-            str(found["last_error"])[:1000],
-            str(found.get("over_budget", "")),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
 
 
 class StateReporter:

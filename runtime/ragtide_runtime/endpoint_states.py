@@ -1,0 +1,78 @@
+"""The endpoints that labelers ask, as Redis holds them: the state that each process wrote, and the dollars spent."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from ragtide_schemas import utc_now
+
+from .redis.keys import Streams, deployment_prefix
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointState:
+    """The state of an endpoint, as one process sees it."""
+
+    labeler: str
+    """Name of the labeler that asks it, such as `judge`."""
+    model: str
+    left_alone: bool
+    """Whether the circuit breaker is open."""
+    asked_to_wait: bool
+    """Whether the endpoint said that it has too much to do."""
+    last_error: str
+    """The last failure, since which no call succeeded; empty if the last call succeeded."""
+    over_budget: str = ""
+    """The period whose spend limit is reached: `hour` or `day`; empty if none is."""
+
+
+async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointState]:
+    """Return the state of each endpoint that a process of a deployment asks, by host, process id and labeler."""
+    streams = Streams(deployment_prefix(prefix), 0)
+    names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(streams.endpoint_states)))
+    if not names:
+        return {}
+    stored = cast("list[bytes | None]", await redis.mget([streams.endpoint_state(name) for name in names]))
+    states = {name: _decoded(data) for name, data in zip(names, stored, strict=True) if data is not None}
+    return {name: state for name, state in states.items() if state is not None}
+
+
+def _decoded(data: bytes) -> EndpointState | None:
+    try:
+        found: Any = json.loads(data)
+        return EndpointState(
+            str(found.get("labeler", "judge")),
+            str(found["model"]),
+            found["left_alone"] is True,
+            found["asked_to_wait"] is True,
+            str(found["last_error"])[:1000],
+            str(found.get("over_budget", "")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSpend:
+    """Dollars that were spent or are reserved."""
+
+    hour_usd: float
+    day_usd: float
+
+
+async def read_spend(
+    redis: Redis, prefix: str, *, labeler: str = "judge", now: datetime | None = None
+) -> EndpointSpend:
+    """Return the dollars that a deployment spent on a labeler in this clock hour and day."""
+    streams = Streams(deployment_prefix(prefix), 0)
+    hour, day = (streams.labeler_spend(labeler, name) for name in spend_periods(now or utc_now()))
+    found = cast("list[bytes | None]", await redis.mget(hour, day))
+    return EndpointSpend(*(float(amount or 0) for amount in found))
+
+
+def spend_periods(now: datetime) -> tuple[str, str]:
+    """Return the names of the clock hour and of the day."""
+    return now.strftime("%Y%m%d%H"), now.strftime("%Y%m%d")
