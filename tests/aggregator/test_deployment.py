@@ -97,7 +97,7 @@ async def test_a_look_without_news_costs_one_round_trip_for_all_partitions(async
     assert (look.calls, look.requests) == ({"xrange": PARTITIONS}, 1)
     async with counted(async_redis) as look:
         assert len(await deployment.backlog()) == PARTITIONS
-    assert (look.calls["evalsha"], look.requests) == (PARTITIONS, 2)  # the first asks whether the script is there
+    assert (look.calls["evalsha"], look.requests) == (PARTITIONS, 1)
 
 
 async def test_only_partitions_with_a_commit_are_loaded_again(async_redis: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.endpoint_states import spend_periods
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.settings.remote import RemoteSettings
@@ -146,7 +147,7 @@ class RedisSpend:
             redis.RedisError: Redis failed; nothing may have been reserved.
         """
         now = self._now()
-        hour, day = period(now)
+        hour, day = spend_periods(now)
         limits = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
         call = reserve_spend(self._streams, self._name, (hour, day), amount_usd, limits=limits, alert=self._alert(now))
         reply = await run_script(self._redis, call)
