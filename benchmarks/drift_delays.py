@@ -44,7 +44,7 @@ def e_detector(run_length: float) -> FirstAlarm:
         table = DetectorTable()
         rows = np.array([table.add_row() for _ in values])
         for row in rows.tolist():
-            table.configure(row, line=MEAN, direction="fall", run_length=run_length)
+            table.configure(row, limit=MEAN, direction="fall", run_length=run_length)
         found = np.full(rows.size, -1, dtype=np.int64)
         step = 200
         for start in range(0, values.shape[1], step):

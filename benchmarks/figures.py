@@ -62,7 +62,7 @@ def evidence(values: Floats, run_length: float) -> tuple[Floats, int]:
     """Return the log evidence after every value until the alarm, and where that is."""
     table = DetectorTable()
     row = np.array([table.add_row()])
-    table.configure(0, line=0.85, direction="fall", run_length=run_length)
+    table.configure(0, limit=0.85, direction="fall", run_length=run_length)
     found: list[float] = []
     for place, value in enumerate(values):
         alarms, _ = table.update(row, np.array([value]), np.zeros(1, dtype=np.int64))

@@ -62,7 +62,7 @@ def replayed(state: AggregatorState, files: list[Path]) -> Iterator[int]:
 def one_by_one(columns: EventColumns, sample: int) -> float:
     """Return events a second of CPU time through `apply`."""
     state = AggregatorState(state_options(Settings()))
-    events = [columns.origins.event(place) for place in range(min(sample, len(columns)))]
+    events = [columns.source.event(place) for place in range(min(sample, len(columns)))]
     started = time.process_time()
     for event in events:
         state.apply(event)

@@ -52,7 +52,7 @@ def core(keys: int, count: int) -> float:
     moments, detectors = MomentTable(), DetectorTable()
     for _ in range(keys):
         moments.add_row()
-        detectors.configure(detectors.add_row(), line=0.6, direction="fall", run_length=1e6)
+        detectors.configure(detectors.add_row(), limit=0.6, direction="fall", run_length=1e6)
     work = batches(keys, count)
     tags = np.zeros(EVENTS * METRICS, dtype=np.int64)
     started = time.perf_counter()

@@ -15,7 +15,6 @@ Movement = Literal["fall", "rise"]
 
 
 RuleDirection = Literal["fall", "rise", "both"]
-Detector = Literal["e_detector", "adwin", "page_hinkley"]
 
 Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 """A length of time such as `30m`, `6h` or `7d`."""
@@ -65,8 +64,6 @@ class AlertRule(WireModel):
     the deployment's budget, or 10,000 where there is none."""
     resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
     """The same for falsely resolving: lower resolves sooner."""
-    detector: Detector = "e_detector"
-    """`adwin` and `page_hinkley` are those of the library river, for comparison: without a stated false-alarm rate."""
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -78,8 +75,6 @@ class AlertRule(WireModel):
         if family in _ESTIMATED:
             raise ValueError(f"no rule can watch {self.metric}: name a metric that has scores, such as trace.adherence")
         self._check_reference()
-        if self.detector != "e_detector" and (self.kind != "drift" or self._referred()):
-            raise ValueError(f"{self.detector} finds changes by itself: use it in a drift rule without a baseline")
         definition = METRICS.get(self.metric)
         if definition is not None:
             self.check_definition(definition)
@@ -215,8 +210,8 @@ class Alert(VersionedModel):
     """Where it comes from; a learned one or one of a window is the confidence bound on the lenient side."""
     quantity: Literal["mean", "spread", "rmse"] = "mean"
     """The statistic that moved; the spread is the standard deviation about the baseline's mean."""
-    detector: Detector = "e_detector"
-    """Which detector decided."""
+    detector: Literal["e_detector"] = "e_detector"
+    """The kind of detector that decided."""
     observed: float | None = None
     """Mean, spread or RMSE of the values since the estimated change point."""
     observed_n: Size | None = None
@@ -243,7 +238,7 @@ class Alert(VersionedModel):
     def _statistics_are_told(self) -> Self:
         if self.kind not in ("budget", "stall", "capped"):
             for name in _STATISTICS:
-                if getattr(self, name) is None and not (self.detector != "e_detector" and name in _OF_E_DETECTORS):
+                if getattr(self, name) is None:
                     raise ValueError(f"{name} is missing: an alert of kind {self.kind} states its statistics")
         return self
 
@@ -263,6 +258,3 @@ _STATISTICS = (
     "n",
 )
 """Fields that every alert about a metric has."""
-
-_OF_E_DETECTORS = ("log_evidence", "run_length")
-"""Of these, fields that an alert of another detector has not."""

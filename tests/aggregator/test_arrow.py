@@ -36,7 +36,7 @@ def recorded(events: Sequence[MetricEvent]) -> Any:
 def test_a_table_leaves_the_state_that_its_events_leave_one_by_one(seed: int) -> None:
     events = traffic(seed, 700, judged=0.05)
     table = recorded(events)
-    assert 14 <= columns_of(table).alone.sum() < 100
+    assert 14 <= columns_of(table).row_wise.sum() < 100
     # As read from several files, and cut anywhere.
     chunked = pa.concat_tables([table.slice(0, 100), table.slice(100, 301), table.slice(401)])
 
@@ -52,7 +52,7 @@ def test_a_table_leaves_the_state_that_its_events_leave_one_by_one(seed: int) ->
 
 def test_a_row_is_the_event_that_was_written() -> None:
     events = traffic(9, 60, judged=0.5)
-    origins = columns_of(recorded(events)).origins
+    origins = columns_of(recorded(events)).source
     assert [origins.event(place) for place in range(len(events))] == events
     assert origins.interaction_id(5) == events[5].interaction_id
 
@@ -63,7 +63,7 @@ def test_columns_that_are_not_there_hold_nothing() -> None:
     few = [*where, "interaction_id", "pipeline", "occurred_at", "labeled_at", "labeler", "labeler_version", "profile"]
     columns = columns_of(recorded(events).select([*few, "scores.trace.adherence"]))
     assert list(columns.scores) == ["trace.adherence"]
-    assert not columns.alone.any()
+    assert not columns.row_wise.any()
     assert not np.any(columns.population_size)
     assert AggregatorState(OPTIONS).apply_columns(columns) == []
 

@@ -178,7 +178,7 @@ def test_events_in_columns_count_in_other_exactly_as_one_by_one(
     options = replace(OPTIONS, caps=caps)
     expected = outcome(options, one_by_one(events))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_module, "COLUMNS_AT_ONCE", 300)
+        patch.setattr(state_module, "VALUES_AT_ONCE", 300)
         assert outcome(options, in_columns(events, cuts)) == expected
 
 

@@ -148,7 +148,7 @@ def test_events_in_columns_leave_the_state_that_they_leave_one_by_one(
     events = drawn(**traffic)
     expected = outcome(options, one_by_one(events))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_module, "COLUMNS_AT_ONCE", at_once)
+        patch.setattr(state_module, "VALUES_AT_ONCE", at_once)
         found = outcome(options, in_columns(events, cuts))
     assert found == expected
 
@@ -191,6 +191,6 @@ def test_the_time_of_scoring_may_be_given() -> None:
     whole, columnar = AggregatorState(OPTIONS), AggregatorState(OPTIONS)
     for one, time_ms in zip(events, given_ms.tolist(), strict=True):
         whole.apply(one, time_ms)
-    assert columnar.apply_columns(columns_of(events), given_ms) == []
+    assert columnar.apply_columns(columns_of(events, given_ms.tolist())) == []
     found, expected = columnar.take_changes(), whole.take_changes()
     assert (found.rows, found.alerts) == (expected.rows, expected.alerts)

@@ -194,7 +194,7 @@ def test_events_in_columns_and_in_tables_are_the_same_events(seed: int) -> None:
         return [(events[place].interaction_id, str(error)) for place, error in refused]
 
     assert outcome(OPTIONS, add) == expected
-    assert [arrow.columns_of(table).origins.event(place) for place in range(len(events))] == events
+    assert [arrow.columns_of(table).source.event(place) for place in range(len(events))] == events
 
 
 def test_pipelines_that_declare_the_same_each_keep_the_declaration_in_columns() -> None:
@@ -204,8 +204,8 @@ def test_pipelines_that_declare_the_same_each_keep_the_declaration_in_columns() 
 
 def test_a_recording_of_one_declaration_is_read_in_columns() -> None:
     events = [words(number, 120.0) for number in range(50)]
-    assert not arrow.columns_of(recorded(events)).alone.any()
-    assert not columns_of(events).alone.any()
+    assert not arrow.columns_of(recorded(events)).row_wise.any()
+    assert not columns_of(events).row_wise.any()
 
 
 def test_parts_of_a_split_pipeline_are_one_with_their_declarations() -> None:

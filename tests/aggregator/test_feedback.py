@@ -15,9 +15,9 @@ from ragtide import Feedback, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.feedback_reader import Joiner
+from ragtide_aggregator.service.feedback_reader import FeedbackReader
 from ragtide_aggregator.service.options import ServiceOptions
-from ragtide_aggregator.state.feedback import Held, PendingFeedback, judge_feedback
+from ragtide_aggregator.state.feedback import FeedbackEntry, PendingFeedback, judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
 from ragtide_runtime.redis.layout import Layout
@@ -268,7 +268,7 @@ def joined(order: Sequence[MetricEvent | Feedback], restart_every: int) -> dict[
     graded: dict[str, set[str]] = {}
     fields: dict[str, bytes] = {}
     for number, thing in enumerate(order):
-        waiting = [Held(f"{number + 1}-0", thing)] if isinstance(thing, Feedback) else []
+        waiting = [FeedbackEntry(f"{number + 1}-0", thing)] if isinstance(thing, Feedback) else []
         if isinstance(thing, MetricEvent):
             state.apply(thing)
             seen[thing.interaction_id] = thing
@@ -306,11 +306,11 @@ def test_any_order_and_any_restarts_join_the_same_gold_scores(chance: Any, resta
 
 def test_a_joiner_needs_no_redis_for_what_was_held() -> None:
     state, pending = AggregatorState(StateOptions()), PendingFeedback()
-    joiner = Joiner(NoRedis(), STREAMS, state, pending, window_s=60)  # type: ignore[arg-type]
-    pending.hold(Held("1-0", gold(1)))
+    reader = FeedbackReader(NoRedis(), STREAMS, state, pending, window_s=60)  # type: ignore[arg-type]
+    pending.hold(FeedbackEntry("1-0", gold(1)))
     state.apply(scored(1))
-    joiner.applied(scored(1))
-    assert joiner.joined == 1
-    graded, refused = joiner.take_changes()
+    reader.joiner.applied("2-0", scored(1))
+    assert reader.joiner.joined == 1
+    graded, refused = reader.take_changes()
     assert graded == [(STREAMS.graded(interaction_digest("shop", "i-1")), f"{ADHERENCE} 1-0")]
     assert refused == []

@@ -14,12 +14,12 @@ from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 
 from ragtide import AlertRule, Feedback, MetricEvent
-from ragtide_aggregator.events.batch import Gathered
+from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.halving import Halving, TakenEntries
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.state.table import Kept
+from ragtide_aggregator.state.table import StateTable
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
@@ -84,14 +84,14 @@ def direct(events: Sequence[MetricEvent]) -> dict[str, bytes]:
 
 def fails_in_a_batch(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     """Let the deferred work on a batch fail that holds one of these interactions: far from where it was applied."""
-    take = Kept.take
+    take = StateTable.take
 
-    def failing(self: Kept, batch: Gathered) -> None:
+    def failing(self: StateTable, batch: EventBatch) -> None:
         take(self, batch)
-        if bad & {batch.origins.interaction_id(int(place)) for place in batch.places}:
+        if bad & {batch.source.interaction_id(int(place)) for place in batch.places}:
             raise OverflowError("int too big to convert")
 
-    monkeypatch.setattr(Kept, "take", failing)
+    monkeypatch.setattr(StateTable, "take", failing)
 
 
 def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
@@ -116,14 +116,14 @@ def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> No
 
 def poisons(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     """Let the batch with one of these interactions leave numbers in the state that no values add up to."""
-    take = Kept.take
+    take = StateTable.take
 
-    def poisoned(self: Kept, batch: Gathered) -> None:
+    def poisoned(self: StateTable, batch: EventBatch) -> None:
         take(self, batch)
-        if bad & {batch.origins.interaction_id(int(place)) for place in batch.places}:
+        if bad & {batch.source.interaction_id(int(place)) for place in batch.places}:
             self.moments._recent[int(batch.rows[0])] = np.nan
 
-    monkeypatch.setattr(Kept, "take", poisoned)
+    monkeypatch.setattr(StateTable, "take", poisoned)
 
 
 WAYS = {one.__name__: one for one in (fails_in_a_batch, fails_when_taken_apart, poisons)}
@@ -159,15 +159,15 @@ async def test_feedback_a_state_cannot_take_is_a_dead_letter_and_the_rest_counts
         for number, one in enumerate(events)
     ]
     bad = given[7]
-    take = Kept.take
+    take = StateTable.take
 
-    def failing(self: Kept, batch: Gathered) -> None:
+    def failing(self: StateTable, batch: EventBatch) -> None:
         if batch.scores.size and 0.07 in batch.scores[0]:
             raise FloatingPointError("no such pair")
         take(self, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Kept, "take", failing)
+        patched.setattr(StateTable, "take", failing)
         if not waits:
             await publish(async_redis, events)
         async with running(async_redis) as task:
@@ -219,7 +219,7 @@ def test_a_state_with_a_detector_that_is_not_finite_is_not_handed_out() -> None:
     for one in EVENTS[:10]:
         state.apply(one)
     assert len(state.moments)
-    state._kept.watching._detectors._m[0] = np.inf
+    state._table.rules._table._m[0] = np.inf
     with pytest.raises(ValueError, match="not finite"):
         state.take_changes()
 

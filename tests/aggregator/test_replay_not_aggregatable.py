@@ -10,8 +10,9 @@ import pytest
 from tests.aggregator.test_replay import OPTIONS, RUN, alerts_of, entries, replay, rows_of, unseen
 from tests.support.recorded import record
 
-from ragtide_aggregator.events.batch import Gathered
-from ragtide_aggregator.state.table import Kept
+from ragtide_aggregator.events.batch import EventBatch
+from ragtide_aggregator.events.keys import SQUARED_ERROR
+from ragtide_aggregator.state.table import StateTable
 from ragtide_offline.replay.aggregating import MetricsReplay, ReplayOptions, Seen
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import Kind, RecordedEntry
@@ -29,15 +30,16 @@ def is_bad(kind: Kind, entry: RecordedEntry) -> bool:
 
 def fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the work on a batch fail that holds a bad event, or a pair of scores that bad feedback made."""
-    take = Kept.take
+    take = StateTable.take
 
-    def failing(self: Kept, batch: Gathered) -> None:
+    def failing(self: StateTable, batch: EventBatch) -> None:
         take(self, batch)
-        ids = [batch.origins.interaction_id(int(place)) for place in batch.places]
-        if BAD_EVENTS & set(ids) or BAD_FEEDBACK in {ids[part] for part in batch.pairs_of}:
+        ids = [batch.source.interaction_id(int(place)) for place in batch.places]
+        errors = [self.rows.keys[row].metric.startswith(SQUARED_ERROR) for row in batch.rows.tolist()]
+        if BAD_EVENTS & set(ids) or BAD_FEEDBACK in {ids[part] for part in batch.part_of[errors]}:
             self.moments._recent[int(batch.rows[0])] = np.nan
 
-    monkeypatch.setattr(Kept, "take", failing)
+    monkeypatch.setattr(StateTable, "take", failing)
 
 
 def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,20 +204,6 @@ def test_a_window_that_held_too_little_or_does_not_follow_leaves_the_baseline() 
     assert run(gap, WINDOWED) == []
 
 
-@pytest.mark.parametrize("detector", ["adwin", "page_hinkley"])
-def test_rivers_detectors_fire_and_resolve_without_a_promise(detector: Any) -> None:
-    low, high = (np.random.default_rng(seed).random(1200) for seed in (1, 2))
-    values = [*(high < 0.9), *(low < 0.2), *(high < 0.95)]
-    events = adherence([float(value) for value in values])
-    one = rule(detector=detector)
-    fired, resolved = run(events, one)
-    assert (fired.status, fired.direction, resolved.status) == ("firing", "fall", "resolved")
-    assert fired.detector == detector
-    assert fired.run_length is None
-    assert "no false-alarm rate" in fired.message
-    assert [a.encode() for a in run(events, one, restart_every=97)] == [fired.encode(), resolved.encode()]
-
-
 BUDGET = AlertBudget(1.0, 7 * 24 * HOUR * 1000)
 
 
@@ -267,7 +253,6 @@ def test_two_rules_on_one_key_and_one_on_its_segments_all_fire() -> None:
         ({"baseline": 0.5, "baseline_window": "1d"}, "exclude each other"),
         ({"baseline_window": "soon"}, "baseline_window"),
         ({"kind": "threshold", "target": 0.5, "baseline_window": "1d"}, "belongs to a drift rule"),
-        ({"detector": "adwin", "baseline": 0.5}, "without a baseline"),
         ({"detector": "guess"}, "detector"),
         ({"metric": "trace.rmse_aggregation"}, "no better or worse"),
         ({"metric": "rmse.trace.adherence"}, "use kind rmse with the metric trace.adherence"),

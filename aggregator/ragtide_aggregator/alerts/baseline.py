@@ -1,4 +1,4 @@
-"""What a baseline is learned from: the first values of a key, or those of a past window. No clock, no I/O."""
+"""Learns the baseline of a rule from the first values of a key, or from those of a past window. No clock, no I/O."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -6,12 +6,12 @@ from typing import Any, Final
 from ..statistics.running import FIRST_GUESS, running_interval
 
 BASELINE_CONFIDENCE: Final = 0.95
-"""Confidence with which a learned baseline is not better than what it was learned from."""
+"""Confidence that the mean of the values it was learned from lies within the baseline."""
 
 
 @dataclass(slots=True)
 class Reference:
-    """Moments of values in [0, 1], with the intrinsic time of the running interval."""
+    """Moments of values in [0, 1], with the intrinsic time of their running interval."""
 
     n: int = 0
     mean: float = 0.0
@@ -35,7 +35,7 @@ class Reference:
 class Learner:
     """Learns the mean of values and, about the mean of the first half, their spread.
 
-    The centre must be known before the values whose distance from it is learned, so it is the mean of the first half.
+    The centre must be known before distances from it are learned, so it is the mean of the first half.
     """
 
     learn_n: int
@@ -68,14 +68,14 @@ class Learner:
         return {"mean": asdict(self.mean), "center": self.center, "squares": asdict(self.squares)}
 
     def load(self, dumped: dict[str, Any]) -> None:
-        """Take on what `dump` returned."""
+        """Set the state to what `dump` returned."""
         self.mean, self.squares = Reference(**dumped["mean"]), Reference(**dumped["squares"])
         self.center = dumped["center"]
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is normal, scaled to [0, 1]: the ends between which the mean is, and the spread about a centre."""
+    """The normal range of a statistic, scaled to [0, 1]: ends of the mean, and of the spread about a centre."""
 
     mean: tuple[float, float]
     center: float | None = None
@@ -84,11 +84,11 @@ class Baseline:
     """Number of values it was learned from; 0 if it was given."""
 
     def dump(self) -> list[Any]:
-        """Return it as what JSON can hold."""
+        """Return the baseline as JSON can hold it."""
         return [self.mean, self.center, self.spread, self.n]
 
     @classmethod
     def read(cls, dumped: list[Any]) -> "Baseline":
-        """Return what `dump` wrote."""
+        """Return the baseline that `dump` returned."""
         mean, center, spread, n = dumped
         return cls(tuple(mean), center, None if spread is None else tuple(spread), n)

@@ -1,8 +1,7 @@
-"""All watches of a state: which values go to which detector, what each may cost, and what the alarms become."""
+"""Gives the values of a batch to the alert rules of their keys, and returns the alerts that the rules raise."""
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -10,23 +9,23 @@ import numpy as np
 from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.alert import duration_ms
 
-from ..events.batch import Origins, Times
+from ..events.batch import EventSource, Times
 from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
 from ..statistics.drift import Alarm, DetectorTable
 from ..statistics.tables import doubled
-from .contributors import Bad, contenders
-from .rule_state import Watch, matches
+from .contributors import Contributor, contenders
+from .rule_state import RuleState, matches
 
 _CAPACITY: Final = 16
 
 MOST_AT_ONCE: Final = 0.1
-"""Most of a false alarm that one value may cost: a run length of at least 10."""
+"""Highest cost of one value, in false alarms: a run length is at least 10."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RuleValues:
     """Values of many keys, in the order in which they came; arrays have shape (n,)."""
 
     rows: Rows
@@ -38,93 +37,94 @@ class Batch:
     numbers: Rows
     """Which value of its key each one is, from 1."""
     event_of: Rows
-    """Place of each value's event among the origins."""
-    origins: Origins
+    """Place of each value's event in the source."""
+    source: EventSource
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An alert, and the value that decided it."""
+    """An alert, with the position of the value that decided it and the row of the value's key."""
 
     position: int
     row: int
     alert: Alert
 
 
-class Watching:
-    """The watches of every row, with their detectors in one table."""
+class RuleEvaluator:
+    """The states of all rules on all keys, with their detectors in one table."""
 
     def __init__(self, rules: tuple[AlertRule, ...], budget: Budget | None, origin: str = "") -> None:
         self._rules = rules
         self._origin = origin
         self.budget = budget
-        self._detectors = DetectorTable()
-        self._watches: list[list[Watch]] = []
-        # Per row of the state: its first leg and how many it has. Per leg: watch, detector, whether it takes values.
+        self._table = DetectorTable()
+        self._states: list[list[RuleState]] = []
+        # Per row: index of its first detector, and number of its detectors. Per detector: its rule state with its place
+        # there, its row in the table, and whether it takes values.
         self._first = np.zeros(_CAPACITY, dtype=np.intp)
         self._count = np.zeros(_CAPACITY, dtype=np.intp)
-        self._legs: list[tuple[Watch, int]] = []
-        self._detector = np.zeros(_CAPACITY, dtype=np.intp)
+        self._detectors: list[tuple[RuleState, int]] = []
+        self._table_row = np.zeros(_CAPACITY, dtype=np.intp)
         self._active = np.zeros(_CAPACITY, dtype=bool)
-        # Whether it looks at a spread; by how many the cost of a value is shared, 0 for a rule with a run length or one
-        # that looks for the end of a change.
+        # Per detector: whether its statistic is a spread, and the number of detectors that share the cost of a value; 0
+        # for a rule with a run length of its own, and while the rule is firing.
         self._spread = np.zeros(_CAPACITY, dtype=bool)
         self._share = np.zeros(_CAPACITY)
-        # Per row: whether a watch of it takes values one by one, and beyond which values they are remembered.
-        self._slow = np.zeros(_CAPACITY, dtype=bool)
+        # Per row: whether a rule learns a baseline, and the values beyond which interactions are remembered.
+        self._learning = np.zeros(_CAPACITY, dtype=bool)
         self._low = np.full(_CAPACITY, -1.0)
         self._high = np.full(_CAPACITY, 2.0)
         self._budgeted = np.zeros(_CAPACITY, dtype=np.intp)
-        # Lengths of past windows that baselines are of, and the number of the present one of each.
+        # Lengths of the windows that baselines are taken from, and the number of the present window of each length.
         self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
 
     def add_row(self, key: EstimateKey) -> None:
-        """Add the watches of the next row of the state."""
-        row = len(self._watches)
+        """Add the rules on the key of the next row."""
+        row = len(self._states)
         if row == self._first.size:
-            for name in ("_first", "_count", "_slow", "_budgeted"):
+            for name in ("_first", "_count", "_learning", "_budgeted"):
                 setattr(self, name, doubled(getattr(self, name)))
             self._low, self._high = doubled(self._low, -1.0), doubled(self._high, 2.0)
-        watches = [Watch(rule, key, self._detectors, self._origin) for rule in self._rules if matches(rule, key)]
-        self._watches.append(watches)
-        self._first[row] = len(self._legs)
-        for watch in watches:
-            for place, leg in enumerate(watch.legs):
-                if len(self._legs) == self._detector.size:
-                    for name in ("_detector", "_active", "_spread", "_share"):
+        states = [RuleState(rule, key, self._table, self._origin) for rule in self._rules if matches(rule, key)]
+        self._states.append(states)
+        self._first[row] = len(self._detectors)
+        for state in states:
+            for place, detector in enumerate(state.detectors):
+                if len(self._detectors) == self._table_row.size:
+                    for name in ("_table_row", "_active", "_spread", "_share"):
                         setattr(self, name, doubled(getattr(self, name)))
-                self._detector[len(self._legs)] = leg.row
-                self._spread[len(self._legs)] = leg.quantity.name == "spread"
-                self._legs.append((watch, place))
-        self._count[row] = len(self._legs) - self._first[row]
-        self._budgeted[row] = sum(watch.rule.run_length is None and watch.peer is None for watch in watches)
+                self._table_row[len(self._detectors)] = detector.row
+                self._spread[len(self._detectors)] = detector.statistic.name == "spread"
+                self._detectors.append((state, place))
+        self._count[row] = len(self._detectors) - self._first[row]
+        self._budgeted[row] = sum(state.rule.run_length is None for state in states)
         self.refresh(row)
 
-    def of(self, row: int) -> list[Watch]:
-        """Return the watches of a row."""
-        return self._watches[row]
+    def of(self, row: int) -> list[RuleState]:
+        """Return the states of the rules on a row."""
+        return self._states[row]
 
     def refresh(self, row: int) -> None:
-        """Take over what changed in the watches of a row."""
-        watches = self._watches[row]
-        self._slow[row] = any(watch.learns or watch.peer is not None for watch in watches)
-        lines = [watch.lines() for watch in watches if watch.watching]
-        self._low[row] = max((low for low, _ in lines), default=-1.0)
-        self._high[row] = min((high for _, high in lines), default=2.0)
+        """Copy into the arrays what changed in the rule states of a row."""
+        states = self._states[row]
+        self._learning[row] = any(state.learns for state in states)
+        limits = [state.limits() for state in states if state.looks_for_change]
+        self._low[row] = max((low for low, _ in limits), default=-1.0)
+        self._high[row] = min((high for _, high in limits), default=2.0)
         for index in range(self._first[row], self._first[row] + self._count[row]):
-            watch, place = self._legs[index]
-            self._active[index] = watch.legs[place].active
-            self._share[index] = watch.share if watch.rule.run_length is None and watch.watching else 0
+            state, place = self._detectors[index]
+            self._active[index] = state.detectors[place].active
+            self._share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
 
     def interrupts(self, time_ms: int) -> bool:
-        """Return whether a period or a window begins with a time: all values before it are to be taken first."""
+        """Return whether a period or a window begins with a time: then all earlier values must be taken first."""
         if self.budget is not None and self.budget.begins(time_ms):
             return True
         return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes)
 
     def uninterrupted(self, times_ms: Times) -> int:
-        """Return how many values at these times may be taken together: those before the first that interrupts."""
+        """Return the number of values before the first at which a period or a window begins."""
         breaks: list[float] = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
         if self.budget is not None:
             breaks.append(self.budget.next_ms)
@@ -132,7 +132,7 @@ class Watching:
         return int(interrupting[0]) if interrupting.size else times_ms.size
 
     def begin(self, time_ms: int) -> list[int]:
-        """Begin the periods and windows that begin with a time; return the rows whose watches changed."""
+        """Begin the periods and windows that begin with a time; return the rows whose rule states changed."""
         if self.budget is not None and self.budget.begins(time_ms):
             self.budget.begin(time_ms)
         begun = {size for size in self._sizes if time_ms // size > self._windows.get(size, -1)}
@@ -141,153 +141,160 @@ class Watching:
             ended, self._windows[size] = self._windows.get(size), time_ms // size
             # After a gap the window before this one is empty.
             followed = ended is not None and ended + 1 == time_ms // size
-            changed += [row for row in range(len(self._watches)) if self._next_window(row, size, followed=followed)]
+            changed += [row for row in range(len(self._states)) if self._next_window(row, size, followed=followed)]
         return changed
 
     def _next_window(self, row: int, size: int, *, followed: bool) -> bool:
-        mine = [watch for watch in self._watches[row] if watch.window_ms == size]
-        for watch in mine:
-            watch.next_window(followed=followed)
+        mine = [state for state in self._states[row] if state.window_ms == size]
+        for state in mine:
+            state.next_window(followed=followed)
         if mine:
             self.refresh(row)
         return bool(mine)
 
     def watched(self, rows: Rows) -> Rows:
-        """Return the places of rows that have watches."""
+        """Return the places of the rows that have rules."""
         return np.flatnonzero(self._count[rows])
 
-    def update(self, batch: Batch) -> list[Raised]:
-        """Give values to the watches, and return the alerts that they raise, in the order of the values."""
-        if not self._legs:
+    def update(self, batch: RuleValues) -> list[Raised]:
+        """Give values to the rules, and return the alerts that they raise, in the order of the values."""
+        if not self._detectors:
             return []
         costs = self._costs(batch)
         raised: list[Raised] = []
-        # For each watch, the position after which it takes values.
-        after = self._slowly(batch, raised)
-        value_of, leg_of = self._expanded(batch.rows)
-        taken = self._active[leg_of]
+        # For some rule states, the position after which they take values.
+        after = self._learn(batch)
+        value_of, detector_of = self._expanded(batch.rows)
+        taken = self._active[detector_of]
         if after:
-            begins = np.array([after.get(watch, -1) for watch, _ in self._legs])
-            taken &= value_of > begins[leg_of]
-        value_of, leg_of = value_of[taken], leg_of[taken]
+            begins = np.array([after.get(state, -1) for state, _ in self._detectors])
+            taken &= value_of > begins[detector_of]
+        value_of, detector_of = value_of[taken], detector_of[taken]
         everything = True
         while value_of.size:
-            first = self._first_alarms(batch, value_of, leg_of, costs)
-            self._remember(batch, after, {watch: at for watch, (at, _, _) in first.items()}, everything=everything)
-            after, everything = {watch: at for watch, (at, _, _) in first.items()}, False
-            raised += [self._alarmed(batch, position, leg, alarm) for position, leg, alarm in first.values()]
-            value_of, leg_of = self._rest(batch, after)
+            first = self._first_alarms(batch, value_of, detector_of, costs)
+            self._remember(batch, after, {state: at for state, (at, _, _) in first.items()}, everything=everything)
+            after, everything = {state: at for state, (at, _, _) in first.items()}, False
+            raised += [self._alarmed(batch, position, detector, alarm) for position, detector, alarm in first.values()]
+            value_of, detector_of = self._rest(batch, after)
         return sorted(raised, key=lambda one: one.position)
 
-    def _costs(self, batch: Batch) -> Floats | None:
-        """Return what each value may cost a watch that has its share of the budget; it counts whatever they do."""
+    def _costs(self, batch: RuleValues) -> Floats | None:
+        """Return the cost of each value for a rule without a run length of its own; None without a budget.
+
+        A value costs its share of the budget even if no detector takes it.
+        """
         if self.budget is None:
             return None
         counts = self._budgeted[batch.rows]
         ends = np.cumsum(counts)
         spent = self.budget.spend(int(ends[-1]) if ends.size else 0)
         costs = np.zeros(batch.rows.size)
-        # The watches of one key cost the same: what the last of them does, which is the least.
+        # All rules on one key have the same cost: that of the last, which is the lowest.
         some = counts > 0
         costs[some] = np.minimum(spent, MOST_AT_ONCE)[(ends - 1)[some]]
         return costs
 
     def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return each value with each leg of its row: places of the value, and of the leg."""
+        """Return each value with each detector of its row: places of the value, and indexes of the detector."""
         counts = self._count[rows]
-        # Most often one each.
+        # Most rows have one detector.
         if np.all(counts == 1):
             return np.arange(rows.size), self._first[rows]
         value_of = np.repeat(np.arange(rows.size), counts)
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
         return value_of, self._first[rows][value_of] + within
 
-    def _slowly(self, batch: Batch, raised: list[Raised]) -> dict[Watch, int]:
-        """Give values one by one to watches that learn and to peers; return where those that learned enough begin."""
-        begins: dict[Watch, int] = {}
-        for position in np.flatnonzero(self._slow[batch.rows]).tolist():
+    def _learn(self, batch: RuleValues) -> dict[RuleState, int]:
+        """Give values one by one to the rules that learn; return the value after which a learned baseline holds."""
+        begins: dict[RuleState, int] = {}
+        for position in np.flatnonzero(self._learning[batch.rows]).tolist():
             row, value = int(batch.rows[position]), float(batch.values[position])
-            for watch in self._watches[row]:
-                if watch.peer is not None:
-                    event = partial(batch.origins.event, int(batch.event_of[position]))
-                    alert = watch.peer_update(value, event, int(batch.times_ms[position]))
-                    if alert is not None:
-                        raised.append(Raised(position, row, alert))
-                elif watch.learns and watch.learn(value):
-                    begins[watch] = position
+            for state in self._states[row]:
+                if state.learns and state.learn(value):
+                    begins[state] = position
                     self.refresh(row)
         return begins
 
     def _first_alarms(
-        self, batch: Batch, value_of: Rows, leg_of: Rows, costs: Floats | None
-    ) -> dict[Watch, tuple[int, int, Alarm]]:
-        """Let the detectors take values, and return for each watch that is alarmed the first: value, leg, and alarm."""
-        detectors = self._detector[leg_of]
+        self, batch: RuleValues, value_of: Rows, detector_of: Rows, costs: Floats | None
+    ) -> dict[RuleState, tuple[int, int, Alarm]]:
+        """Let the detectors take values; return the first alarm of each rule, with its value and its detector."""
+        detectors = self._table_row[detector_of]
         values = batch.values[value_of]
-        spread = np.flatnonzero(self._spread[leg_of])
-        for leg in np.unique(leg_of[spread]).tolist():
-            watch, number = self._legs[leg]
-            mine = spread[leg_of[spread] == leg]
-            values[mine] = watch.legs[number].quantity.taken(values[mine])
-        each = self._detectors.costs(detectors)
+        spread = np.flatnonzero(self._spread[detector_of])
+        for detector in np.unique(detector_of[spread]).tolist():
+            state, number = self._detectors[detector]
+            mine = spread[detector_of[spread] == detector]
+            values[mine] = state.detectors[number].statistic.transformed(values[mine])
+        each = self._table.costs(detectors)
         if costs is not None:
-            share = self._share[leg_of]
+            share = self._share[detector_of]
             each = np.where(share > 0, costs[value_of] / np.maximum(share, 1), each)
-        alarms, _ = self._detectors.update(detectors, values, batch.times_ms[value_of], costs=each)
-        first: dict[Watch, tuple[int, int, Alarm]] = {}
+        alarms, _ = self._table.update(detectors, values, batch.times_ms[value_of], costs=each)
+        first: dict[RuleState, tuple[int, int, Alarm]] = {}
         for alarm in alarms:
-            leg = int(leg_of[alarm.position])
-            first.setdefault(self._legs[leg][0], (int(value_of[alarm.position]), leg, alarm))
+            detector = int(detector_of[alarm.position])
+            first.setdefault(self._detectors[detector][0], (int(value_of[alarm.position]), detector, alarm))
         return first
 
-    def _remember(self, batch: Batch, after: dict[Watch, int], until: dict[Watch, int], *, everything: bool) -> None:
-        """Remember interactions beyond the lines, of each watch after and up to the values given for it."""
+    def _remember(
+        self, batch: RuleValues, after: dict[RuleState, int], until: dict[RuleState, int], *, everything: bool
+    ) -> None:
+        """Remember interactions beyond the alarm limits: for each rule, those after one value and up to another."""
         beyond = np.flatnonzero((batch.values < self._low[batch.rows]) | (batch.values > self._high[batch.rows]))
         last = batch.rows.size
         start = -1 if everything else last
         by_row = grouped(batch.rows[beyond])
         for row, first, count in zip(by_row.rows.tolist(), by_row.starts.tolist(), by_row.counts.tolist(), strict=True):
             places = beyond[by_row.order[first : first + count]]
-            for watch in self._watches[row]:
-                begin, end = after.get(watch, start), until.get(watch, last)
-                if watch.watching and begin < end:
-                    self._remember_one(batch, watch, places[(begin < places) & (places <= end)])
+            for state in self._states[row]:
+                begin, end = after.get(state, start), until.get(state, last)
+                if state.looks_for_change and begin < end:
+                    self._remember_one(batch, state, places[(begin < places) & (places <= end)])
 
-    def _remember_one(self, batch: Batch, watch: Watch, places: Rows) -> None:
-        low, high = watch.lines()
+    def _remember_one(self, batch: RuleValues, state: RuleState, places: Rows) -> None:
+        low, high = state.limits()
         values = batch.values[places]
-        badness = np.where(values < low, low - values, values - high)
+        excess = np.where(values < low, low - values, values - high)
         outside = (values < low) | (values > high)
-        places, badness = places[outside], badness[outside]
-        for one in contenders(badness).tolist():
+        places, excess = places[outside], excess[outside]
+        for one in contenders(excess).tolist():
             place = places[one]
-            of = batch.origins.interaction_id(int(batch.event_of[place]))
-            watch.observed(Bad(int(batch.numbers[place]), float(badness[one]), of))
+            of = batch.source.interaction_id(int(batch.event_of[place]))
+            state.add_contributor(Contributor(int(batch.numbers[place]), float(excess[one]), of))
 
-    def _alarmed(self, batch: Batch, position: int, leg: int, alarm: Alarm) -> Raised:
-        watch, number = self._legs[leg]
+    def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised:
+        state, number = self._detectors[detector]
         row = int(batch.rows[position])
-        event = batch.origins.event(int(batch.event_of[position]))
-        alert = watch.alarmed(watch.legs[number], alarm, int(batch.numbers[position]), event)
+        event = batch.source.event(int(batch.event_of[position]))
+        alert = state.alarmed(state.detectors[number], alarm, int(batch.numbers[position]), event)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 
-    def _rest(self, batch: Batch, after: dict[Watch, int]) -> tuple[Rows, Rows]:
-        """Return the values after their alarms with the legs of their watches as they are now."""
+    def _rest(self, batch: RuleValues, after: dict[RuleState, int]) -> tuple[Rows, Rows]:
+        """Return the values after each rule's alarm, with the detectors that take values since the alarm."""
         found = [np.zeros((0, 2), dtype=np.intp)]
-        for watch, position in after.items():
+        for state, position in after.items():
             row = int(batch.rows[position])
             later = np.flatnonzero(batch.rows[position + 1 :] == row) + position + 1
-            legs = range(self._first[row], self._first[row] + self._count[row])
-            mine = [leg for leg in legs if self._active[leg] and self._legs[leg][0] is watch]
-            found += [np.stack([later, np.full_like(later, leg)], axis=1) for leg in mine]
-        values, legs = np.concatenate(found).T
-        order = np.lexsort((legs, values))
-        return values[order], legs[order]
+            detectors = range(self._first[row], self._first[row] + self._count[row])
+            mine = [
+                detector for detector in detectors if self._active[detector] and self._detectors[detector][0] is state
+            ]
+            found += [np.stack([later, np.full_like(later, detector)], axis=1) for detector in mine]
+        values, detectors = np.concatenate(found).T
+        order = np.lexsort((detectors, values))
+        return values[order], detectors[order]
 
     def dump(self, row: int, number: int) -> dict[str, bytes]:
-        """Return the watches of a row by the names of their fields; `number` is which value of its key was the last."""
-        return {watch.field: watch.to_bytes(number) for watch in self._watches[row]}
+        """Return the rule states of a row by the names of their fields.
+
+        Args:
+            row: which.
+            number: number of values of its key so far.
+        """
+        return {state.field: state.to_bytes(number) for state in self._states[row]}
 
     def dump_clock(self) -> bytes:
         """Return the budget and the windows that have begun."""

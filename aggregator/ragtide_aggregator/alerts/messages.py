@@ -1,4 +1,4 @@
-"""From a detector's decision to the alert that says it in words. No state."""
+"""Writes the alert of a detector's decision, with its message in words. No state."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -7,25 +7,25 @@ from ragtide_schemas import Alert, AlertRule, MetricDefinition, MetricEvent, Mov
 
 from ..events.keys import EstimateKey
 from ..statistics.intervals import interval
-from .statistic import Quantity
+from .statistic import Statistic
 
 OBSERVED_CONFIDENCE: Final = 0.95
-"""Confidence of the interval shown with the values since a change."""
+"""Confidence of the interval of the values since a change."""
 
 Source = Literal["given", "learned", "window", "target"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a detector found."""
+    """The finding of a detector, with everything that an alert says about it."""
 
     rule: AlertRule
     key: EstimateKey
-    quantity: Quantity
+    statistic: Statistic
     movement: Movement
-    """Which movement was bad."""
+    """The movement that the rule looks for."""
     reference: float
-    """Scaled mean that is normal, on the lenient side."""
+    """Scaled mean that is normal: the lenient end of the baseline."""
     learned_n: int
     n: int
     """Number of values since the change."""
@@ -33,14 +33,14 @@ class Decision:
     """Their scaled mean."""
     variance: float
     began_ms: int
-    log_evidence: float | None
-    run_length: float | None
-    worst: list[str]
+    log_evidence: float
+    run_length: float
+    contributors: list[str]
 
 
 def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
     """Return the alert of a decision: firing or, with the alert that had fired, resolved."""
-    rule, key, quantity = decision.rule, decision.key, decision.quantity
+    rule, key, statistic = decision.rule, decision.key, decision.statistic
     mean = min(max(decision.mean, 0.0), 1.0)
     seen = interval("normal", mean=mean, n=decision.n, confidence=OBSERVED_CONFIDENCE, variance=decision.variance)
     source: Source = "learned"
@@ -67,18 +67,17 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         fired_at=event.occurred_at if fired is None else fired.fired_at,
         resolved_at=None if fired is None else event.occurred_at,
         began_at=from_milliseconds(decision.began_ms),
-        baseline=quantity.unscaled(decision.reference),
+        baseline=statistic.unscaled(decision.reference),
         baseline_source=source,
-        quantity=quantity.name,
-        detector=rule.detector,
-        observed=quantity.unscaled(mean),
+        quantity=statistic.name,
+        observed=statistic.unscaled(mean),
         observed_n=decision.n,
-        observed_lower=quantity.unscaled(seen.lower),
-        observed_upper=quantity.unscaled(seen.upper),
+        observed_lower=statistic.unscaled(seen.lower),
+        observed_upper=statistic.unscaled(seen.upper),
         log_evidence=decision.log_evidence,
         run_length=decision.run_length if fired is None else fired.run_length,
         n=1,
-        worst_interaction_ids=tuple(decision.worst) if fired is None else (),
+        worst_interaction_ids=tuple(decision.contributors) if fired is None else (),
         message=_resolved(decision, source)
         if fired is not None
         else _firing(decision, source, definition_of(rule.metric, event.declared)),
@@ -88,16 +87,16 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
 def _subject(decision: Decision) -> str:
     key, rule = decision.key, decision.rule
     segment = f", {key.segment}" if key.segment else ""
-    error = {"rmse": "RMSE of ", "spread": "Spread of ", "mean": ""}[decision.quantity.name]
+    error = {"rmse": "RMSE of ", "spread": "Spread of ", "mean": ""}[decision.statistic.name]
     return f"{error}{rule.metric} of {key.pipeline}{segment}"
 
 
-def _what(decision: Decision) -> str:
-    return {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE"}[decision.quantity.name]
+def _name(decision: Decision) -> str:
+    return {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE"}[decision.statistic.name]
 
 
 def _firing(decision: Decision, source: Source, definition: MetricDefinition | None) -> str:
-    observed, baseline = (decision.quantity.unscaled(value) for value in (decision.mean, decision.reference))
+    observed, baseline = (decision.statistic.unscaled(value) for value in (decision.mean, decision.reference))
     normal = {
         "target": f"The target is {baseline:.3f}.",
         "given": f"Normal is {baseline:.3f} (given by the rule).",
@@ -105,22 +104,18 @@ def _firing(decision: Decision, source: Source, definition: MetricDefinition | N
         "window": f"Normal is {baseline:.3f} (from {decision.learned_n} interactions of the "
         f"{decision.rule.baseline_window} before).",
     }[source]
-    promise = (
-        f"The detector {decision.rule.detector} states no false-alarm rate."
-        if decision.run_length is None
-        else f"Expect at most one false alarm per {decision.run_length:,.0f} interactions, on average."
-    )
     return (
-        f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_what(decision)} "
+        f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_name(decision)} "
         f"{observed:.3f} over the last {decision.n} interactions, since about "
-        f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC. {normal} {promise}"
+        f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC. {normal} "
+        f"Expect at most one false alarm per {decision.run_length:,.0f} interactions, on average."
         + (f" Meaning: {definition.meaning}" if definition is not None and definition.meaning else "")
     )
 
 
 def _resolved(decision: Decision, source: Source) -> str:
-    observed, baseline = (decision.quantity.unscaled(value) for value in (decision.mean, decision.reference))
+    observed, baseline = (decision.statistic.unscaled(value) for value in (decision.mean, decision.reference))
     return (
-        f"{_subject(decision)} is back: {_what(decision)} {observed:.3f} over the last {decision.n} interactions, "
+        f"{_subject(decision)} is back: {_name(decision)} {observed:.3f} over the last {decision.n} interactions, "
         f"against {baseline:.3f} ({source})."
     )

@@ -1,4 +1,4 @@
-"""What a rule looks at: the mean of a metric, its spread, or its error; between its own unit and [0, 1]. No state."""
+"""The statistic that a rule compares: mean, spread or error of a metric, in its own unit and scaled to [0, 1]."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -8,53 +8,53 @@ from ragtide_schemas import AlertRule
 
 from ..statistics.batches import Floats
 
-Name = Literal["mean", "spread", "rmse"]
+StatisticName = Literal["mean", "spread", "rmse"]
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
-    """A quantity whose scaled form is the mean of values in [0, 1]."""
+class Statistic:
+    """A statistic whose scaled form is the mean of values in [0, 1]."""
 
-    name: Name
+    name: StatisticName
     lowest: float
     width: float
     center: float = 0.0
-    """For a spread: the scaled mean it is measured from."""
+    """Scaled mean from which a spread is measured."""
 
     @property
     def _reach(self) -> float:
         """Largest possible squared distance from the centre."""
         return max(self.center, 1 - self.center) ** 2
 
-    def taken(self, values: Floats) -> Floats:
-        """Return what a detector is given for scaled values: for a spread their squared distance from the centre."""
+    def transformed(self, values: Floats) -> Floats:
+        """Return the values that a detector takes: for a spread, the squared distances from the centre."""
         if self.name != "spread":
             return values
         away = values - self.center
         return away * away / self._reach
 
     def scaled(self, value: float) -> float:
-        """Return the mean in [0, 1] that stands for a value in the quantity's unit."""
+        """Return the mean in [0, 1] that stands for a value in the statistic's unit."""
         if self.name == "mean":
             return (value - self.lowest) / self.width
         size = (value / self.width) ** 2
         return size / self._reach if self.name == "spread" else size
 
     def unscaled(self, mean: float) -> float:
-        """Return the value, in the quantity's unit, that a mean in [0, 1] stands for."""
+        """Return the value, in the statistic's unit, that a mean in [0, 1] stands for."""
         if self.name == "mean":
             return self.lowest + self.width * mean
         size = max(mean, 0.0) * (self._reach if self.name == "spread" else 1.0)
         return self.width * sqrt(size)
 
     def moved(self, mean: float, step: float) -> float:
-        """Return a mean in [0, 1] moved by a step in the quantity's unit; below 0 there is nothing."""
+        """Return a mean in [0, 1] moved by a step in the statistic's unit; a spread or an error is at least 0."""
         value = self.unscaled(mean) + step
         return self.scaled(value) if self.name == "mean" else self.scaled(max(value, 0.0))
 
 
-def quantity_of(rule: AlertRule, value_range: tuple[float, float], *, center: float | None = None) -> Quantity:
-    """Return what a rule looks at, of a metric with a range; with a centre, the spread about it."""
+def statistic_of(rule: AlertRule, value_range: tuple[float, float], *, center: float | None = None) -> Statistic:
+    """Return the statistic of a rule for a metric with a range; with a centre, the spread about it."""
     lowest, highest = value_range
-    name: Name = "rmse" if rule.kind == "rmse" else "mean" if center is None else "spread"
-    return Quantity(name, lowest, highest - lowest, center or 0.0)
+    name: StatisticName = "rmse" if rule.kind == "rmse" else "mean" if center is None else "spread"
+    return Statistic(name, lowest, highest - lowest, center or 0.0)

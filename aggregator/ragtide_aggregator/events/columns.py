@@ -1,122 +1,130 @@
-"""Many metric events as columns: what a recording holds without an object for each event. NumPy only; no I/O."""
+"""Many metric events as columns of numbers, without an object for each event. NumPy only; no I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_schemas import InvalidEntryError, to_milliseconds
-from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TIME_MAX
+from ragtide_schemas import InvalidEntryError
 
 from ..statistics.batches import Floats, Rows
-from .batch import Origins, Times
+from .batch import EventSource, Times
 from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
-from .values import Declarations, at_most, layout, squared_error
+from .values import DeclaredMetrics, EventPart, at_most, layout, squared_error
 
 Codes = NDArray[np.int64]
-"""One number of 0 or more an event; equal ones stand for equal things."""
+"""One number of 0 or more an event; equal numbers stand for equal things."""
 
-_LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
 _MOST_CODES: Final = 2**62
 _BITS: Final = 30
 
 
+class ColumnSource(EventSource, Protocol):
+    """The events of columns, by their places."""
+
+    def segments(self, place: int) -> dict[str, str]:
+        """Return the segments of an event, without the rest of it."""
+        ...
+
+
 @dataclass(frozen=True)
 class EventColumns:
-    """Metric events in the order in which they are to be applied: every array has one element an event.
+    """Metric events in the order in which they are applied: every array has one element an event.
 
     Attributes:
-        origins: the events themselves, each by its place; few are asked for. Their scores are those of the columns.
-        sources: which events have one pipeline and run.
-        alike: more codes: events that are equal in all of them, and in `sources`, have the same pipeline, run, labeler
+        source: the events themselves. Their scores are those of the columns.
+        runs: which events have the same pipeline and run.
+        groups: more codes. Events that are equal in all of them, and in `runs`, have the same pipeline, run, labeler
             with its version, profile, and absent metrics with their reasons, and either all or none have prompts.
         segments: which events have the same segments.
         scores: by metric; nan where an event has none.
-        gold_scores: the same of true scores.
-        occurred_us: microseconds since 1970 at which the response was given.
-        labeled_us: the same of when it was scored.
+        gold_scores: gold scores by metric; nan where an event has none.
+        occurred_ms: time of the response.
+        processed_ms: time of scoring.
         latency_s: seconds that labeling took.
-        cost_usd: what it cost.
-        population_size: number of interactions of the run, 0 where it is not known.
-        alone: which events have more than columns can say, such as a judge's scores, or scores of a metric that they
-            declare in another way than `declared`.
+        cost_usd: US dollars that labeling cost.
+        population_size: number of interactions of the run, 0 if unknown.
+        row_wise: which events have more than columns can say, such as a judge's scores, or scores of a metric that they
+            declare in another way than `declared`. Their values are extracted from the event, one event at a time.
         declared: declarations of metrics that are not ragtide's own.
-        declarations: which events declare the same, 0 for those that declare nothing.
+        declarations: which events declare the same, 0 for events without declarations.
+        gold: gold scores that came later, in their order: each with the number of events that come before it.
     """
 
-    origins: Origins
-    sources: Codes
-    alike: tuple[Codes, ...]
+    source: ColumnSource
+    runs: Codes
+    groups: tuple[Codes, ...]
     segments: Codes
     scores: Mapping[str, Floats]
     gold_scores: Mapping[str, Floats]
-    occurred_us: NDArray[np.int64]
-    labeled_us: NDArray[np.int64]
+    occurred_ms: Times
+    processed_ms: Times
     latency_s: Floats
     cost_usd: Floats
     population_size: NDArray[np.int64]
-    alone: NDArray[np.bool_]
-    declared: Declarations
+    row_wise: NDArray[np.bool_]
+    declared: DeclaredMetrics
     declarations: Codes
+    gold: Sequence[tuple[int, EventPart]] = ()
 
     def __len__(self) -> int:
-        return self.occurred_us.size
+        return self.occurred_ms.size
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """An event that was not added."""
+class RejectedEvent:
+    """An event that was not added, by its place in the columns."""
 
     place: int
     error: InvalidEntryError
 
 
 @dataclass(frozen=True)
-class Table:
-    """What the columns bring, by the names of the observations.
+class ExtractedColumns:
+    """The values of all columns, by the names that `ExtractedValues` has for one event.
 
     Attributes:
-        names: place of every observation's values in `values`.
+        names: place of every name's values in `values`.
         values: scaled to [0, 1] where they are scores; shape (names, events).
-        wrong: which events have a score outside its metric's range.
+        out_of_range: which events have a score outside its metric's range.
         present: which events have which scores, as codes.
     """
 
     names: dict[str, int]
     values: Floats
-    wrong: NDArray[np.bool_]
+    out_of_range: NDArray[np.bool_]
     present: tuple[Codes, ...]
 
 
-def table(columns: EventColumns) -> Table:
-    """Return what the columns bring: the numbers that `observations` returns of each event, to the bit."""
+def extracted(columns: EventColumns) -> ExtractedColumns:
+    """Return the values of columns: the numbers that `parts_of` returns for each event, to the bit."""
     named: dict[str, Floats] = {}
-    wrong = np.zeros(len(columns), dtype=bool)
+    out_of_range = np.zeros(len(columns), dtype=bool)
     flags = []
     known = layout(columns.scores, columns.declared)
     scaled = []
     for metric, lower, upper in known.ranges:
-        there, values, bad = _scaled(columns.scores[metric], lower, upper)
-        wrong |= bad
+        there, values, outside = _scaled(columns.scores[metric], lower, upper)
+        out_of_range |= outside
         flags.append(there)
         scaled.append(values)
         named[metric] = values
         gold = columns.gold_scores.get(metric)
         if gold is not None:
-            graded, true, bad = _scaled(gold, lower, upper)
-            # A true score without a score says nothing.
-            wrong |= bad & there
+            graded, reference, outside = _scaled(gold, lower, upper)
+            # A gold score without a score says nothing.
+            out_of_range |= outside & there
             flags.append(graded & there)
-            named[SQUARED_ERROR + metric], named[GOLD + metric] = squared_error(values, true), true
+            named[SQUARED_ERROR + metric], named[GOLD + metric] = squared_error(values, reference), reference
     for name, place, edge in known.edges:
         named[name] = (scaled[place] <= at_most(edge)).astype(np.float64)
     named[LATENCY], named[COST] = columns.latency_s, columns.cost_usd
-    return Table(
+    return ExtractedColumns(
         names={name: place for place, name in enumerate(named)},
         values=np.array(list(named.values())).reshape(len(named), len(columns)),
-        wrong=wrong,
+        out_of_range=out_of_range,
         present=tuple(_packed(flags[start : start + _BITS]) for start in range(0, len(flags), _BITS)),
     )
 
@@ -134,7 +142,7 @@ def _packed(flags: list[NDArray[np.bool_]]) -> Codes:
     return codes
 
 
-def combined(codes: tuple[Codes, ...]) -> tuple[Rows, Rows]:
+def combined(codes: Sequence[Codes]) -> tuple[Rows, Rows]:
     """Return the number of each event's combination of codes, and the place of the first event with each.
 
     >>> combined((np.array([5, 5, 0, 5]), np.array([1, 0, 1, 1])))
@@ -151,42 +159,24 @@ def combined(codes: tuple[Codes, ...]) -> tuple[Rows, Rows]:
     return numbers, first
 
 
-def milliseconds(microseconds: NDArray[np.int64]) -> Times:
-    """Return the whole milliseconds of microseconds since 1970: those of `to_milliseconds`, which goes by seconds."""
-    return (microseconds / 1e6 * 1000).astype(np.int64)
-
-
-def beyond_bounds(columns: EventColumns) -> NDArray[np.bool_]:
-    """Return which events have a time, a latency or a cost that the schema does not admit.
-
-    A recording of an older release may hold such events. `milliseconds` is exact for all other times.
-    """
-    beyond = np.zeros(len(columns), dtype=bool)
-    for microseconds in (columns.occurred_us, columns.labeled_us):
-        beyond |= (microseconds < 0) | (microseconds > _LATEST_US)
-    for values, most in ((columns.latency_s, LATENCY_MAX_S), (columns.cost_usd, COST_MAX_USD)):
-        beyond |= ~((values >= 0) & (values <= most))
-    return beyond
-
-
-class Patterns:
-    """Rows, and columns that go with them, of events of several kinds; all events of a kind have the same.
+class GroupTable:
+    """Columns of whole numbers for groups of events: every event of a group has the same lines.
 
     Args:
-        kinds: of each kind its rows, and one column for each row.
+        groups: of each group its lines, each a row of the state and further numbers.
+        width: numbers in a line.
     """
 
-    def __init__(self, kinds: Sequence[tuple[list[int], list[int]]]) -> None:
-        self.widths = np.array([len(rows) for rows, _ in kinds], dtype=np.intp)
-        self._begins = np.cumsum(self.widths) - self.widths
-        self._rows = np.array([row for rows, _ in kinds for row in rows], dtype=np.intp)
-        self._columns = np.array([column for _, columns in kinds for column in columns], dtype=np.intp)
+    def __init__(self, groups: Sequence[Sequence[tuple[int, ...]]], width: int) -> None:
+        self.sizes = np.array([len(lines) for lines in groups], dtype=np.intp)
+        self._begins = np.cumsum(self.sizes) - self.sizes
+        lines = [line for lines in groups for line in lines]
+        self._lines = np.array(lines, dtype=np.intp).reshape(-1, width).T
 
-    def expanded(self, kinds: Rows) -> tuple[Rows, Rows, Rows]:
-        """Return for events of these kinds, one after the other: place of the event, row, and column."""
-        each = self.widths[kinds]
-        of = np.repeat(np.arange(kinds.size), each)
-        # Where each event's kind begins in the lists, less where the event begins in what is returned.
-        begin = self._begins[kinds] - (np.cumsum(each) - each)
-        place = np.arange(of.size) + np.repeat(begin, each)
-        return of, self._rows[place], self._columns[place]
+    def expanded(self, groups: Rows) -> tuple[Rows, NDArray[np.intp]]:
+        """Return the lines of events of these groups, one after the other: place of the event; shape (width, lines)."""
+        each = self.sizes[groups]
+        of = np.repeat(np.arange(groups.size), each)
+        # Where each event's group begins in the table, less where the event begins in the result.
+        begin = self._begins[groups] - (np.cumsum(each) - each)
+        return of, self._lines[:, np.arange(of.size) + np.repeat(begin, each)]

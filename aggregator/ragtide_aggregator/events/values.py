@@ -1,8 +1,8 @@
-"""What one metric event brings: numbers by metric, scaled to [0, 1], checked before any of them counts. No state."""
+"""The numbers that one metric event adds to the state: scaled to [0, 1], all checked before any counts. No state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -13,81 +13,79 @@ from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, score
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ScoreLayout:
     """The properties that events with the same score names share."""
 
     ranges: tuple[tuple[str, float, float], ...]
-    """Metric, lowest and highest value, in the order of their names, whatever the order in the event."""
+    """Metric, lowest and highest value, in the order of the metrics' names, whatever the order in the event."""
     edges: tuple[tuple[str, int, float], ...]
     """Name of a share, place of its metric among the ranges, scaled edge."""
     names: tuple[str, ...]
-    """Names of the observations that come from scores alone."""
+    """Names of the values that come from scores alone."""
 
 
-Declarations = Mapping[str, MetricDeclaration] | None
+DeclaredMetrics = Mapping[str, MetricDeclaration] | None
 """Declarations of metrics that are not ragtide's own, by name."""
 
 
 @lru_cache(maxsize=10_000)
-def _known_layout(metrics: tuple[str, ...], declared: tuple[tuple[str, MetricDeclaration], ...]) -> Layout:
+def _known_layout(metrics: tuple[str, ...], declared: tuple[tuple[str, MetricDeclaration], ...]) -> ScoreLayout:
     declarations = dict(declared)
     ranges = []
     edges = []
     ordered = sorted(metrics)
     for place, metric in enumerate(ordered):
         definition = definition_of(metric, declarations)
-        # A score that nothing declares is between 0 and 1.
+        # A score without a declaration is between 0 and 1.
         lower, upper = (definition.lower, definition.upper) if definition is not None else (0.0, 1.0)
         ranges.append((metric, lower, upper))
         edges += [
             (share_name(metric, edge), place, (edge - lower) / (upper - lower))
             for edge in (definition.edges if definition else ())
         ]
-    return Layout(tuple(ranges), tuple(edges), (*ordered, *(name for name, _, _ in edges)))
+    return ScoreLayout(tuple(ranges), tuple(edges), (*ordered, *(name for name, _, _ in edges)))
 
 
-def layout(metrics: Iterable[str], declared: Declarations) -> Layout:
-    """Return what events with scores of these metrics, declared like this, have in common."""
+def layout(metrics: Iterable[str], declared: DeclaredMetrics) -> ScoreLayout:
+    """Return the properties that events with scores of these metrics, declared like this, share."""
     return _known_layout(tuple(metrics), tuple(declared.items()) if declared else ())
 
 
 def at_most(edge: float) -> float:
-    """Return the highest scaled value that is at an edge: a hair above it by rounding is at it."""
+    """Return the highest scaled value that counts as at an edge: rounding may lift a score a hair above it."""
     return edge + 1e-12
 
 
-class Pair(NamedTuple):
-    """A true and a cheap score of one metric, scaled to [0, 1]."""
+class ScorePair(NamedTuple):
+    """A reference score (a judge's or a person's) and the proxy score of one metric, both scaled to [0, 1]."""
 
     metric: str
     labeler: str
+    """Labeler of the reference score; so are version and profile."""
     labeler_version: str
     profile: str
-    true: float
-    cheap: float
+    reference: float
+    proxy: float
     probability: float
+    """Probability with which the interaction was chosen to get a reference score."""
 
 
-class Observations(NamedTuple):
-    """The values and pairs that an event adds to its scopes."""
+class ExtractedValues(NamedTuple):
+    """The values and pairs that an event adds to each of its scopes."""
 
     names: tuple[str, ...]
     values: list[float]
-    pairs: list[Pair]
+    pairs: list[ScorePair]
 
 
-class Kind(Enum):
-    """What an event is to the state."""
+class EventPart(NamedTuple):
+    """The scores of one event by one labeler, or gold scores of it that came later."""
 
-    SCORED = "scored"
-    JUDGED = "judged"
-    """The judge's part of it."""
-    GRADED = "graded"
-    """Gold scores that came later."""
-
-
-EventPart = tuple[MetricEvent, Observations, Kind]
-"""An event or a part of it, what it brings, and what it is to the state."""
+    event: MetricEvent
+    extracted: ExtractedValues
+    counts_usage: bool = False
+    """Whether time and cost of labeling count with this part; they count once for an event."""
+    counts_absences: bool = False
 
 
 def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
@@ -104,107 +102,114 @@ def estimate_key(event: MetricEvent, segment: str | None, metric: str) -> Estima
     )  # fmt: skip
 
 
-def pair_key(event: MetricEvent, segment: str | None, pair: Pair) -> PairKey:
+def pair_key(event: MetricEvent, segment: str | None, pair: ScorePair) -> PairKey:
     """Return the key of a pair of scores of an event in a scope."""
     return PairKey(estimate_key(event, segment, pair.metric), pair.labeler, pair.labeler_version, pair.profile)
 
 
-def _uncountable(what: str, error: Exception) -> InvalidEntryError:
-    """Return the refusal of an entry that raised an unforeseen error before anything of it was added."""
-    return InvalidEntryError(
-        Reason.NOT_AGGREGATABLE,
-        f"{what} cannot be counted ({type(error).__name__}: {error}): correct it and publish it again",
-    )
+@contextmanager
+def _refusing(subject: str) -> Iterator[None]:
+    """Let the body refuse an entry that raises an unforeseen error; nothing of the entry counts then."""
+    try:
+        yield
+    except (InvalidEntryError, MemoryError):
+        raise
+    except Exception as error:
+        raise InvalidEntryError(
+            Reason.NOT_AGGREGATABLE,
+            f"{subject} cannot be counted ({type(error).__name__}: {error}): correct it and publish it again",
+        ) from error
 
 
-def observations(event: MetricEvent) -> Observations:
-    """Return what an event brings.
+def check(event: MetricEvent) -> None:
+    """Check that a metric event can be counted.
 
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
-    try:
-        return _observations(event)
-    except (InvalidEntryError, MemoryError):
-        raise
-    except Exception as error:
-        raise _uncountable("the event", error) from error
+    if event.judged is not None or event.gold_scores:
+        parts_of(event)
+        return
+    with _refusing("the event"):
+        scores = event.scores
+        for metric, lower, upper in layout(scores, event.declared).ranges:
+            if not lower <= scores[metric] <= upper:
+                _scaled("scores", scores[metric], metric, lower, upper)
 
 
-def _observations(event: MetricEvent) -> Observations:
+def parts_of(event: MetricEvent) -> list[EventPart]:
+    """Return the part of an event that its labeler scored, and the part that the judge scored if there is one.
+
+    Raises:
+        InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
+    """
+    with _refusing("the event"):
+        parts = [EventPart(event, _extracted(event), counts_usage=True, counts_absences=True)]
+        judgement = event.judgement()
+        if judgement is not None:
+            parts.append(EventPart(judgement, _extracted(judgement), counts_absences=True))
+        return parts
+
+
+def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float]) -> list[EventPart]:
+    """Return the parts that gold scores of an event add later, of the metrics that the event has.
+
+    Raises:
+        InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
+    """
+    with _refusing("a gold score"):
+        scored = [part for part in (event, event.judgement()) if part is not None]
+        parts = [EventPart(part, _extracted_gold(part, gold_scores)) for part in scored]
+        return [part for part in parts if part.extracted.names]
+
+
+def _extracted(event: MetricEvent) -> ExtractedValues:
     known = layout(event.scores, event.declared)
     values = [_scaled("scores", event.scores[where[0]], *where) for where in known.ranges]
     values += [1.0 if values[place] <= at_most(edge) else 0.0 for _, place, edge in known.edges]
     names = known.names
-    pairs: list[Pair] = []
+    pairs: list[ScorePair] = []
     if event.gold_scores:
-        gold = _gold_observations(event, event.gold_scores)
+        gold = _extracted_gold(event, event.gold_scores)
         names, values, pairs = (*names, *gold.names), values + gold.values, gold.pairs
     judged = event.judged
     if judged is not None:
         scaled = _by_metric("judged.scores", judged.scores, event.declared)
         pairs += [
-            Pair(
+            ScorePair(
                 metric, judged.labeler, judged.labeler_version, judged.profile, score,
                 values[known.names.index(metric)], judged.inclusion_probability,
             )
             for metric, score in scaled.items()
             if metric in event.scores
         ]  # fmt: skip
-    return Observations(names, values, pairs)
+    return ExtractedValues(names, values, pairs)
 
 
-def parts_of(event: MetricEvent) -> list[EventPart]:
-    """Return what an event brings, and what the judge's part of it does if there is one.
-
-    Raises:
-        InvalidEntryError: a score is outside its metric's range.
-    """
-    parts = [(event, observations(event), Kind.SCORED)]
-    judgement = event.judgement()
-    if judgement is not None:
-        parts.append((judgement, observations(judgement), Kind.JUDGED))
-    return parts
-
-
-def gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> Observations:
-    """Return what gold scores of an event bring, of the metrics that it has.
-
-    Raises:
-        InvalidEntryError: a gold score is outside its metric's range, or it cannot be counted.
-    """
-    try:
-        return _gold_observations(event, gold_scores)
-    except (InvalidEntryError, MemoryError):
-        raise
-    except Exception as error:
-        raise _uncountable("a gold score", error) from error
-
-
-def _gold_observations(event: MetricEvent, gold_scores: Mapping[str, float]) -> Observations:
+def _extracted_gold(event: MetricEvent, gold_scores: Mapping[str, float]) -> ExtractedValues:
     known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores}
     gold = _by_metric("gold_scores", known, event.declared)
     scores = _by_metric("scores", {metric: event.scores[metric] for metric in known}, event.declared)
     names: list[str] = []
     values: list[float] = []
-    pairs: list[Pair] = []
-    for metric, true in gold.items():
+    pairs: list[ScorePair] = []
+    for metric, reference in gold.items():
         names += [SQUARED_ERROR + metric, GOLD + metric]
-        values += [squared_error(scores[metric], true), true]
-        pairs.append(Pair(metric, GOLD_LABELER, "1", event.profile, true, scores[metric], 1.0))
-    return Observations(tuple(names), values, pairs)
+        values += [squared_error(scores[metric], reference), reference]
+        pairs.append(ScorePair(metric, GOLD_LABELER, "1", event.profile, reference, scores[metric], 1.0))
+    return ExtractedValues(tuple(names), values, pairs)
 
 
 Number = TypeVar("Number", float, Floats)
 
 
-def squared_error(score: Number, true: Number) -> Number:
+def squared_error(score: Number, reference: Number) -> Number:
     """Return the square of the difference of scaled scores, of two numbers or of two arrays."""
     # Not ** 2, which for a Python float may be rounded in another way than for an array.
-    return (score - true) * (score - true)
+    return (score - reference) * (score - reference)
 
 
-def _by_metric(field: str, scores: dict[str, float], declared: Declarations) -> dict[str, float]:
+def _by_metric(field: str, scores: dict[str, float], declared: DeclaredMetrics) -> dict[str, float]:
     return {where[0]: _scaled(field, scores[where[0]], *where) for where in layout(scores, declared).ranges}
 
 

@@ -21,7 +21,7 @@ from ragtide_runtime.redis.log import START, order
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, from_milliseconds
 
-from ..alerts.rule_state import Watch
+from ..alerts.rule_state import RuleState
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..state.rows import SIZE as ROW_SIZE
 from ..state.rows import KeyRows
@@ -111,7 +111,7 @@ def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetim
 
 def _withdrawn(data: bytes) -> Iterator[Alert]:
     try:
-        yield from Watch.withdrawn(data)
+        yield from RuleState.withdrawn(data)
     except (ValueError, KeyError, TypeError):
         return
 

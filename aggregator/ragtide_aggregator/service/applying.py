@@ -18,7 +18,7 @@ from ragtide_runtime.telemetry.tracing import attributes_of, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
 
 from .checkpoint import Checkpoint
-from .feedback_reader import Joiner
+from .feedback_reader import FeedbackReader
 from .halving import Halving, TakenEntries
 from .pace import StepPace
 from .seen_ids import SeenIds
@@ -93,7 +93,7 @@ class EventApplier:
         self._read_size = ReadSize(redis)
         self._log_limit = LogLimit()
         self.state = checkpoint.state
-        self.joiner = Joiner(redis, streams, self.state, checkpoint.pending, window_s=feedback_window_s)
+        self.feedback = FeedbackReader(redis, streams, self.state, checkpoint.pending, window_s=feedback_window_s)
         self.seen_ids = SeenIds.from_fields(checkpoint.fields)
         self.positions = Positions(checkpoint.position, checkpoint.feedback_position)
         self.uncommitted = Uncommitted()
@@ -104,13 +104,13 @@ class EventApplier:
     @property
     def full(self) -> bool:
         """Whether the next commit would take too long with more changed keys."""
-        return self.state.n_changed >= self._pace.keys
+        return self.state.has_changed(self._pace.keys)
 
     @property
     def taken(self) -> TakenEntries:
         """The entries of the next step."""
         step = self.uncommitted
-        return TakenEntries(step.metrics, step.feedback, step.last, tuple(self.joiner.waited))
+        return TakenEntries(step.metrics, step.feedback, step.last, tuple(self.feedback.joiner.waited))
 
     async def take(self, wait_s: float) -> bool:
         """Read and apply metric events and feedback after the positions, and return whether there may be more."""
@@ -123,7 +123,7 @@ class EventApplier:
         else:
             read = self._streams.metrics if part.source == "metrics" else self._streams.feedback
             positions, count = {read: positions[read]}, part.count
-            self.joiner.culprits = dict.fromkeys(part.refused, self._blame())
+            self.feedback.joiner.culprits = dict.fromkeys(part.refused, self._blame())
         found = dict(await read_after(self._redis, positions, count=count, block_ms=block_ms))
         events, feedback = (found.get(stream, []) for stream in (self._streams.metrics, self._streams.feedback))
         if events:
@@ -156,7 +156,7 @@ class EventApplier:
         self.uncommitted.feedback += len(feedback)
         if not self.uncommitted.metrics:
             self.uncommitted.last = last
-        await self.joiner.take(feedback, self.positions.metrics)
+        await self.feedback.take(feedback, self.positions.metrics)
         self.positions = self.positions._replace(feedback=last)
         self.uncommitted.feedback_read.append(last)
 
@@ -181,7 +181,7 @@ class EventApplier:
         self.events_applied += 1
         self.uncommitted.applied += 1
         self.seen_ids.add(event.pipeline, event.interaction_id)
-        self.joiner.applied(event)
+        self.feedback.joiner.applied(entry.entry_id, event)
         if traceparent := traceparent_of(entry.fields):
             self.uncommitted.traces.append((traceparent, attributes_of(event), time_ns()))
 

@@ -175,7 +175,7 @@ class PartitionSession:
             if not stop.is_set():
                 wait_s = timing.wait_s(monotonic()) if self._uncommitted(stop) else options.lease_s / 4
                 behind = await self._take(min(wait_s, LONGEST_WAIT_S))
-                self._telemetry.serving(self._streams.partition, len(applier.state))
+                self._telemetry.serving(self._streams.partition, applier.state.n_applied_keys)
             now = monotonic()
             due = timing.is_due(now, behind=behind)
             if now >= next_look and not stop.is_set():

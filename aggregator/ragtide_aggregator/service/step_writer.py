@@ -117,12 +117,12 @@ class StepWriter:
 
     async def _step(self) -> tuple[Step, Changes, float]:
         """Return the next step, the changes of the state in it, and the seconds that its estimates took."""
-        joiner, positions, uncommitted = self._applier.joiner, self._applier.positions, self._applier.uncommitted
-        joiner.expire(max(order(position)[0] for position in positions))
+        feedback, positions, uncommitted = self._applier.feedback, self._applier.positions, self._applier.uncommitted
+        feedback.joiner.expire(max(order(position)[0] for position in positions))
         # With many keys this takes seconds, in which the event loop renews the lease and answers others.
         loop = asyncio.get_running_loop()
         changes, published, estimates_s = await loop.run_in_executor(self._thread, self._changes)
-        graded, refused = joiner.take_changes()
+        graded, rejected = feedback.take_changes()
         rows, gone = {**changes.rows, **uncommitted.rows}, [*changes.gone]
         for part in self._parts:
             written, removed = part.take_changes()
@@ -140,7 +140,7 @@ class StepWriter:
             estimates=published,
             alerts=changes.alerts,
             capped=changes.capped,
-            dead_letters=[*uncommitted.dead_letters, *refused],
+            dead_letters=[*uncommitted.dead_letters, *rejected],
         )
         return step, changes, estimates_s
 

@@ -11,10 +11,10 @@ import numpy as np
 from ragtide_runtime.redis.keys import CheckpointField
 
 from ..errors import DamagedFieldError
-from .table import Kept
+from .table import StateTable
 
 
-def check(kept: Kept, rows: Iterable[int], *, everything: bool = False) -> None:
+def check_numbers(kept: StateTable, rows: Iterable[int], *, everything: bool = False) -> None:
     """Check what is kept of rows, with the panes and pairs that changed since the last commit.
 
     Args:

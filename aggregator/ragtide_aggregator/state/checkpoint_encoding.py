@@ -5,23 +5,23 @@ from collections.abc import Mapping
 
 from ragtide_runtime.redis.keys import CheckpointField
 
-from ..alerts.rule_state import Watch
+from ..alerts.rule_state import RuleState
 from ..errors import reading
 from ..events.keys import EstimateKey, PairKey
 from ..statistics.quantiles import Quantiles
-from .checking import check
+from .checking import check_numbers
 from .rows import SIZE as ROW_SIZE
-from .table import Kept
+from .table import StateTable
 
 
-def written(kept: Kept) -> tuple[dict[str, bytes], list[str]]:
+def written(kept: StateTable) -> tuple[dict[str, bytes], list[str]]:
     """Return the fields that changed since the last call, and the names of those that are gone."""
     keys = kept.rows.keys
     fields: dict[str, bytes] = {}
     for row in sorted(kept.changed):
         name = keys[row].encode()
         fields[CheckpointField.ESTIMATE + name] = kept.rows.to_bytes(row) + kept.moments.to_bytes(row)
-        rules = kept.watching.dump(row, kept.moments.n(row))
+        rules = kept.rules.dump(row, kept.moments.n(row))
         fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
         if row in kept.quantiles:
             fields[CheckpointField.QUANTILES + name] = kept.quantiles[row].to_bytes()
@@ -34,11 +34,11 @@ def written(kept: Kept) -> tuple[dict[str, bytes], list[str]]:
         gone = [CheckpointField.PANE + name for name in dropped]
         fields |= {CheckpointField.PROCESSED + name: data for name, data in kept.panes.take_processed(keys).items()}
     if kept.changed:
-        fields[CheckpointField.ALERT_CLOCK] = kept.watching.dump_clock()
+        fields[CheckpointField.ALERT_CLOCK] = kept.rules.dump_clock()
     return fields, gone
 
 
-def load(kept: Kept, fields: Mapping[str, bytes]) -> list[str]:
+def load(kept: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     """Take on the fields of a checkpoint, and return the names of those that are to go.
 
     Raises:
@@ -76,13 +76,13 @@ def load(kept: Kept, fields: Mapping[str, bytes]) -> list[str]:
                     gone.append(kind + name)
     for _, data in by_kind[CheckpointField.ALERT_CLOCK]:
         with reading(CheckpointField.ALERT_CLOCK):
-            kept.watching.load_clock(data)
-    gone += _load_watches(kept, by_kind[CheckpointField.RULE_STATE])
-    check(kept, range(len(kept.rows)), everything=True)
+            kept.rules.load_clock(data)
+    gone += _load_rule_states(kept, by_kind[CheckpointField.RULE_STATE])
+    check_numbers(kept, range(len(kept.rows)), everything=True)
     return gone
 
 
-def _load_pane(kept: Kept, kind: str, name: str, data: bytes) -> bool:
+def _load_pane(kept: StateTable, kind: str, name: str, data: bytes) -> bool:
     """Take on a pane or counts by processing time; return False if panes have another length now."""
     length, _, rest = name.partition(":")
     if kept.panes is None or int(length) != kept.options.panes.pane_ms:
@@ -95,17 +95,17 @@ def _load_pane(kept: Kept, kind: str, name: str, data: bytes) -> bool:
     return True
 
 
-def _load_watches(kept: Kept, stored: list[tuple[str, bytes]]) -> list[str]:
-    """Take on watches; return the names of those whose rule is not there any more, whose alerts then end."""
-    watches = {watch.field: (row, watch) for row in range(len(kept.rows)) for watch in kept.watching.of(row)}
+def _load_rule_states(kept: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:
+    """Take on states; return the names of those whose rule is not there any more, whose alerts then end."""
+    states = {state.field: (row, state) for row in range(len(kept.rows)) for state in kept.rules.of(row)}
     gone = []
     for name, data in stored:
         with reading(CheckpointField.RULE_STATE + name):
-            if name in watches:
-                row, watch = watches[name]
-                watch.load(data)
-                kept.watching.refresh(row)
+            if name in states:
+                row, state = states[name]
+                state.load(data)
+                kept.rules.refresh(row)
             else:
                 gone.append(CheckpointField.RULE_STATE + name)
-                kept.alerts += Watch.withdrawn(data)
+                kept.alerts += RuleState.withdrawn(data)
     return gone

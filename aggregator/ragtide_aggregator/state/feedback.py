@@ -17,8 +17,8 @@ from ragtide_schemas import Feedback, MetricEvent, Reason
 from ..errors import reading
 
 
-class Held(NamedTuple):
-    """One piece of feedback, and the entry it came in."""
+class FeedbackEntry(NamedTuple):
+    """Feedback, and the id of the stream entry that brought it."""
 
     entry_id: str
     feedback: Feedback
@@ -28,39 +28,39 @@ class PendingFeedback:
     """Feedback for interactions that are not scored yet, with the changes since the last commit."""
 
     def __init__(self) -> None:
-        self._held: dict[str, list[Held]] = defaultdict(list)
+        self._waiting: dict[str, list[FeedbackEntry]] = defaultdict(list)
         self._added: dict[str, bytes] = {}
         self._gone: list[str] = []
 
     def __len__(self) -> int:
-        return sum(map(len, self._held.values()))
+        return sum(map(len, self._waiting.values()))
 
-    def hold(self, held: Held) -> None:
+    def hold(self, entry: FeedbackEntry) -> None:
         """Keep feedback until its interaction is scored."""
-        self._held[_digest(held.feedback)].append(held)
-        self._added[CheckpointField.PENDING_FEEDBACK + held.entry_id] = held.feedback.encode()
+        self._waiting[_digest(entry.feedback)].append(entry)
+        self._added[CheckpointField.PENDING_FEEDBACK + entry.entry_id] = entry.feedback.encode()
 
-    def take(self, event: MetricEvent) -> list[Held]:
+    def take(self, event: MetricEvent) -> list[FeedbackEntry]:
         """Return, and forget, the feedback that waits for an event's interaction, in the order in which it came."""
-        return self._forget(self._held.pop(interaction_digest(event.pipeline, event.interaction_id), []))
+        return self._forget(self._waiting.pop(interaction_digest(event.pipeline, event.interaction_id), []))
 
     def waits_for(self, digest: str) -> bool:
         """Return whether there is feedback that waits for an interaction, named by its digest."""
-        return digest in self._held
+        return digest in self._waiting
 
-    def expired(self, before_ms: int) -> list[Held]:
+    def expired(self, before_ms: int) -> list[FeedbackEntry]:
         """Return, and forget, the feedback that came before a time."""
-        old = [held for waiting in self._held.values() for held in waiting if order(held.entry_id)[0] < before_ms]
-        for held in old:
-            waiting = self._held[_digest(held.feedback)]
-            waiting.remove(held)
+        old = [entry for waiting in self._waiting.values() for entry in waiting if order(entry.entry_id)[0] < before_ms]
+        for entry in old:
+            waiting = self._waiting[_digest(entry.feedback)]
+            waiting.remove(entry)
             if not waiting:
-                del self._held[_digest(held.feedback)]
-        return self._forget(sorted(old, key=lambda held: order(held.entry_id)))
+                del self._waiting[_digest(entry.feedback)]
+        return self._forget(sorted(old, key=lambda entry: order(entry.entry_id)))
 
-    def _forget(self, taken: list[Held]) -> list[Held]:
-        for held in taken:
-            name = CheckpointField.PENDING_FEEDBACK + held.entry_id
+    def _forget(self, taken: list[FeedbackEntry]) -> list[FeedbackEntry]:
+        for entry in taken:
+            name = CheckpointField.PENDING_FEEDBACK + entry.entry_id
             if self._added.pop(name, None) is None:
                 self._gone.append(name)
         return taken
@@ -82,7 +82,9 @@ class PendingFeedback:
                     names.append((order(name[len(CheckpointField.PENDING_FEEDBACK) :]), name))
         for _, name in sorted(names):
             with reading(name):
-                pending.hold(Held(name.removeprefix(CheckpointField.PENDING_FEEDBACK), Feedback.decode(fields[name])))
+                pending.hold(
+                    FeedbackEntry(name.removeprefix(CheckpointField.PENDING_FEEDBACK), Feedback.decode(fields[name]))
+                )
         pending.take_changes()
         return pending
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events.batch import Gathered
+from ..events.batch import EventBatch
 from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, distinct, grouped
 from ..statistics.moments import Moments, MomentTable
@@ -47,8 +47,8 @@ class PaneBook:
         self._gone: set[tuple[int, int]] = set()
         self._processed_changed: set[int] = set()
 
-    def take(self, batch: Gathered, late: NDArray[np.bool_], before: Floats) -> None:
-        """Add what was gathered to its panes; what came too late is in none.
+    def take(self, batch: EventBatch, late: NDArray[np.bool_], before: Floats) -> None:
+        """Add a batch to its panes; values that came too late are in none.
 
         Args:
             batch: events.

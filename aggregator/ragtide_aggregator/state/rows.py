@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ragtide_schemas import to_milliseconds
 from ragtide_schemas.limits import TIME_MAX
 
-from ..events.batch import Gathered, Times
+from ..events.batch import EventBatch, Times
 from ..events.keys import EstimateKey
 from ..statistics.batches import Rows
 from ..statistics.tables import doubled
@@ -83,7 +83,7 @@ class KeyRows:
         self.advance(pipeline, run, int(newest[-1]))
         return newest[:-1]
 
-    def finite(self, batch: Gathered) -> None:
+    def finite(self, batch: EventBatch) -> None:
         """Take note of the sizes of the runs that a batch is of; of several for one row, the last."""
         if not batch.population.any():
             return

@@ -5,156 +5,138 @@ from typing import Final
 
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 
-from ..events.batch import Events, Queue, Stamp, Times
-from ..events.columns import EventColumns, Refused
+from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
-from ..events.values import EventPart, Kind, Observations, gold_observations, parts_of
+from ..events.queue import EventQueue
+from ..events.values import check, gold_parts
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
 from .absence_rows import AbsenceRows
-from .checking import check
+from .batch_builder import BatchBuilder
+from .checking import check_numbers
 from .checkpoint_encoding import load, written
-from .column_batches import Replay
 from .declarations import Declarations
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
 from .panes import PaneBook
 from .rows import LATEST_MS, KeyRows
-from .table import Kept
+from .table import StateTable
 
 __all__ = ["AggregatorState", "AlertBudget", "Changes", "StateOptions"]
 
-AT_ONCE: Final = 20_000
-"""Values that are gathered before they are worked on."""
+EVENTS_AT_ONCE: Final = 2_000
+"""Events that the queue holds before they are applied."""
 
-COLUMNS_AT_ONCE: Final = 60_000
-"""The same of events in columns: more would not fit the processor's cache, fewer would be handled too often."""
+VALUES_AT_ONCE: Final = 60_000
+"""Values of one batch: more would not fit the processor's cache, fewer would be handled too often."""
 
 
 class AggregatorState:
     """Moments of every key in arrays, one row per key, and what else is kept of it.
 
-    `apply` adds one event or, if it raises InvalidEntryError, changes nothing. After any other error the state is of no
-    use: begin again from its last fields. Events are gathered, and worked on many at once as soon as
-    there are enough of them or somebody looks. The result does not depend on how they were cut into batches, so a
-    restart from any checkpoint continues to the bit.
+    All events are applied as columns, many at once. `apply` adds one event, or changes nothing and raises
+    InvalidEntryError; the event waits in a queue until the queue is full or a number is read. After any other error the
+    state is of no use: begin again from its last fields. The numbers do not depend on how events were cut into batches,
+    to the bit, so a restart from any checkpoint continues with the same numbers.
     """
 
     def __init__(self, options: StateOptions) -> None:
-        self._kept = Kept(options)
-        self._queue = Queue()
-        self._queued: list[MetricEvent] = []
-        self._touched: set[int] = set()
+        self._table = StateTable(options)
+        self._queue = EventQueue()
         self._gone: list[str] = []
 
+    @property
+    def _applied(self) -> StateTable:
+        """The table with everything that was added."""
+        self._apply_queue()
+        return self._table
+
     def __len__(self) -> int:
-        return len(self._kept.rows)
+        return len(self._applied.rows)
 
     @property
-    def n_changed(self) -> int:
-        """Number of keys that events have changed since `take_changes` was called."""
-        return len(self._touched)
+    def n_applied_keys(self) -> int:
+        """Number of keys, without those that only events in the queue have; asking for it costs nothing."""
+        return len(self._table.rows)
+
+    def has_changed(self, keys: int) -> bool:
+        """Return whether events have changed at least so many keys since `take_changes` was called."""
+        if len(self._table.changed) + self._queue.most_keys < keys:
+            return False
+        return len(self._applied.changed) >= keys
 
     @property
     def keys(self) -> list[EstimateKey]:
         """Key of every row."""
-        return self._kept.rows.keys
+        return self._applied.rows.keys
 
     def index(self, key: EstimateKey) -> int | None:
         """Return the row of a key, None if no event has had it."""
-        return self._kept.rows.find(key)
+        return self._applied.rows.find(key)
 
     @property
     def rows(self) -> KeyRows:
         """The counts of every row."""
-        self._work()
-        return self._kept.rows
+        return self._applied.rows
 
     @property
     def moments(self) -> MomentTable:
         """Moments of every row."""
-        self._work()
-        return self._kept.moments
+        return self._applied.moments
 
     @property
     def panes(self) -> PaneBook | None:
         """Panes of every row, None without windows."""
-        self._work()
-        return self._kept.panes
+        return self._applied.panes
 
     @property
     def pairs(self) -> PairRows:
-        """Pairs of true and cheap scores."""
-        self._work()
-        return self._kept.pairs
+        """Pairs of a reference and a proxy score."""
+        return self._applied.pairs
 
     @property
     def absences(self) -> AbsenceRows:
         """Rows that count how often metrics were absent, by reason."""
-        return self._kept.absences
+        return self._applied.absences
 
     def row_of(self, key: EstimateKey) -> int:
         """Return the row of a key, added if there is none."""
-        return self._kept.row(key)
+        return self._applied.row(key)
 
     @property
     def declarations(self) -> Declarations:
         """Declarations of metrics that are not ragtide's own."""
-        return self._kept.declarations
+        return self._applied.declarations
 
     def definition(self, key: EstimateKey) -> MetricDefinition | None:
-        """Return the definition of the metric whose scores a key counts; None where nothing defines it."""
-        return self._kept.declarations.definition(key)
+        """Return the definition of the metric whose scores a key counts; None without a definition."""
+        return self._applied.declarations.definition(key)
 
     def newest_ms(self, key: EstimateKey) -> int:
         """Return the time of the newest interaction of a key's pipeline and run."""
-        return self._kept.rows.newest_ms(key.pipeline, key.run) or 0
+        return self._applied.rows.newest_ms(key.pipeline, key.run) or 0
 
     def quantiles(self, row: int) -> Quantiles | None:
         """Return the quantiles of a row's values, None where they are not kept."""
-        self._work()
-        return self._kept.quantiles.get(row)
+        return self._applied.quantiles.get(row)
 
     def apply(self, event: MetricEvent, processed_ms: int | None = None) -> None:
-        """Add one metric event.
+        """Add one metric event: it waits in a queue until the next look, and is then applied with others as columns.
 
         Args:
-            event: what to add.
-            processed_ms: when it was scored; the time it says unless given.
+            event: to be added.
+            processed_ms: time of scoring; the time that the event states unless given.
 
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        # All parts are looked at before any is added.
-        parts = parts_of(event)
-        for part, found, kind in parts:
-            self._add(part, found, processed_ms, kind)
-        if event.declared:
-            self._kept.declare(event)
-
-    def apply_columns(self, columns: EventColumns, processed_ms: Times | None = None) -> list[Refused]:
-        """Add many metric events: what `apply` would make of them one by one, to the bit.
-
-        Args:
-            columns: what to add.
-            processed_ms: when each was scored; the time it says unless given.
-
-        Returns those that were not added because a score is outside its metric's range, by their places.
-        """
-        self._work()
-        replay = Replay(columns, processed_ms, segments=self._kept.options.segments)
-        replay.prepare(self._kept)
-        replay.follow(self._kept.rows)
-        for event in replay.declaring():
-            self._kept.declare(event)
-        start = 0
-        while start < replay.times_ms.size:
-            self._begin(int(replay.times_ms[start]))
-            stop = replay.stop(start, COLUMNS_AT_ONCE)
-            stop = start + self._kept.watching.uninterrupted(replay.times_ms[start:stop])
-            self._kept.take(replay.gathered(start, stop, self._put))
-            start = stop
-        return sorted(replay.refused, key=lambda one: one.place)
+        check(event)
+        if processed_ms is None:
+            processed_ms = to_milliseconds(event.labeled_at)
+        # The id of an entry may be no time; an id chosen by hand may be beyond any.
+        self._queue.add(event, min(processed_ms, LATEST_MS))
+        if len(self._queue) >= EVENTS_AT_ONCE:
+            self._apply_queue()
 
     def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
         """Add gold scores that came later to an event that has been applied, as if the event had brought them.
@@ -162,55 +144,39 @@ class AggregatorState:
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        parts = [part for part in (event, event.judgement()) if part is not None]
-        for part, found in [(part, gold_observations(part, gold_scores)) for part in parts]:
-            if found.names:
-                self._add(part, found, None, Kind.GRADED)
+        for part in gold_parts(event, gold_scores):
+            self._queue.add_gold(part)
 
-    def _add(self, event: MetricEvent, found: Observations, processed_ms: int | None, kind: Kind) -> None:
-        # An entry id may be no time; one chosen by hand may be beyond any.
-        processed_ms = min(to_milliseconds(event.labeled_at) if processed_ms is None else processed_ms, LATEST_MS)
-        # A clock that runs ahead must not close the windows of everybody else.
-        time_ms = min(to_milliseconds(event.occurred_at), processed_ms)
-        self._begin(time_ms)
-        admitted = self._kept.admission.admit(event, segments=self._kept.options.segments)
-        if kind is Kind.SCORED:
-            self._kept.capped.count(admitted, time_ms)
-        placed = admitted.event
-        newest = self._kept.rows.advance(placed.pipeline, placed.run, time_ms)
-        stamp = Stamp(time_ms, processed_ms, newest, event.population_size or 0)
-        self._queued.append(event)
-        self._put(self._queue, len(self._queued) - 1, (placed, found, kind), stamp)
-        if self._queue.size >= AT_ONCE:
-            self._work()
+    def apply_columns(self, columns: EventColumns) -> list[RejectedEvent]:
+        """Add many metric events, and return those that were not added because they cannot be counted."""
+        self._apply_queue()
+        builder = BatchBuilder(columns, self._table)
+        start = 0
+        while start < len(builder):
+            self._begin(int(builder.times_ms[start]))
+            stop = builder.stop(start, VALUES_AT_ONCE)
+            stop = start + self._table.rules.uninterrupted(builder.times_ms[start:stop])
+            self._table.take(builder.batch(start, stop))
+            start = stop
+        return builder.rejected
 
     def _begin(self, time_ms: int) -> None:
         """Begin the periods that begin with a time, after all values before it are taken."""
-        if self._kept.watching.interrupts(time_ms):
-            self._work()
-            self._kept.changed.update(self._kept.watching.begin(time_ms))
+        if self._table.rules.interrupts(time_ms):
+            self._table.changed.update(self._table.rules.begin(time_ms))
 
-    def _put(self, queue: Queue, place: int, part: EventPart, stamp: Stamp) -> None:
-        """Put a part of the event at a place into a queue."""
-        event, found, kind = part
-        plan = self._kept.plan(part)
-        self._touched.update(plan.rows, plan.absent)
-        values = found.values * plan.scopes
-        if kind is Kind.SCORED:
-            values += [event.latency_s, event.cost_usd] if plan.usage else [event.latency_s]
-        pairs = [(pair.true, pair.cheap, pair.probability) for pair in found.pairs for _ in range(plan.scopes)]
-        queue.add(place, plan, values, pairs, stamp)
-
-    def _work(self) -> None:
-        """Work on what was gathered."""
-        if self._queued:
-            batch = self._queue.gathered(Events(self._queued))
-            self._queue, self._queued = Queue(), []
-            self._kept.take(batch)
+    def _apply_queue(self) -> None:
+        """Apply the events in the queue."""
+        if not self._queue:
+            return
+        queue, self._queue = self._queue, EventQueue()
+        for one in self.apply_columns(queue.columns()):
+            # Events are checked before they join the queue, so this one cannot be told apart from a defect.
+            raise ValueError(one.error.detail) from one.error
 
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
         """Add alerts that others raised to those of the next commit."""
-        self._kept.alerts += alerts
+        self._table.alerts += alerts
 
     def take_changes(self) -> Changes:
         """Return what changed since the last call, for a commit, and forget it.
@@ -218,19 +184,18 @@ class AggregatorState:
         Raises:
             DamagedFieldError: a number is not finite, or no values add up to it; this state is of no use any more.
         """
-        self._work()
-        kept = self._kept
-        check(kept, kept.changed)
-        fields, gone = written(kept)
-        capped, alerts = kept.capped.take_changes(len(kept.rows))
+        table = self._applied
+        check_numbers(table, table.changed)
+        fields, gone = written(table)
+        capped, alerts = table.capped.take_changes(len(table.rows))
         changes = Changes(
-            keys=[self.keys[row] for row in sorted(kept.changed)],
+            keys=[self.keys[row] for row in sorted(table.changed)],
             rows={**fields, **capped},
             gone=self._gone + gone,
-            alerts=[*alerts, *kept.alerts],
-            capped=kept.capped.take_news(),
+            alerts=[*alerts, *table.alerts],
+            capped=table.capped.take_news(),
         )
-        kept.changed, kept.alerts, self._gone, self._touched = set(), [], [], set()
+        table.changed, table.alerts, self._gone = set(), [], []
         return changes
 
     @classmethod
@@ -246,5 +211,5 @@ class AggregatorState:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
         state = cls(options)
-        state._gone = [*gone, *load(state._kept, fields)]
+        state._gone = [*gone, *load(state._table, fields)]
         return state

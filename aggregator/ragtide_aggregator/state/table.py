@@ -1,6 +1,6 @@
 """All that is kept of every key, and how a batch of values changes it. No clock, no I/O."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -8,10 +8,10 @@ import numpy as np
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
-from ..alerts.evaluator import Batch, Raised, Watching
-from ..events.batch import Gathered, Plan
+from ..alerts.evaluator import Raised, RuleEvaluator, RuleValues
+from ..events.batch import EventBatch
 from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
-from ..events.values import EventPart, Kind, Pair, estimate_key, pair_key, scopes_of
+from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
 from ..statistics.batches import Floats, grouped
 from ..statistics.budget import Budget
 from ..statistics.moments import MomentTable
@@ -26,11 +26,25 @@ from .pairs import PairRows
 from .panes import PaneBook
 from .rows import KeyRows
 
-MOST_PLANS: Final = 20_000
-"""Plans that are remembered."""
+MOST_MAPPINGS: Final = 20_000
+"""Row mappings that are remembered."""
 
 
-class Kept:
+@dataclass(frozen=True, slots=True)
+class RowMapping:
+    """The rows that a part of an event adds to."""
+
+    rows: list[int]
+    """Rows of the values: scope by scope, then time and cost of labeling as far as they count."""
+    absent: list[int]
+    """Rows of the absent metrics."""
+    pairs: list[int]
+    """Rows of the pairs, each in every scope."""
+    scopes: int
+    """Number of scopes."""
+
+
+class StateTable:
     """Moments of every key in arrays, one row per key, and what else is kept of it.
 
     Attributes:
@@ -38,7 +52,7 @@ class Kept:
         declarations: of metrics that are not ragtide's own.
         rows: the keys, and what is counted of each.
         moments: of every row.
-        watching: the alert rules on every row.
+        rules: the alert rules on every row.
         panes: of every row, None without windows.
         pairs: of true and cheap scores.
         absences: rows that count how often metrics were absent, by reason.
@@ -58,14 +72,14 @@ class Kept:
         self.capped = CappedRecords(options.caps, self.admission, options.origin)
         # Values are checked when they are observed; what labeling took has no highest value.
         self.moments = MomentTable(bounded=False)
-        self.watching = Watching(options.rules, budget, options.origin)
+        self.rules = RuleEvaluator(options.rules, budget, options.origin)
         self.panes = PaneBook(options.panes) if options.panes.windows else None
         self.pairs = PairRows()
         self.absences = AbsenceRows()
         self.quantiles: dict[int, Quantiles] = {}
         # Whether a row has quantiles.
         self._sketched = np.zeros(64, dtype=bool)
-        self._plans: dict[tuple[object, ...], Plan] = {}
+        self._mappings: dict[tuple[object, ...], RowMapping] = {}
         self.changed: set[int] = set()
         self.alerts: list[Alert] = []
 
@@ -74,32 +88,31 @@ class Kept:
         pipeline = self.admission.pipeline_of(event)
         self.declarations.take(event if pipeline == event.pipeline else event.model_copy(update={"pipeline": pipeline}))
 
-    def plan(self, part: EventPart) -> Plan:
-        """Return where what a part of an event brings belongs; rows are added where there are none."""
-        event, found, kind = part
+    def row_mapping(self, part: EventPart) -> RowMapping:
+        """Return the rows that a part of an event adds to; rows are added where there are none."""
+        event, extracted = part.event, part.extracted
         scopes = scopes_of(event, segments=self.options.segments)
         # Events of one pipeline and segment touch the same rows again and again.
-        absent = self.absences.known(event.absent) if kind is not Kind.GRADED else ()
-        usage = bool(event.prompts) or event.judged is not None
-        pairs = tuple(pair[:4] for pair in found.pairs)
+        absent = self.absences.known(event.absent) if part.counts_absences else ()
+        usage = (UNBOUNDED if event.prompts or event.judged is not None else (LATENCY,)) if part.counts_usage else ()
+        pairs = tuple(pair[:4] for pair in extracted.pairs)
         declared = event.declared and tuple((name, one.measure) for name, one in event.declared.items())
         seen = (
-            kind, event.pipeline, event.run, scopes, event.profile, event.labeler, event.labeler_version,
-            found.names, absent, pairs, usage, declared,
+            event.pipeline, event.run, scopes, event.profile, event.labeler, event.labeler_version, extracted.names,
+            absent, pairs, usage, declared,
         )  # fmt: skip
-        plan = self._plans.get(seen)
-        if plan is None:
-            rows = [self.row(estimate_key(event, segment, name)) for segment in scopes for name in found.names]
+        mapping = self._mappings.get(seen)
+        if mapping is None:
+            rows = [self.row(estimate_key(event, segment, name)) for segment in scopes for name in extracted.names]
             missing = [self.row(estimate_key(event, segment, name)) for segment in scopes for name, _ in absent]
             missing += [self.row(estimate_key(event, None, absent_name(*absence))) for absence in absent]
-            if kind is Kind.SCORED:
-                rows += [self.row(estimate_key(event, None, name)) for name in (UNBOUNDED if usage else (LATENCY,))]
-            paired = [self._pair(event, segment, pair) for pair in found.pairs for segment in scopes]
-            if len(self._plans) >= MOST_PLANS:
+            rows += [self.row(estimate_key(event, None, name)) for name in usage]
+            paired = [self._pair(event, segment, pair) for pair in extracted.pairs for segment in scopes]
+            if len(self._mappings) >= MOST_MAPPINGS:
                 # Segments multiply: there may be far more combinations of values than keys.
-                self._plans.clear()
-            plan = self._plans[seen] = Plan(rows, missing, paired, len(scopes), usage)
-        return plan
+                self._mappings.clear()
+            mapping = self._mappings[seen] = RowMapping(rows, missing, paired, len(scopes))
+        return mapping
 
     def row(self, key: EstimateKey) -> int:
         """Return the row of a key, added if there is none."""
@@ -107,7 +120,7 @@ class Kept:
         if row is not None:
             return row
         self.moments.add_row()
-        self.watching.add_row(key)
+        self.rules.add_row(key)
         row = self.rows.add(key)
         self.admission.add(key)
         self.absences.add(key, row)
@@ -118,12 +131,12 @@ class Kept:
             self._sketched[row] = True
         return row
 
-    def _pair(self, event: MetricEvent, segment: str | None, pair: Pair) -> int:
+    def _pair(self, event: MetricEvent, segment: str | None, pair: ScorePair) -> int:
         key = pair_key(event, segment, pair)
         row = self.pairs.find(key)
         return self.pairs.add_row(key, self.row(key.cheap)) if row is None else row
 
-    def take(self, batch: Gathered) -> None:
+    def take(self, batch: EventBatch) -> None:
         """Add a batch."""
         raised = self._watch(batch)
         before = self._learn(batch, raised)
@@ -143,23 +156,23 @@ class Kept:
             self.pairs.add(batch.pairs, batch.scores)
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
 
-    def _watch(self, gathered: Gathered) -> list[Raised]:
+    def _watch(self, events: EventBatch) -> list[Raised]:
         if not self.options.rules:
             return []
-        places = self.watching.watched(gathered.rows)
+        places = self.rules.watched(events.rows)
         if not places.size:
             return []
-        rows, of = gathered.rows[places], gathered.part_of[places]
+        rows, of = events.rows[places], events.part_of[places]
         batch = grouped(rows)
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self.moments.counts(rows)
-        watched = Batch(
-            rows, gathered.values[places], gathered.times_ms[of], numbers, gathered.places[of], gathered.origins
+        watched = RuleValues(
+            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source
         )
-        return [replace(one, position=int(places[one.position])) for one in self.watching.update(watched)]
+        return [replace(one, position=int(places[one.position])) for one in self.rules.update(watched)]
 
-    def _learn(self, batch: Gathered, raised: list[Raised]) -> Floats:
+    def _learn(self, batch: EventBatch, raised: list[Raised]) -> Floats:
         """Add the values to the moments, and the alerts with what was known when they were raised.
 
         Returns the mean of each value's key before it.
@@ -191,7 +204,7 @@ class Kept:
                 recent[metric] = Score(lowest + (highest - lowest) * self.moments.recent(row))
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
-    def _sketch(self, batch: Gathered) -> None:
+    def _sketch(self, batch: EventBatch) -> None:
         if not self.quantiles:
             return
         places = np.flatnonzero(self._sketched[batch.rows])

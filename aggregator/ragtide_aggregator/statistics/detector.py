@@ -16,7 +16,7 @@ class DriftDetector:
 
     While the mean is not beyond `baseline` by more than `min_effect`, the mean number of values between false alarms is
     at least `run_length`. It assumes nothing of the values but their range, and that each one's mean given the past is
-    not beyond the line.
+    not beyond the limit.
 
     Args:
         baseline: the mean that is normal, in the values' unit.
@@ -52,15 +52,15 @@ class DriftDetector:
         directions: tuple[Direction, ...] = ("fall", "rise") if direction == "both" else (direction,)
         self._table = DetectorTable()
         for one in directions:
-            line = baseline - min_effect if one == "fall" else baseline + min_effect
-            if not self._lowest < line < self._highest:
+            limit = baseline - min_effect if one == "fall" else baseline + min_effect
+            if not self._lowest < limit < self._highest:
                 raise ValueError(
                     f"the alarm could never sound: baseline {baseline} with min_effect {min_effect} is not inside the "
                     f"value range {self._lowest} to {self._highest}; choose another baseline or a smaller min_effect"
                 )
-            scaled = (line - self._lowest) / (self._highest - self._lowest)
+            scaled = (limit - self._lowest) / (self._highest - self._lowest)
             self._table.configure(
-                self._table.add_row(), line=scaled, direction=one, run_length=run_length * len(directions)
+                self._table.add_row(), limit=scaled, direction=one, run_length=run_length * len(directions)
             )
 
     @property

@@ -1,7 +1,7 @@
 """Drift detection with a stated false-alarm rate: an e-detector on the mean of bounded values.
 
-Against the claim "the mean is at least the line" each value x pays 1 + l (line - x) on a bet l: at most 1 on average
-while the claim holds. M_t = (M_{t-1} + 1) (1 + l (line - x_t)) collects the bets begun at every earlier time
+Against the claim "the mean is at least the limit" each value x pays 1 + l (limit - x) on a bet l: at most 1 on average
+while the claim holds. M_t = (M_{t-1} + 1) (1 + l (limit - x_t)) collects the bets begun at every earlier time
 (Shiryaev-Roberts), averaged over a grid of bets. M_t - t then falls on average, so while the claim holds the mean
 number of values until M >= A is at least A. A rise is the mirror image. Both directions at once are two detectors at
 2 A each: either alarms only if the mean of the two has reached A.
@@ -24,7 +24,7 @@ from .tables import checked, doubled
 Direction = Literal["fall", "rise"]
 
 BETS: Final = 12
-"""Bets in the grid, geometric between two shares of the largest possible bet, 1 / (1 - line)."""
+"""Bets in the grid, geometric between two shares of the largest possible bet, 1 / (1 - limit)."""
 
 SMALLEST_BET, LARGEST_BET = 0.02, 0.8
 
@@ -71,9 +71,9 @@ class DetectorTable:
 
     def __init__(self) -> None:
         self._used = 0
-        # Per row: the line and the values' sign in mirrored terms, so that every row looks for a fall; 1 / A.
+        # Per row: the limit and the values' sign in mirrored terms, so that every row looks for a fall; 1 / A.
         self._rising = np.zeros(_CAPACITY, dtype=bool)
-        self._line = np.zeros(_CAPACITY)
+        self._limit = np.zeros(_CAPACITY)
         self._cost = np.zeros(_CAPACITY)
         # Per row and bet: M / A; CUSUM; number, sum and sum of squares of the values before its start; the start's tag.
         self._m = np.zeros((_CAPACITY, BETS))
@@ -88,18 +88,18 @@ class DetectorTable:
 
     def add_row(self) -> int:
         """Add a row and return its index; `configure` or `load` it before it is updated."""
-        if self._used == self._line.size:
-            for name in ("_rising", "_line", "_cost", "_m", "_cusum", "_start", "_tag", "_totals"):
+        if self._used == self._limit.size:
+            for name in ("_rising", "_limit", "_cost", "_m", "_cusum", "_start", "_tag", "_totals"):
                 setattr(self, name, doubled(getattr(self, name)))
         self._used += 1
         return self._used - 1
 
-    def configure(self, row: int, *, line: float, direction: Direction, run_length: float) -> None:
-        """Let a row look for a mean beyond a line, from now on.
+    def configure(self, row: int, *, limit: float, direction: Direction, run_length: float) -> None:
+        """Let a row look for a mean beyond a limit, from now on.
 
         Args:
             row: index.
-            line: the mean that is still acceptable, in (0, 1).
+            limit: the mean that is still acceptable, in (0, 1).
             direction: on which side of it means are not.
             run_length: A, at least the mean number of values between false alarms, above 1.
 
@@ -108,21 +108,21 @@ class DetectorTable:
         if not (isfinite(run_length) and run_length > 1):
             raise ValueError(f"run_length is {run_length}: give the least mean number of values between false alarms")
         self._rising[row] = direction == "rise"
-        self.move_line(row, line)
+        self.move_limit(row, limit)
         self._cost[row] = 1 / run_length
         self.restart(row)
 
-    def move_line(self, row: int, line: float) -> None:
-        """Let a row go on with another line. The guarantee stays if the line was chosen without the values to come.
+    def move_limit(self, row: int, limit: float) -> None:
+        """Let a row go on with another limit. The guarantee stays if the limit was chosen without the values to come.
 
-        Raises: ValueError unless the line is in (0, 1).
+        Raises: ValueError unless the limit is in (0, 1).
         """
-        if not 0 < line < 1:
-            raise ValueError(f"line is {line}: no mean of values in [0, 1] lies beyond it; choose one inside (0, 1)")
-        self._line[row] = 1 - line if self._rising[row] else line
+        if not 0 < limit < 1:
+            raise ValueError(f"limit is {limit}: no mean of values in [0, 1] lies beyond it; choose one inside (0, 1)")
+        self._limit[row] = 1 - limit if self._rising[row] else limit
 
     def restart(self, row: int) -> None:
-        """Take all values from a row; its line stays."""
+        """Take all values from a row; its limit stays."""
         for array in (self._m, self._cusum, self._start, self._tag, self._totals):
             array[row] = 0
 
@@ -211,7 +211,7 @@ class DetectorTable:
         Raises: ValueError if a number of the row is not finite.
         """
         self._check_finite(row)
-        head = (float(self._rising[row]), float(self._line[row]), float(self._cost[row]), *self._totals[row].tolist())
+        head = (float(self._rising[row]), float(self._limit[row]), float(self._cost[row]), *self._totals[row].tolist())
         arrays = (self._m, self._cusum, self._start)
         parts = [_HEAD.pack(VERSION, *head), *(array[row].astype("<f8").tobytes() for array in arrays)]
         return b"".join([*parts, self._tag[row].astype("<i8").tobytes()])
@@ -223,7 +223,7 @@ class DetectorTable:
         """
         if len(data) != _SIZE or data[0] != VERSION:
             raise ValueError(f"a drift detector has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, rising, self._line[row], self._cost[row], *totals = _HEAD.unpack_from(data)
+        _, rising, self._limit[row], self._cost[row], *totals = _HEAD.unpack_from(data)
         self._rising[row], self._totals[row] = bool(rising), totals
         floats = np.frombuffer(data, "<f8", 5 * BETS, _HEAD.size)
         self._m[row], self._cusum[row] = floats[:BETS], floats[BETS : 2 * BETS]
@@ -232,7 +232,7 @@ class DetectorTable:
         self._check_finite(row)
 
     def _check_finite(self, row: int) -> None:
-        held = (self._line[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
+        held = (self._limit[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
         if not all(np.isfinite(one).all() for one in held):
             raise ValueError("a drift detector holds a number that is not finite")
 
@@ -243,7 +243,7 @@ class _Path:
     def __init__(self, table: DetectorTable, batch: Grouped, values: Floats, costs: Floats) -> None:
         rounds, rows = batch.rounds, batch.rows
         of = rows[rounds.ranks]
-        line = table._line[of]
+        limit = table._limit[of]
         mirrored = np.where(table._rising[of], 1 - values, values)
         k = rows.size
         # M and CUSUM side by side: what a value adds to either, the least that it then is, and what it is paid.
@@ -252,7 +252,7 @@ class _Path:
         least = np.zeros((k, 2 * BETS))
         least[:, BETS:] = 1
         pays = np.empty((values.size, 2 * BETS))
-        pays[:, :BETS] = pays[:, BETS:] = 1 + ((line - mirrored) / (1 - line))[:, None] * _GRID
+        pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * _GRID
         path = np.empty((k + values.size, 2 * BETS))
         path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
         # A row goes on here after its alarm, up to infinity; what it makes of those values is not taken.

@@ -1,50 +1,51 @@
-"""Joining recorded feedback with recorded metric events. No I/O.
+"""Recorded feedback for the joiner of the state: keeps the metric events that feedback is still to come for. No I/O.
 
-Live, the metric event that feedback is about is found in the stream. A replay keeps the events that feedback is still
-to come for, by a pass over the feedback beforehand; they are part of the checkpoint.
+A live aggregator finds the metric event that feedback is about in the stream. A replay knows from a pass over the
+recorded feedback which events it must keep; they are part of its checkpoint.
 """
 
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from ragtide_aggregator.state.feedback import Held, PendingFeedback, judge_feedback
-from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.state.feedback import FeedbackEntry, PendingFeedback
+from ragtide_aggregator.state.feedback_joiner import AddGold, FeedbackJoiner
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_runtime.redis.log import order
-from ragtide_schemas import InvalidEntryError, MetricEvent, Reason
+from ragtide_schemas import MetricEvent, Reason
 
 
-class RecordedJoiner:
-    """Joins feedback with events in the order in which both are given to it.
+class RecordedFeedback:
+    """Joins recorded feedback with recorded events, in the order in which both are given to it.
 
     Args:
-        state: what gold scores are added to.
+        add_gold: of the state.
         pending: feedback that waits for its event.
-        window_ms: for how long an event is found by feedback, and feedback waits for its event.
+        window_ms: for how long feedback finds its event, and waits for it.
         expected: for each interaction (its digest) how much feedback is still to come.
+        rejected: counts gold scores that do not count, by reason.
+        fields: of the checkpoint.
     """
 
     def __init__(
-        self, state: AggregatorState, pending: PendingFeedback, *, window_ms: int, expected: Counter[str]
+        self,
+        add_gold: AddGold,
+        pending: PendingFeedback,
+        *,
+        window_ms: int,
+        expected: Counter[str],
+        rejected: Counter[str],
+        fields: Mapping[str, bytes],
     ) -> None:
-        self._state = state
+        self.joiner = FeedbackJoiner(add_gold, pending, self, window_ms=window_ms)
         self._pending = pending
         self._window_ms = window_ms
         self._expected = expected
+        self._rejected = rejected
         self._scored: dict[str, tuple[str, MetricEvent]] = {}
         self._graded: dict[str, tuple[str, frozenset[str]]] = {}
         self._rows: dict[str, bytes] = {}
         self._gone: list[str] = []
-        self.waited: list[str] = []
-        """Entry ids of feedback that had waited for an interaction, and was joined since the last commit."""
-        self.culprits: Collection[str] = ()
-        """Entry ids of feedback that the state cannot take."""
-        self.refused: Counter[str] = Counter()
-        """Gold scores that do not count, by why."""
-
-    def load(self, fields: Mapping[str, bytes]) -> None:
-        """Take on what the fields of a checkpoint hold."""
         for name, data in fields.items():
             entry_id, _, content = data.partition(b" ")
             digest = name.partition(":")[2]
@@ -64,7 +65,7 @@ class RecordedJoiner:
         return not self._expected and not self._pending
 
     def scored(self, entry_id: str, event: MetricEvent) -> None:
-        """Keep an event if feedback for it is still to come; before it is applied, whether that succeeds or not."""
+        """Keep an event if feedback for it is still to come; call this before the event is applied, in any case."""
         digest = interaction_digest(event.pipeline, event.interaction_id)
         if self._expected.get(digest):
             self._scored[digest] = entry_id, event
@@ -72,61 +73,43 @@ class RecordedJoiner:
 
     def applied(self, entry_id: str, event: MetricEvent) -> None:
         """Join the feedback that waited for an event which has just been applied."""
-        waited = self._pending.take(event)
-        now_ms = order(entry_id)[0]
-        for one in waited:
-            if order(one.entry_id)[0] < now_ms - self._window_ms:
-                self.refused[Reason.UNKNOWN_INTERACTION] += 1
-            else:
-                self.waited.append(one.entry_id)
-                self._join(one, event, entry_id)
-        if waited:
-            self._forget(interaction_digest(event.pipeline, event.interaction_id))
+        if self.joiner.applied(entry_id, event):
+            self._release(interaction_digest(event.pipeline, event.interaction_id))
 
-    def take(self, one: Held) -> None:
-        """Join feedback with its event if that has been applied, and hold it if not."""
-        digest = interaction_digest(one.feedback.pipeline, one.feedback.interaction_id)
+    def take(self, entry: FeedbackEntry) -> None:
+        """Join feedback with its event if that has been applied; otherwise let it wait."""
+        digest = _digest(entry)
         self._expected[digest] -= 1
         entry_id, event = self._scored.get(digest, ("", None))
-        if event is None or order(one.entry_id)[0] - order(entry_id)[0] > self._window_ms:
-            self._pending.hold(one)
-        else:
-            self._join(one, event, one.entry_id)
-        self._forget(digest)
+        known = event is not None and order(entry.entry_id)[0] - order(entry_id)[0] <= self._window_ms
+        self.joiner.take(entry, event if known else None)
+        self._release(digest)
 
-    def expire(self, now_ms: int) -> None:
-        """Give up on feedback whose interaction was not scored within the window."""
-        self.refused[Reason.UNKNOWN_INTERACTION] += len(self._pending.expired(now_ms - self._window_ms))
+    def graded(self, entry: FeedbackEntry, at: str) -> Collection[str]:
+        """Return the metrics that earlier feedback graded within the window."""
+        last, graded = self._graded.get(_digest(entry), (at, frozenset()))
+        return frozenset() if order(at)[0] - order(last)[0] > self._window_ms else graded
 
-    def _join(self, one: Held, event: MetricEvent, at: str) -> None:
-        if one.entry_id in self.culprits:
-            self.refused[Reason.NOT_AGGREGATABLE] += 1
-            return
-        digest = interaction_digest(event.pipeline, event.interaction_id)
-        last, graded = self._graded.get(digest, (at, frozenset()))
-        if order(at)[0] - order(last)[0] > self._window_ms:
-            graded = frozenset()
-        verdict = judge_feedback(one.feedback, event, graded)
-        if verdict.accepted:
-            try:
-                self._state.apply_gold(event, verdict.accepted)
-            except InvalidEntryError as error:
-                self.refused[error.reason] += 1
-                return
-            graded = graded | set(verdict.accepted)
-            self._graded[digest] = at, graded
-            self._rows[CheckpointField.REPLAY_GRADED + digest] = f"{at} {json.dumps(sorted(graded))}".encode()
-        if verdict.reason is not None:
-            self.refused[verdict.reason] += 1
+    def accept(self, entry: FeedbackEntry, metrics: Collection[str], at: str) -> None:
+        """Remember the metrics that an entry graded."""
+        digest = _digest(entry)
+        graded = frozenset(metrics).union(self.graded(entry, at))
+        self._graded[digest] = at, graded
+        self._rows[CheckpointField.REPLAY_GRADED + digest] = f"{at} {json.dumps(sorted(graded))}".encode()
 
-    def _forget(self, digest: str) -> None:
-        """Let go of an interaction for which no more feedback will come."""
+    def reject(self, entry: FeedbackEntry, reason: Reason, detail: str) -> None:
+        """Count feedback that does not count."""
+        del entry, detail
+        self._rejected[reason] += 1
+
+    def _release(self, digest: str) -> None:
+        """Drop an interaction for which no more feedback will come."""
         if self._expected[digest] > 0:
             return
         del self._expected[digest]
         if self._scored.pop(digest, None) is not None:
             self._drop(CheckpointField.REPLAY_SCORED + digest)
-        # What waits may still be joined: until then it must be known what was graded.
+        # Feedback that waits may still be joined: until then it must be known which metrics are graded.
         if not self._pending.waits_for(digest) and self._graded.pop(digest, None) is not None:
             self._drop(CheckpointField.REPLAY_GRADED + digest)
 
@@ -136,7 +119,11 @@ class RecordedJoiner:
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
-        held, let_go = self._pending.take_changes()
-        changes = {**self._rows, **held}, [*self._gone, *let_go]
-        self._rows, self._gone, self.waited = {}, [], []
+        waiting, released = self._pending.take_changes()
+        changes = {**self._rows, **waiting}, [*self._gone, *released]
+        self._rows, self._gone, self.joiner.waited = {}, [], []
         return changes
+
+
+def _digest(entry: FeedbackEntry) -> str:
+    return interaction_digest(entry.feedback.pipeline, entry.feedback.interaction_id)

@@ -10,23 +10,24 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from redis.asyncio import Redis
 
 from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.events.values import EventPart, check, gold_parts
 from ragtide_aggregator.service.checkpoint import Checkpoint
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
-from ragtide_aggregator.state.feedback import Held
+from ragtide_aggregator.state.feedback import FeedbackEntry
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 
-from .feedback import RecordedJoiner
+from .feedback import RecordedFeedback
 
 _EVENT: Final = "event "
 """Beginning of the name of a metric event; feedback is named by its entry id alone."""
@@ -104,9 +105,17 @@ class PartitionReplay:
         self.at = At(checkpoint.position, checkpoint.feedback_position)
         self.counts = Counts.of_fields(checkpoint.fields)
         self._state = checkpoint.state
-        self._joiner = RecordedJoiner(self._state, checkpoint.pending, window_ms=window_ms, expected=expected)
-        self._joiner.load(checkpoint.fields)
-        self._joiner.refused = self.counts.feedback_refused
+        # While the feedback of a table is joined: the next row, and the gold scores, each before a row.
+        self._row: int | None = None
+        self._later_gold: list[tuple[int, EventPart]] = []
+        self._feedback = RecordedFeedback(
+            self._add_gold,
+            checkpoint.pending,
+            window_ms=window_ms,
+            expected=expected,
+            rejected=self.counts.feedback_refused,
+            fields=checkpoint.fields,
+        )
         self._committer = Committer(redis, streams, estimates_cap=1)
         self._token = token
         self._steps = checkpoint.steps
@@ -116,7 +125,8 @@ class PartitionReplay:
         # Feedback waits for an event of the same entry id, so that each has a name of its own.
         refused = () if self._halving.part is None else self._halving.part.refused
         self._refused = {name for name in refused if name.startswith(_EVENT)}
-        self._joiner.culprits = {name for name in refused if not name.startswith(_EVENT)}
+        culprits = {name: self._halving.reason for name in refused if not name.startswith(_EVENT)}
+        self._feedback.joiner.culprits = culprits
 
     @property
     def full(self) -> bool:
@@ -139,7 +149,7 @@ class PartitionReplay:
             raise
 
     def _taken_entries(self) -> TakenEntries:
-        return TakenEntries(metrics=self._taken, last=self._last, waited=tuple(self._joiner.waited))
+        return TakenEntries(metrics=self._taken, last=self._last, waited=tuple(self._feedback.joiner.waited))
 
     def _takes(self, name: str, count: int = 1) -> None:
         self._taken, self._last = self._taken + count, name
@@ -159,7 +169,7 @@ class PartitionReplay:
         self.counts.events += 1
         self._takes(_EVENT + entry_id)
         with self._countable():
-            self._joiner.scored(entry_id, event)
+            self._feedback.scored(entry_id, event)
             try:
                 if _EVENT + entry_id in self._refused:
                     raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._halving.reason)  # noqa: TRY301 - as others
@@ -167,56 +177,70 @@ class PartitionReplay:
             except InvalidEntryError:
                 self.counts.refused += 1
                 return
-            self._joiner.applied(entry_id, event)
+            self._feedback.applied(entry_id, event)
 
     def apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
-        """Apply metric events of a table of the recording, flat out, with feedback in between: the same to the bit.
+        """Apply metric events of a table of the recording, with feedback in between: the same to the bit.
 
         Args:
             table: selected rows of it, in the order of the stream.
-            feedback: what comes before the table's last event.
+            feedback: entries before the table's last event.
         """
-        from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
-
-        # What it says of the size of its run is replaced by the size of what is replayed.
-        table = table.drop_columns(["population_size"])
-        begun = 0
-        for row, what in self._interruptions(table, feedback):
-            self._apply_columns(table.slice(begun, row - begun))
-            begun = row
-            if what is not None:
-                self.take(what.entry_id, what.entry_id, cast("Feedback", what.model))
-                continue
-            (entry,) = entries_of(Kind.METRICS, table.slice(row, 1))
-            self.apply(entry.entry_id, entry.entry_id, cast("MetricEvent", entry.model))
-            begun += 1
-        self._apply_columns(table.slice(begun))
-
-    def _interruptions(
-        self, table: Any, feedback: Sequence[RecordedEntry]
-    ) -> Iterator[tuple[int, RecordedEntry | None]]:
-        """Yield before which row feedback comes, and which rows feedback is about, in their order."""
-        if self._joiner.idle:
-            return iter(())
-        rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
-        concerned = [(row, None) for row, of in enumerate(rows) if self._joiner.concerns(*of)]
-        orders = list(zip(table["entry_ms"].to_pylist(), table["entry_number"].to_pylist(), strict=True))
-        given = [(bisect_right(orders, one.order), one) for one in feedback]
-        return heapq.merge(given, concerned, key=lambda found: found[0])
-
-    def _apply_columns(self, table: Any) -> None:
-        if not table.num_rows:
-            return
         from .tables_to_columns import columns_of  # noqa: PLC0415 - pyarrow is an extra
 
+        # The size of the run is the size of the replayed part.
+        table = table.drop_columns(["population_size"])
+        self._later_gold = []
+        for row, entry in self._feedback_and_its_rows(table, feedback):
+            self._row = row
+            if entry is None:
+                self._join_row(table.slice(row, 1))
+            else:
+                self.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
+        self._row = None
         last = table["entry_id"][table.num_rows - 1].as_py()
         processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
         self.counts.events += table.num_rows
         self._takes(_EVENT + last, table.num_rows)
         with self._countable():
-            self.counts.refused += len(self._state.apply_columns(columns_of(table), processed_ms))
+            columns = replace(columns_of(table, processed_ms), gold=self._later_gold)
+            self.counts.refused += len(self._state.apply_columns(columns))
         self.at = self.at._replace(metrics=last)
         self._newest_ms = max(self._newest_ms, order(last)[0])
+
+    def _feedback_and_its_rows(
+        self, table: Any, feedback: Sequence[RecordedEntry]
+    ) -> Iterator[tuple[int, RecordedEntry | None]]:
+        """Yield feedback with the row before which it comes, and each row that feedback is about, in their order."""
+        if self._feedback.idle:
+            return iter(())
+        rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
+        concerned = [(row, None) for row, of in enumerate(rows) if self._feedback.concerns(*of)]
+        orders = list(zip(table["entry_ms"].to_pylist(), table["entry_number"].to_pylist(), strict=True))
+        given = [(bisect_right(orders, one.order), one) for one in feedback]
+        return heapq.merge(given, concerned, key=lambda found: found[0])
+
+    def _join_row(self, row: Any) -> None:
+        """Keep the event of a row for feedback to come, and join the feedback that waited for it."""
+        from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
+
+        with self._countable():
+            try:
+                (entry,) = entries_of(Kind.METRICS, row)
+                event = cast("MetricEvent", entry.model)
+                self._feedback.scored(entry.entry_id, event)
+                check(event)
+            except InvalidEntryError:
+                return  # the columns reject it, too
+            self._row = cast("int", self._row) + 1  # its gold scores come after it
+            self._feedback.applied(entry.entry_id, event)
+
+    def _add_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
+        """Add gold scores to the state or, while the feedback of a table is joined, to the columns of the table."""
+        if self._row is None:
+            self._state.apply_gold(event, gold_scores)
+        else:
+            self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores)]
 
     def take(self, place: str, entry_id: str, feedback: Feedback) -> None:
         """Join feedback with its event, now or when that comes."""
@@ -225,7 +249,7 @@ class PartitionReplay:
         self.counts.feedback += 1
         self._takes(entry_id)
         with self._countable():
-            self._joiner.take(Held(entry_id, feedback))
+            self._feedback.take(FeedbackEntry(entry_id, feedback))
 
     async def commit(self) -> None:
         """Write state, alerts and position in one script.
@@ -235,11 +259,11 @@ class PartitionReplay:
             StepFailedError: the state cannot take an entry: begin again from the checkpoint, in halves.
             redis.RedisError: it may or may not have been written: begin again from the checkpoint.
         """
-        self._joiner.expire(self._newest_ms)
+        self._feedback.joiner.expire(self._newest_ms)
         with self._countable():
             self._tell_sizes()
             changes = self._state.take_changes()
-        rows, gone = self._joiner.take_changes()
+        rows, gone = self._feedback.take_changes()
         step = Step(
             before=self._steps,
             position=self.at.metrics,
@@ -252,7 +276,7 @@ class PartitionReplay:
         self._halving.passed(self._taken)
         self._steps += 1
         if self._taken:  # without entries the one to be refused is still to come
-            self._refused, self._joiner.culprits = set(), ()
+            self._refused, self._feedback.joiner.culprits = set(), {}
         self._taken = 0
 
     def _tell_sizes(self) -> None:

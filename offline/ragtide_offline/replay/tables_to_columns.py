@@ -12,18 +12,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
+from ragtide_aggregator.events.batch import Times
 from ragtide_aggregator.events.columns import Codes, EventColumns, combined
-from ragtide_aggregator.events.values import Declarations
+from ragtide_aggregator.events.values import DeclaredMetrics
 from ragtide_aggregator.statistics.batches import Floats
 from ragtide_runtime.recordings import Kind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
-from ragtide_schemas import MetricDeclaration, MetricEvent
+from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
+from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TIME_MAX
 
+_LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
 _NAMES: Final = pa.map_(pa.string(), pa.string())
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
-class _Origins:
+class _TableSource:
     """The events of a table."""
 
     def __init__(self, table: Any) -> None:
@@ -45,21 +48,34 @@ class _Origins:
         return dict(self._segments[place].as_py() or ())
 
 
-def columns_of(table: Any) -> EventColumns:
-    """Return the events of a table as columns, in the order of its rows."""
+def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
+    """Return the events of a table as columns, in the order of its rows.
+
+    Args:
+        table: with a recording's columns.
+        processed_ms: time of scoring of each event; the time that the event states unless given.
+    """
     table = table.combine_chunks()
     names = ("pipeline", "run", "labeler", "labeler_version", "profile")
     pipeline, run, *instrument = (_codes(_column(table, name, pa.string())) for name in names)
     size = table.num_rows
-    alone = np.zeros(size, dtype=bool)
+    row_wise = np.zeros(size, dtype=bool)
     for name in ("judged", EXACT):
-        alone |= _numbers(pc.is_valid(_column(table, name, pa.string())))
+        row_wise |= _numbers(pc.is_valid(_column(table, name, pa.string())))
     scores = _scores(table, "scores")
-    declarations, declared = _declared(table, scores, alone)
+    declarations, declared = _declared(table, scores, row_wise)
+    occurred_us, labeled_us = _microseconds(table, "occurred_at"), _microseconds(table, "labeled_at")
+    latency_s, cost_usd = (
+        _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
+    )
+    # A recording of an older release may hold numbers that the schema no longer admits: the event itself says which.
+    bounds = ((occurred_us, _LATEST_US), (labeled_us, _LATEST_US), (latency_s, LATENCY_MAX_S), (cost_usd, COST_MAX_USD))
+    for numbers, most in bounds:
+        row_wise |= ~((numbers >= 0) & (numbers <= most))
     return EventColumns(
-        origins=_Origins(table),
-        sources=combined((pipeline, run))[0],
-        alike=(
+        source=_TableSource(table),
+        runs=combined((pipeline, run))[0],
+        groups=(
             *instrument,
             _sets(_column(table, "absent", _NAMES), values=True),
             _some(table, "prompts"),
@@ -68,19 +84,19 @@ def columns_of(table: Any) -> EventColumns:
         segments=_sets(_column(table, "segments", _NAMES), values=True),
         scores=scores,
         gold_scores=_scores(table, "gold_scores"),
-        occurred_us=_microseconds(table, "occurred_at"),
-        labeled_us=_microseconds(table, "labeled_at"),
-        latency_s=_numbers(pc.fill_null(_column(table, "latency_s", pa.float64()), 0.0)),
-        cost_usd=_numbers(pc.fill_null(_column(table, "cost_usd", pa.float64()), 0.0)),
+        occurred_ms=_milliseconds(occurred_us),
+        processed_ms=_milliseconds(labeled_us) if processed_ms is None else processed_ms,
+        latency_s=latency_s,
+        cost_usd=cost_usd,
         population_size=_numbers(pc.fill_null(_column(table, "population_size", pa.int64()), 0)),
-        alone=alone,
+        row_wise=row_wise,
         declared=declared,
         declarations=declarations,
     )
 
 
-def _declared(table: Any, scores: dict[str, Floats], alone: NDArray[np.bool_]) -> tuple[Codes, Declarations]:
-    """Return equal numbers for equal declarations, and the most frequent declarations; the rest is `alone`."""
+def _declared(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bool_]) -> tuple[Codes, DeclaredMetrics]:
+    """Return equal numbers for equal declarations, and the most frequent declarations; the rest is `row_wise`."""
     texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
     codes = _codes(texts)
     if not codes.any():
@@ -90,9 +106,9 @@ def _declared(table: Any, scores: dict[str, Floats], alone: NDArray[np.bool_]) -
         name: MetricDeclaration.model_validate(fields)
         for name, fields in from_json(texts.dictionary[most - 1].as_py()).items()
     }
-    alone |= (codes > 0) & (codes != most)
+    row_wise |= (codes > 0) & (codes != most)
     for name in declared.keys() & scores.keys():
-        alone |= (codes == 0) & ~np.isnan(scores[name])
+        row_wise |= (codes == 0) & ~np.isnan(scores[name])
     return codes, declared
 
 
@@ -122,6 +138,11 @@ def _some(table: Any, name: str) -> Codes:
 
 def _microseconds(table: Any, name: str) -> NDArray[np.int64]:
     return _numbers(_column(table, name, _TIME).cast(_TIME).cast(pa.int64()))
+
+
+def _milliseconds(microseconds: NDArray[np.int64]) -> Times:
+    """Return the whole milliseconds of microseconds since 1970: those of `to_milliseconds`, which goes by seconds."""
+    return (microseconds / 1e6 * 1000).astype(np.int64)
 
 
 def _scores(table: Any, field: str) -> dict[str, Floats]:

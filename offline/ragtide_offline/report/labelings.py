@@ -44,7 +44,7 @@ class Scores:
         except InvalidEntryError:
             return
         self.scopes[event.interaction_id] = scopes_of(event, segments=True)
-        for part, _, _ in parts:
+        for part in (part.event for part in parts):
             for metric, score in part.scores.items():
                 declared = (part.declared or {}).get(metric)
                 measure = None if declared is None else declared.measure

@@ -64,7 +64,7 @@ def test_a_deployment_has_at_most_its_budget_of_false_alarms_on_average() -> Non
     keys, periods, allowed = 200, 25, 4.0
     table, budget = DetectorTable(), Budget(allowed, 1000)
     for _ in range(keys):
-        table.configure(table.add_row(), line=0.8, direction="fall", run_length=100)
+        table.configure(table.add_row(), limit=0.8, direction="fall", run_length=100)
     share = rng.pareto(1.0, keys) + 0.05
     alarms = 0
     for period in range(periods):

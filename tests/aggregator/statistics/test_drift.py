@@ -11,12 +11,12 @@ from ragtide import DriftDetector
 from ragtide_aggregator.statistics.drift import Alarm, DetectorTable
 
 
-def first_alarms(values: np.ndarray[Any, Any], *, line: float, run_length: float) -> list[Alarm | None]:
+def first_alarms(values: np.ndarray[Any, Any], *, limit: float, run_length: float) -> list[Alarm | None]:
     """Return the first alarm of each run; one run a row, positions counted along it."""
     table = DetectorTable()
     rows = np.array([table.add_row() for _ in values], dtype=np.intp)
     for row in rows:
-        table.configure(int(row), line=line, direction="fall", run_length=run_length)
+        table.configure(int(row), limit=limit, direction="fall", run_length=run_length)
     found: list[Alarm | None] = [None] * len(values)
     batch, length = values.shape
     for start in range(0, length, 500):
@@ -40,7 +40,7 @@ def bernoulli(rng: np.random.Generator, p: float, runs: int, length: int) -> np.
 def test_without_a_change_the_mean_run_between_false_alarms_is_at_least_the_stated_one(p: float) -> None:
     run_length, runs = 100, 400
     values = bernoulli(np.random.default_rng(1), p, runs, 6000)
-    alarms = first_alarms(values, line=0.85, run_length=run_length)
+    alarms = first_alarms(values, limit=0.85, run_length=run_length)
     # Runs without an alarm count with their length, which only makes the mean smaller.
     lengths = np.array([6000 if alarm is None else alarm.position + 1 for alarm in alarms])
     assert lengths.mean() - 2 * lengths.std() / np.sqrt(runs) >= run_length
@@ -51,7 +51,7 @@ def test_a_fall_is_found_about_as_fast_as_measured_before(after: float, delay: f
     rng = np.random.default_rng(2)
     runs, before = 300, 300
     values = np.concatenate([bernoulli(rng, 0.85, runs, before), bernoulli(rng, after, runs, 1500)], axis=1)
-    alarms = [alarm for alarm in first_alarms(values, line=0.85, run_length=10_000) if alarm is not None]
+    alarms = [alarm for alarm in first_alarms(values, limit=0.85, run_length=10_000) if alarm is not None]
     late = np.array([alarm.position + 1 - before for alarm in alarms if alarm.position >= before])
     assert len(late) > 0.9 * runs
     assert late.mean() == pytest.approx(delay, rel=0.15)
@@ -60,7 +60,7 @@ def test_a_fall_is_found_about_as_fast_as_measured_before(after: float, delay: f
 def test_the_change_point_is_found_near_where_the_change_was() -> None:
     rng = np.random.default_rng(3)
     values = np.concatenate([bernoulli(rng, 0.85, 200, 300), bernoulli(rng, 0.5, 200, 300)], axis=1)
-    alarms = [a for a in first_alarms(values, line=0.85, run_length=10_000) if a is not None and a.position >= 300]
+    alarms = [a for a in first_alarms(values, limit=0.85, run_length=10_000) if a is not None and a.position >= 300]
     begun = np.array([alarm.change_tag for alarm in alarms])
     assert abs(np.median(begun) - 300) <= 5
     for alarm in alarms:
@@ -109,7 +109,7 @@ def test_cutting_into_batches_and_storing_in_between_changes_no_bit(
     def fresh() -> DetectorTable:
         table = DetectorTable()
         for direction in ("fall", "rise", "fall"):
-            table.configure(table.add_row(), line=0.6, direction=direction, run_length=20)
+            table.configure(table.add_row(), limit=0.6, direction=direction, run_length=20)
         return table
 
     def add(table: DetectorTable, piece: list[tuple[int, float]], start: int) -> list[tuple[int, Alarm]]:
@@ -143,7 +143,7 @@ def test_growing_keeps_what_is_there() -> None:
     table = DetectorTable()
     for _ in range(100):
         row = table.add_row()
-        table.configure(row, line=0.5, direction="fall", run_length=1e6)
+        table.configure(row, limit=0.5, direction="fall", run_length=1e6)
         table.update(np.array([row]), np.array([0.2]), np.array([row]))
     assert len({table.to_bytes(row)[: -12 * 8] for row in range(100)}) == 1
 
@@ -151,7 +151,7 @@ def test_growing_keeps_what_is_there() -> None:
 def test_values_after_an_alarm_in_a_batch_are_given_back() -> None:
     table = DetectorTable()
     for _ in range(2):
-        table.configure(table.add_row(), line=0.9, direction="fall", run_length=20)
+        table.configure(table.add_row(), limit=0.9, direction="fall", run_length=20)
     rows = np.array([0, 1] * 30)
     values = np.where(rows == 0, 0.0, 1.0)
     alarms, left = table.update(rows, values, np.arange(60))
@@ -181,13 +181,13 @@ def test_both_directions_share_the_run_length() -> None:
 
 def test_moving_the_line_keeps_the_evidence() -> None:
     table = DetectorTable()
-    table.configure(table.add_row(), line=0.5, direction="fall", run_length=1e6)
+    table.configure(table.add_row(), limit=0.5, direction="fall", run_length=1e6)
     table.update(np.zeros(5, dtype=np.intp), np.full(5, 0.2), np.arange(5))
     before = table.log_evidence(0)
-    table.move_line(0, 0.3)
+    table.move_limit(0, 0.3)
     assert table.log_evidence(0) == before
-    with pytest.raises(ValueError, match=r"line is 1\.5"):
-        table.move_line(0, 1.5)
+    with pytest.raises(ValueError, match=r"limit is 1\.5"):
+        table.move_limit(0, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""Columns of metric events become batches of the state: rows are looked up once for all events that are alike."""
+
+import numpy as np
+
+from ..events.batch import EventBatch, Times
+from ..events.columns import EventColumns, GroupTable, RejectedEvent, combined, extracted
+from ..events.keys import COST, GOLD, LATENCY
+from ..events.parts import PartGroup, PartSource, grouped_parts, ordered
+from ..events.values import EventPart
+from .rows import LATEST_MS
+from .table import RowMapping, StateTable
+
+_Lines = list[tuple[int, ...]]
+"""Rows of the state that one group of parts adds to, each with where the added numbers stand."""
+
+
+class BatchBuilder:
+    """Columns of events on their way into a state.
+
+    All numbers stand in one array: the columns one after the other, then the values of parts that columns cannot say.
+    A number of a part stands at the base of its group plus the place of its event.
+
+    Args:
+        columns: of the events.
+        table: of the state, which gets the new rows and declarations.
+    """
+
+    def __init__(self, columns: EventColumns, table: StateTable) -> None:
+        self._columns, self._table = columns, table
+        self._found = extracted(columns)
+        self._parts = ordered(columns, self._found.out_of_range, LATEST_MS)
+        self._groups, groups = grouped_parts(columns, self._found, self._parts, segments=table.options.segments)
+        self._source = PartSource(columns)
+        self._own = list[float]()
+        self._probabilities = [1.0]
+        scopes = dict[int, tuple[str, str | None]]()
+        values, absent, pairs = list[_Lines](), list[_Lines](), list[_Lines]()
+        for group in groups:
+            part = self._admitted(group)
+            scopes.setdefault(int(self._parts.runs[group.first]), (part.event.pipeline, part.event.run))
+            mapping = table.row_mapping(part)
+            of_values, of_pairs = (self._own_lines if group.first in self._parts.own else self._lines)(group, mapping)
+            values.append(of_values)
+            absent.append([(row,) for row in mapping.absent])
+            pairs.append(of_pairs)
+        self._values, self._absent, self._pairs = GroupTable(values, 2), GroupTable(absent, 1), GroupTable(pairs, 4)
+        self._numbers = self._found.values.ravel()
+        if self._own:
+            self._numbers = np.concatenate([self._numbers, self._own])
+        # Where the values of each part end, of all values.
+        self._ends = np.cumsum(self._values.sizes[self._groups])
+        self._newest_ms = self._follow(scopes)
+        self._declare()
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def times_ms(self) -> Times:
+        """Event time of each part, in order."""
+        return self._parts.times_ms
+
+    @property
+    def rejected(self) -> list[RejectedEvent]:
+        """Events that cannot be added, with the reasons."""
+        return self._parts.rejected
+
+    def _admitted(self, group: PartGroup) -> EventPart:
+        """Return the part of a group with the pipeline, run and segment values in which it counts."""
+        table, part = self._table, group.part
+        admitted = table.admission.admit(part.event, segments=table.options.segments)
+        if part.counts_usage:
+            table.capped.count(admitted, int(self.times_ms[group.first]), group.size)
+        return part._replace(event=admitted.event)
+
+    def _lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
+        """Return the lines of a group whose numbers stand in the columns."""
+        names, size = self._found.names, len(self._columns)
+        extract = group.part.extracted
+        bases = [names[name] * size for name in extract.names] * mapping.scopes
+        bases += [names[name] * size for name in (LATENCY, COST)]
+        pairs = [(names[GOLD + pair.metric] * size, names[pair.metric] * size, 0) for pair in extract.pairs]
+        return self._with_rows(mapping, bases, pairs)
+
+    def _own_lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
+        """Return the lines of a part with numbers of its own, after adding these to the numbers."""
+        event, extract = group.part.event, group.part.extracted
+        base = self._found.values.size + len(self._own) - int(self._parts.places[group.first])
+        n_values, n_pairs = len(extract.values), len(extract.pairs)
+        self._own += [*extract.values, event.latency_s, event.cost_usd]
+        self._own += [score for pair in extract.pairs for score in (pair.reference, pair.proxy)]
+        bases = [base + number for number in range(n_values)] * mapping.scopes + [base + n_values, base + n_values + 1]
+        base, first = base + n_values + 2, len(self._probabilities)
+        self._probabilities += [pair.probability for pair in extract.pairs]
+        pairs = [(base + 2 * number, base + 2 * number + 1, first + number) for number in range(n_pairs)]
+        return self._with_rows(mapping, bases, pairs)
+
+    @staticmethod
+    def _with_rows(mapping: RowMapping, bases: list[int], pairs: list[tuple[int, int, int]]) -> tuple[_Lines, _Lines]:
+        # The last bases are those of time and cost of labeling, of which a part may count none or one.
+        in_scopes = [pair for pair in pairs for _ in range(mapping.scopes)]
+        return (
+            list(zip(mapping.rows, bases, strict=False)),
+            [(row, *pair) for row, pair in zip(mapping.pairs, in_scopes, strict=True)],
+        )
+
+    def _follow(self, scopes: dict[int, tuple[str, str | None]]) -> Times:
+        """Return the time of the newest interaction before each part, and take note of the newest of all."""
+        times_ms, newest_ms = self._parts.times_ms, self._parts.times_ms.copy()
+        numbers = {scope: number for number, scope in enumerate(dict.fromkeys(scopes.values()))}
+        number_of = np.zeros(max(scopes, default=0) + 1, dtype=np.intp)
+        for run, scope in scopes.items():
+            number_of[run] = numbers[scope]
+        number_of_part = number_of[self._parts.runs]
+        for scope, number in numbers.items():
+            mine = np.flatnonzero(number_of_part == number)
+            newest_ms[mine] = self._table.rows.follow(*scope, times_ms[mine])
+        return newest_ms
+
+    def _declare(self) -> None:
+        """Take on the last event of each run with each set of declarations, in the order of the events."""
+        counted = np.ones(len(self._columns), dtype=bool)
+        counted[[one.place for one in self.rejected]] = False
+        declaring = np.flatnonzero((self._columns.declarations > 0) & counted)[::-1]
+        if declaring.size:
+            _, last = combined([self._columns.declarations[declaring], self._columns.runs[declaring]])
+            for place in np.sort(declaring[last]).tolist():
+                self._table.declare(self._columns.source.event(place))
+
+    def stop(self, start: int, most: int) -> int:
+        """Return where a batch of about so many values ends that starts with a part; it has at least one part."""
+        before = int(self._ends[start - 1]) if start else 0
+        return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
+
+    def batch(self, start: int, stop: int) -> EventBatch:
+        """Return the parts from `start` to before `stop` as a batch."""
+        inside = slice(start, stop)
+        parts, groups = self._parts, self._groups[inside]
+        places = parts.places[inside]
+        of, (rows, bases) = self._values.expanded(groups)
+        absent_of, (absent,) = self._absent.expanded(groups)
+        pairs_of, (pairs, reference, proxy, probability) = self._pairs.expanded(groups)
+        pair_places = places[pairs_of]
+        return EventBatch(
+            source=self._source,
+            places=places,
+            rows=rows,
+            values=self._numbers[bases + places[of]],
+            part_of=of,
+            absent=absent,
+            absent_of=absent_of,
+            pairs=pairs,
+            scores=np.stack(
+                [
+                    self._numbers[reference + pair_places],
+                    self._numbers[proxy + pair_places],
+                    np.array(self._probabilities)[probability],
+                ]
+            ),
+            times_ms=parts.times_ms[inside],
+            processed_ms=parts.processed_ms[inside],
+            newest_ms=self._newest_ms[inside],
+            population=parts.population[inside],
+        )
