@@ -35,14 +35,13 @@ from ragtide_runtime.settings.model import Settings
 
 PARTS = {
     ("replay_speed", "read"): "reading Parquet",
-    ("arrow", "columns_of"): "into columns",
-    ("replaying", "__init__"): "scaling, kinds",
-    ("replaying", "prepare"): "rows of the kinds",
-    ("replaying", "gathered"): "batches",
-    ("kept", "_watch"): "drift rules",
-    ("kept", "_learn"): "moments",
+    ("tables_to_columns", "columns_of"): "into columns",
+    ("batch_builder", "__init__"): "scaling, rows",
+    ("batch_builder", "batch"): "batches",
+    ("table", "_watch"): "drift rules",
+    ("table", "_learn"): "moments",
     ("panes", "take"): "windows",
-    ("kept", "_sketch"): "quantiles",
+    ("table", "_sketch"): "quantiles",
 }
 """Parts of a replay by the file and the function whose time they are."""
 

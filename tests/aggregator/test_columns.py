@@ -1,6 +1,7 @@
 """Events in columns are the same events: the state is the same to the bit, however they are cut."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,7 @@ from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule, InvalidEntryError
+from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
@@ -163,6 +165,60 @@ def test_many_events_fire_and_resolve_the_same_alerts_to_the_bit() -> None:
     assert any(alert.worst_interaction_ids for alert in decoded)
     assert any(name.startswith("pair:") for name in rows)
     assert refused
+
+
+def test_events_that_are_applied_each_by_itself_leave_the_same_state() -> None:
+    events = drawn(11, 80, judged=0.1, absent=0.2, disorder_s=30.0, wrong=0.05)
+
+    def each(state: AggregatorState) -> Refusals:
+        refused = []
+        for one in events:
+            refused += one_by_one([one])(state)
+            assert state.moments is not None  # a look: the queue is applied
+        return refused
+
+    assert outcome(OPTIONS, each) == outcome(OPTIONS, one_by_one(events)) == outcome(OPTIONS, in_columns(events, []))
+
+
+@pytest.mark.parametrize("cut", [1, 7, 300])
+def test_later_gold_scores_in_columns_count_as_those_that_are_added_one_by_one(cut: int) -> None:
+    events = drawn(12, 300, judged=0.1, absent=0.2, disorder_s=30.0, wrong=0.0)
+    rng = np.random.default_rng(12)
+    graded = [
+        (int(number), {ADHERENCE: float(rng.random() < 0.5), RELEVANCE: float(rng.random())})
+        for number in rng.integers(0, 300, 60)
+    ]
+    later = sorted(
+        ((min(number + int(rng.integers(1, 40)), 300), number, gold) for number, gold in graded), key=lambda one: one[0]
+    )
+
+    def one_at_a_time(state: AggregatorState) -> Refusals:
+        for place in range(301):
+            for _, number, gold in (one for one in later if one[0] == place):
+                state.apply_gold(events[number], gold)
+            if place < 300:
+                state.apply(events[place])
+        return []
+
+    def together(state: AggregatorState) -> Refusals:
+        for start in range(0, 300, cut):
+            stop = min(start + cut, 300)
+            mine = [one for one in later if start <= one[0] < stop or one[0] == stop == 300]
+            parts = [(before - start, part) for before, number, of in mine for part in gold_parts(events[number], of)]
+            assert state.apply_columns(replace(columns_of(events[start:stop]), gold=parts)) == []
+        return []
+
+    assert outcome(OPTIONS, together) == outcome(OPTIONS, one_at_a_time)
+
+
+def test_the_number_of_changed_keys_is_exact_when_it_matters() -> None:
+    state = AggregatorState(StateOptions(segments=False))
+    for number in range(100):
+        state.apply(event(number, {ADHERENCE: 1.0, RELEVANCE: 0.5}))
+        assert not state.has_changed(4)
+    assert state.has_changed(3)  # two metrics, and the time that labeling took
+    state.take_changes()
+    assert not state.has_changed(1)
 
 
 def test_columns_and_events_may_take_turns() -> None:

@@ -314,3 +314,14 @@ def test_a_joiner_needs_no_redis_for_what_was_held() -> None:
     graded, refused = reader.take_changes()
     assert graded == [(STREAMS.graded(interaction_digest("shop", "i-1")), f"{ADHERENCE} 1-0")]
     assert refused == []
+
+
+def test_feedback_that_waited_longer_than_the_window_is_a_dead_letter_of_its_event() -> None:
+    state, pending = AggregatorState(StateOptions()), PendingFeedback()
+    reader = FeedbackReader(NoRedis(), STREAMS, state, pending, window_s=60)  # type: ignore[arg-type]
+    pending.hold(FeedbackEntry("1000-0", gold(1)))
+    state.apply(scored(1))
+    reader.joiner.applied("61001-0", scored(1))
+    graded, rejected = reader.take_changes()
+    assert (reader.joiner.joined, graded) == (0, [])
+    assert [letter.reason for letter in rejected] == ["unknown_interaction"]
