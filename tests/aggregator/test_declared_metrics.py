@@ -243,7 +243,7 @@ def test_keys_of_ragtides_own_metrics_are_written_as_before() -> None:
     mine = BUILT_IN._replace(metric=WORDS, measure=MEASURE)
     for key in (BUILT_IN, mine):
         assert EstimateKey.decode(key.encode()) == key
-        assert PairKey.decode(PairKey(key, "judge", "1", "p").encode()).cheap == key
+        assert PairKey.decode(PairKey(key, "judge", "1", "p").encode()).proxy == key
     assert json.loads(mine.encode())[-1] == ["2", 0.0, 1000.0, "lower", "distributive"]
 
 

@@ -16,7 +16,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
     found = measured(View(state), [row], IntervalMethod("asymptotic", method.confidence))
     result = []
     for place in places:
-        key = state.pairs.keys[place].true
+        key = state.pairs.keys[place].reference
         lowest, highest = key.value_range
         definition = state.definition(key)
         for name, everything in (("weighted", None), ("prediction_powered", found.numbers.moments)):

@@ -1,4 +1,4 @@
-"""What one estimate is about: scope, metric, and who measured it how."""
+"""The key of an estimate: its scope, its metric, and the labeler that measured it."""
 
 import json
 from typing import Any, Final, NamedTuple
@@ -15,26 +15,26 @@ SHARE: Final = "share."
 """Family of whether a score is at or below an edge of its metric's distribution."""
 
 ABSENT: Final = "absent."
-"""Family of how often a metric was absent for one reason; whole pipelines have it."""
+"""Family of how often a metric was absent for one reason, counted for whole pipelines."""
 
 HIDDEN: Final = (SQUARED_ERROR, GOLD, SHARE, ABSENT)
-"""Families from which estimates are made, but which are none themselves."""
+"""Families from which estimates are computed; they are not estimates themselves."""
 
 LATENCY: Final = "labeling.latency_s"
 """Seconds that labeling took."""
 
 COST: Final = "labeling.cost_usd"
-"""US dollars that labeling cost, of the interactions that a judge was asked about."""
+"""US dollars that labeling cost, of the interactions that went to a judge."""
 
 UNBOUNDED: Final = (LATENCY, COST)
-"""Quantities without a highest value: they have means and quantiles, and no interval."""
+"""Metrics without a highest value: they have means and quantiles, and no interval."""
 
 GOLD_LABELER: Final = "gold"
-"""Labeler of the estimates of what people would say."""
+"""Labeler of estimates of the gold scores, which people give."""
 
 
 def share_name(metric: str, edge: float) -> str:
-    """Return the name under which it is counted how many scores are at or below an edge.
+    """Return the name of the share of scores at or below an edge.
 
     >>> share_name("trace.rmse_aggregation", 0.15)
     'share.trace.rmse_aggregation<=0.15'
@@ -43,7 +43,7 @@ def share_name(metric: str, edge: float) -> str:
 
 
 def absent_name(metric: str, reason: str) -> str:
-    """Return the name under which it is counted how often a metric was absent for a reason.
+    """Return the name of the count of a metric's absences for a reason.
 
     >>> absent_name("trace.adherence", "judge_unusable")
     'absent.trace.adherence<=judge_unusable'
@@ -76,7 +76,7 @@ def scored_metric(name: str) -> str:
 
 
 class EstimateKey(NamedTuple):
-    """Scope (pipeline, run, segment value), metric, and the instrument (profile, labeler and its version).
+    """Scope (pipeline, run, segment value), metric, and labeler (profile, name and version).
 
     Scores of different profiles or labelers are never mixed: they are different measurements under one name. The same
     holds for a declared metric's version, range, direction and kind.
@@ -107,7 +107,7 @@ class EstimateKey(NamedTuple):
         return (kind if self.measure is None else self.measure.kind) is Kind.DISTRIBUTIVE
 
     def parts(self) -> list[Any]:
-        """Return the key as a list, for a field of the checkpoint; without a measure where it has none."""
+        """Return the key as a list, for a field of the checkpoint; the measure is left out if it is None."""
         return list(self if self.measure is not None else self[:-1])
 
     @classmethod
@@ -129,27 +129,27 @@ class EstimateKey(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """What pairs of a true and a cheap score are about: the key of the cheap score, and who gave the true one."""
+    """The key of pairs of a reference and a proxy score: that of the proxy, and the labeler of the reference."""
 
-    cheap: EstimateKey
+    proxy: EstimateKey
     labeler: str
     labeler_version: str
     profile: str
 
     @property
-    def true(self) -> EstimateKey:
-        """The key of the true score: the same scope and metric, measured by the other labeler."""
-        return self.cheap._replace(labeler=self.labeler, labeler_version=self.labeler_version, profile=self.profile)
+    def reference(self) -> EstimateKey:
+        """The key of the reference score: the same scope and metric, measured by the other labeler."""
+        return self.proxy._replace(labeler=self.labeler, labeler_version=self.labeler_version, profile=self.profile)
 
     def encode(self) -> str:
         """Return the key as text, for a field of the checkpoint."""
-        return json.dumps([self.cheap.parts(), *self[1:]], ensure_ascii=False, separators=(",", ":"))
+        return json.dumps([self.proxy.parts(), *self[1:]], ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> "PairKey":
         """Return the key that `encode` wrote."""
-        cheap, *rest = json.loads(text)
-        return cls(EstimateKey.read(cheap), *rest)
+        proxy, *rest = json.loads(text)
+        return cls(EstimateKey.read(proxy), *rest)
 
 
 def segment_values(event: MetricEvent) -> list[str]:

@@ -21,7 +21,7 @@ _OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.VERSION
 
 
 def pipeline_of(name: str, data: bytes) -> str | None:
-    """Return the pipeline that a field of a checkpoint is about, None for what is about the partition."""
+    """Return the pipeline of a field of a checkpoint; None for a field of the whole partition."""
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in _BY_KEY:

@@ -17,7 +17,7 @@ SHOWN: Final = 20
 
 
 @dataclass(slots=True)
-class Record:
+class CappedRecord:
     """Counts of one pipeline that went into `other`."""
 
     since_ms: int
@@ -36,13 +36,13 @@ class Record:
         """How often something counted in `other`, or nowhere."""
         return self.values.total() + self.runs + self.pipelines + self.dropped
 
-    def add(self, what: str, name: str, n: int) -> None:
+    def add(self, kind: str, name: str, n: int) -> None:
         """Count."""
-        if what == "segment":
+        if kind == "segment":
             self.values[name] += n
-        elif what == "run":
+        elif kind == "run":
             self.runs += n
-        elif what == "pipeline":
+        elif kind == "pipeline":
             self.pipelines += n
         else:
             self.dropped += n
@@ -53,7 +53,7 @@ class Record:
         return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped, self.alert]).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> "Record":
+    def decode(cls, data: bytes) -> "CappedRecord":
         """Return a stored record."""
         since_ms, values, *rest = json.loads(data)
         return cls(since_ms, Counter(values), *rest)
@@ -72,20 +72,20 @@ class CappedRecords:
         self._caps = caps
         self._admission = admission
         self._origin = origin
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, CappedRecord] = {}
         self._changed: set[str] = set()
         self._alerts: list[Alert] = []
         self._keys = -1
         self._news = 0
 
     def count(self, admitted: Admitted, time_ms: int, n: int = 1) -> None:
-        """Count what an event, or `n` events that are alike, have in `other`; the first is of this time."""
+        """Count the scopes in `other` of `n` events that are alike, the first at this time."""
         if not admitted.capped or self._caps is None:
             return
         pipeline = admitted.event.pipeline
-        record = self._records.setdefault(pipeline, Record(time_ms))
-        for what, name in admitted.capped:
-            record.add(what, name, n)
+        record = self._records.setdefault(pipeline, CappedRecord(time_ms))
+        for kind, name in admitted.capped:
+            record.add(kind, name, n)
             self._news += n
         self._changed.add(pipeline)
         if record.alert is None:
@@ -94,8 +94,8 @@ class CappedRecords:
             record.alert = json.loads(alert.encode())
             self._alerts.append(alert)
 
-    def _alert(self, pipeline: str, record: Record, first: tuple[str, str]) -> Alert:
-        what, name = first
+    def _alert(self, pipeline: str, record: CappedRecord, first: tuple[str, str]) -> Alert:
+        kind, name = first
         named = hashlib.sha256(f"{self._origin}{pipeline}".encode()).hexdigest()[:12]
         return Alert(
             alert_id=f"keys-cap-{named}-{record.since_ms}",
@@ -106,13 +106,13 @@ class CappedRecords:
             metric="keys.other",
             direction="rise",
             fired_at=from_milliseconds(record.since_ms),
-            message=self._message(pipeline, what, name),
+            message=self._message(pipeline, kind, name),
         )
 
-    def _message(self, pipeline: str, what: str, name: str) -> str:
+    def _message(self, pipeline: str, kind: str, name: str) -> str:
         caps = self._caps
         assert caps is not None  # noqa: S101 - nothing is capped without caps
-        if what == "pipeline":
+        if kind == "pipeline":
             return (
                 f"This partition has as many keys as it may (partition_keys_cap, {caps.partition:,}): further "
                 f"pipelines count together as pipeline {pipeline}, without segments. Raise partition_keys_cap, or use "
@@ -127,7 +127,7 @@ class CappedRecords:
             "segment": f"further values of segment {name} count together as {name}={OTHER}",
             "run": f"further runs count together as run {OTHER}",
             "dropped": "further segments have no estimates",
-        }[what]
+        }[kind]
         return (
             f"{cap}: {placed}. Estimates of whole pipelines are complete. Give segments few values, such as a plan or "
             "a language and no ids, or raise the cap."
@@ -162,7 +162,7 @@ class CappedRecords:
 
     def load(self, pipeline: str, data: bytes) -> None:
         """Take on the record of a pipeline, after all keys; its alert resolves if the pipeline has room again."""
-        record = self._records[pipeline] = Record.decode(data)
+        record = self._records[pipeline] = CappedRecord.decode(data)
         if record.alert is not None and self._caps is not None and self._admission.room(pipeline):
             self._alerts.append(_resolved(pipeline, record.alert))
             record.alert = None

@@ -68,7 +68,7 @@ class Admission:
         self._n = 0
 
     def add(self, key: EstimateKey) -> None:
-        """Take note of a new key."""
+        """Count a new key."""
         scope = key[:3]
         self._n += 1
         self._n_of[key.pipeline] = self._n_of.get(key.pipeline, 0) + 1

@@ -1,7 +1,7 @@
 """A check before each commit: no number of a state is infinite, undefined or impossible as a sum of values.
 
-Bounds in the schema keep such numbers out. This check catches what gets past them before it is committed, because a
-checkpoint with such a number would fail at every start.
+Bounds in the schema keep such numbers out. This check catches the others before a commit, because a checkpoint with
+such a number would fail at every start.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from ..errors import DamagedFieldError
 from .table import StateTable
 
 
-def check_numbers(kept: StateTable, rows: Iterable[int], *, everything: bool = False) -> None:
-    """Check what is kept of rows, with the panes and pairs that changed since the last commit.
+def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = False) -> None:
+    """Check the numbers of rows, with the panes and pairs that changed since the last commit.
 
     Args:
-        kept: the state.
+        table: the state.
         rows: which.
         everything: whether to check all panes and pairs.
 
@@ -26,13 +26,13 @@ def check_numbers(kept: StateTable, rows: Iterable[int], *, everything: bool = F
         DamagedFieldError: a number is not finite, or no values add up to it.
     """
     index = np.fromiter(rows, dtype=np.intp)
-    wrong = kept.rows.impossible(index) | kept.moments.impossible(index)
+    wrong = table.rows.impossible(index) | table.moments.impossible(index)
     if wrong.any():
-        raise _error(f"{CheckpointField.ESTIMATE}{kept.rows.keys[int(index[np.argmax(wrong)])].encode()}")
-    pair = kept.pairs.impossible(everything=everything)
+        raise _error(f"{CheckpointField.ESTIMATE}{table.rows.keys[int(index[np.argmax(wrong)])].encode()}")
+    pair = table.pairs.impossible(everything=everything)
     if pair is not None:
         raise _error(f"{CheckpointField.PAIR}{pair.encode()}")
-    pane = None if kept.panes is None else kept.panes.impossible(kept.rows.keys, everything=everything)
+    pane = None if table.panes is None else table.panes.impossible(table.rows.keys, everything=everything)
     if pane is not None:
         raise _error(f"{CheckpointField.PANE}{pane}")
 

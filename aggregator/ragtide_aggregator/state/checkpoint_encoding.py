@@ -1,4 +1,4 @@
-"""What is kept, as the fields of a checkpoint, and back. No clock, no I/O."""
+"""Writes a state as the fields of a checkpoint, and reads it back. No clock, no I/O."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -14,31 +14,31 @@ from .rows import SIZE as ROW_SIZE
 from .table import StateTable
 
 
-def written(kept: StateTable) -> tuple[dict[str, bytes], list[str]]:
+def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
     """Return the fields that changed since the last call, and the names of those that are gone."""
-    keys = kept.rows.keys
+    keys = table.rows.keys
     fields: dict[str, bytes] = {}
-    for row in sorted(kept.changed):
+    for row in sorted(table.changed):
         name = keys[row].encode()
-        fields[CheckpointField.ESTIMATE + name] = kept.rows.to_bytes(row) + kept.moments.to_bytes(row)
-        rules = kept.rules.dump(row, kept.moments.n(row))
+        fields[CheckpointField.ESTIMATE + name] = table.rows.to_bytes(row) + table.moments.to_bytes(row)
+        rules = table.rules.dump(row, table.moments.n(row))
         fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
-        if row in kept.quantiles:
-            fields[CheckpointField.QUANTILES + name] = kept.quantiles[row].to_bytes()
-    fields |= {CheckpointField.PAIR + name: data for name, data in kept.pairs.take_changes().items()}
-    fields |= {CheckpointField.DECLARED + name: data for name, data in kept.declarations.take_changes()}
+        if row in table.quantiles:
+            fields[CheckpointField.QUANTILES + name] = table.quantiles[row].to_bytes()
+    fields |= {CheckpointField.PAIR + name: data for name, data in table.pairs.take_changes().items()}
+    fields |= {CheckpointField.DECLARED + name: data for name, data in table.declarations.take_changes()}
     gone: list[str] = []
-    if kept.panes is not None:
-        panes, dropped = kept.panes.take_changes(keys)
+    if table.panes is not None:
+        panes, dropped = table.panes.take_changes(keys)
         fields |= {CheckpointField.PANE + name: data for name, data in panes.items()}
         gone = [CheckpointField.PANE + name for name in dropped]
-        fields |= {CheckpointField.PROCESSED + name: data for name, data in kept.panes.take_processed(keys).items()}
-    if kept.changed:
-        fields[CheckpointField.ALERT_CLOCK] = kept.rules.dump_clock()
+        fields |= {CheckpointField.PROCESSED + name: data for name, data in table.panes.take_processed(keys).items()}
+    if table.changed:
+        fields[CheckpointField.ALERT_CLOCK] = table.rules.dump_clock()
     return fields, gone
 
 
-def load(kept: StateTable, fields: Mapping[str, bytes]) -> list[str]:
+def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     """Take on the fields of a checkpoint, and return the names of those that are to go.
 
     Raises:
@@ -50,62 +50,62 @@ def load(kept: StateTable, fields: Mapping[str, bytes]) -> list[str]:
         by_kind[kind + colon].append((rest, data))
     for name, data in by_kind[CheckpointField.DECLARED]:
         with reading(CheckpointField.DECLARED + name):
-            kept.declarations.load(name, data)
+            table.declarations.load(name, data)
     for name, data in by_kind[CheckpointField.ESTIMATE]:
         with reading(CheckpointField.ESTIMATE + name):
-            row = kept.row(EstimateKey.decode(name))
-            kept.rows.load(row, data)
-            kept.moments.load(row, data[ROW_SIZE:])
+            row = table.row(EstimateKey.decode(name))
+            table.rows.load(row, data)
+            table.moments.load(row, data[ROW_SIZE:])
     for name, data in by_kind[CheckpointField.PAIR]:
         with reading(CheckpointField.PAIR + name):
             key = PairKey.decode(name)
-            kept.pairs.load(kept.pairs.add_row(key, kept.row(key.cheap)), data)
+            table.pairs.load(table.pairs.add_row(key, table.row(key.proxy)), data)
     for name, data in by_kind[CheckpointField.QUANTILES]:
         with reading(CheckpointField.QUANTILES + name):
-            row = kept.row(EstimateKey.decode(name))
-            if row in kept.quantiles:
-                kept.quantiles[row] = Quantiles.from_bytes(data)
+            row = table.row(EstimateKey.decode(name))
+            if row in table.quantiles:
+                table.quantiles[row] = Quantiles.from_bytes(data)
     for name, data in by_kind[CheckpointField.CAPPED]:
         with reading(CheckpointField.CAPPED + name):
-            kept.capped.load(name, data)
+            table.capped.load(name, data)
     gone: list[str] = []
     for kind in (CheckpointField.PANE, CheckpointField.PROCESSED):
         for name, data in by_kind[kind]:
             with reading(kind + name):
-                if not _load_pane(kept, kind, name, data):
+                if not _load_pane(table, kind, name, data):
                     gone.append(kind + name)
     for _, data in by_kind[CheckpointField.ALERT_CLOCK]:
         with reading(CheckpointField.ALERT_CLOCK):
-            kept.rules.load_clock(data)
-    gone += _load_rule_states(kept, by_kind[CheckpointField.RULE_STATE])
-    check_numbers(kept, range(len(kept.rows)), everything=True)
+            table.rules.load_clock(data)
+    gone += _load_rule_states(table, by_kind[CheckpointField.RULE_STATE])
+    check_numbers(table, range(len(table.rows)), everything=True)
     return gone
 
 
-def _load_pane(kept: StateTable, kind: str, name: str, data: bytes) -> bool:
+def _load_pane(table: StateTable, kind: str, name: str, data: bytes) -> bool:
     """Take on a pane or counts by processing time; return False if panes have another length now."""
     length, _, rest = name.partition(":")
-    if kept.panes is None or int(length) != kept.options.panes.pane_ms:
+    if table.panes is None or int(length) != table.options.panes.pane_ms:
         return False
     if kind == CheckpointField.PROCESSED:
-        kept.panes.load_processed(kept.row(EstimateKey.decode(rest)), data)
+        table.panes.load_processed(table.row(EstimateKey.decode(rest)), data)
         return True
     pane, _, key = rest.partition(":")
-    kept.panes.load(kept.row(EstimateKey.decode(key)), int(pane), data)
+    table.panes.load(table.row(EstimateKey.decode(key)), int(pane), data)
     return True
 
 
-def _load_rule_states(kept: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:
+def _load_rule_states(table: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:
     """Take on states; return the names of those whose rule is not there any more, whose alerts then end."""
-    states = {state.field: (row, state) for row in range(len(kept.rows)) for state in kept.rules.of(row)}
+    states = {state.field: (row, state) for row in range(len(table.rows)) for state in table.rules.of(row)}
     gone = []
     for name, data in stored:
         with reading(CheckpointField.RULE_STATE + name):
             if name in states:
                 row, state = states[name]
                 state.load(data)
-                kept.rules.refresh(row)
+                table.rules.refresh(row)
             else:
                 gone.append(CheckpointField.RULE_STATE + name)
-                kept.alerts += RuleState.withdrawn(data)
+                table.alerts += RuleState.withdrawn(data)
     return gone

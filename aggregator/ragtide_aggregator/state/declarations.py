@@ -1,7 +1,7 @@
-"""The declarations of metrics that are not ragtide's own, as a state has met them. No clock, no I/O.
+"""The declarations of metrics that are not ragtide's own, as events brought them. No clock, no I/O.
 
-A key says what its numbers depend on: version, range, direction and kind. Besides, a declaration holds words and bands
-for readers; of these the newest count.
+A key holds everything that its numbers depend on: version, range, direction and kind. Besides, a declaration holds
+words and bands for readers; the newest of these count.
 """
 
 import json
@@ -23,7 +23,7 @@ class Declarations:
         self._changed: set[_Name] = set()
 
     def take(self, event: MetricEvent) -> None:
-        """Take on the declarations of an event."""
+        """Add the declarations of an event."""
         for metric, declaration in (event.declared or {}).items():
             self._put((event.pipeline, metric, declaration.measure), declaration)
 
@@ -43,7 +43,7 @@ class Declarations:
         return declaration.definition(metric)
 
     def merge(self, other: "Declarations") -> None:
-        """Take on those of another state; of two for one measure either will do."""
+        """Add those of another state; of two for one measure either is right."""
         for name in sorted(other._known, key=_text):
             self._put(name, other._known[name])
 
@@ -54,7 +54,7 @@ class Declarations:
         self._changed.clear()
 
     def load(self, text: str, data: bytes) -> None:
-        """Take on what `take_changes` yielded.
+        """Add a declaration that `take_changes` yielded.
 
         Raises: ValueError if it was written by another version.
         """

@@ -1,8 +1,8 @@
-"""Joining gold scores that come later with the events they are about. No I/O.
+"""Feedback that waits for its metric event, and the rule which gold scores of feedback count. No I/O.
 
-Feedback and its metric event are joined when both are there, in either order; a gold score of an interaction's metric
-counts once, the first one. What waits for its event is part of the checkpoint, and what was graded is remembered in
-the same commit, so a crash anywhere neither loses nor doubles one.
+Feedback and its metric event are joined when both are there, in either order. A metric of an interaction has one gold
+score: the first. Waiting feedback is part of the checkpoint, and the same commit stores which metrics are graded, so a
+crash neither loses a gold score nor counts it twice.
 """
 
 from collections import defaultdict
@@ -73,7 +73,7 @@ class PendingFeedback:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, bytes]) -> "PendingFeedback":
-        """Return what waits according to the fields of a checkpoint."""
+        """Return the feedback that waits in the fields of a checkpoint."""
         pending = cls()
         names = []
         for name in fields:
@@ -115,13 +115,13 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
     unscored = set(feedback.gold_scores) - scored - doubled
     accepted = {m: score for m, score in feedback.gold_scores.items() if m not in doubled and m not in unscored}
     rejected = {m: score for m, score in feedback.gold_scores.items() if m not in accepted}
-    who = f"interaction {feedback.interaction_id} of pipeline {feedback.pipeline}"
+    subject = f"interaction {feedback.interaction_id} of pipeline {feedback.pipeline}"
     details = []
     if doubled:
-        details.append(f"{who} already has a gold score of {', '.join(sorted(doubled))}: the first one counts")
+        details.append(f"{subject} already has a gold score of {', '.join(sorted(doubled))}: the first one counts")
     if unscored:
         details.append(
-            f"{who} has no score of {', '.join(sorted(unscored))} to compare with: leave it out, or use a labeler "
+            f"{subject} has no score of {', '.join(sorted(unscored))} to compare with: leave it out, or use a labeler "
             "that gives one"
         )
     reason = Reason.DUPLICATE if doubled else Reason.INVALID if unscored else None

@@ -1,4 +1,4 @@
-"""States of several partitions as one, to be read: for pipelines that are split over partitions. No clock, no I/O."""
+"""Merges the states of several partitions into one, for pipelines that are split over partitions. No clock, no I/O."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ from .state import AggregatorState, StateOptions
 
 
 def merged(states: Iterable[AggregatorState], options: StateOptions) -> AggregatorState:
-    """Return a state that has the values of all; it is read, and no events are applied to it.
+    """Return a state with the values of all. It is only read; no events are applied to it.
 
-    Sums are exact, so counts, means and totals are those of one state that took all the values; what depends on the
-    order of the values is put together: intrinsic time is added up, which keeps anytime-valid intervals valid, and the
-    recent mean is the mean of the recent means. Watches are left out: each partition's alerts are its own.
+    Sums are exact, so counts, means and totals are those of one state that took all the values. Numbers that depend on
+    the order of the values are combined: intrinsic time is added up, which keeps anytime-valid intervals valid, and the
+    recent mean is the mean of the recent means. Rule states are left out: each partition raises its own alerts.
 
     Source: docs/statistics.md, "Many keys at once".
     """
@@ -34,5 +34,5 @@ def _add(whole: AggregatorState, part: AggregatorState) -> None:
     for place, pair in enumerate(part.pairs.keys):
         found = whole.pairs.find(pair)
         if found is None:
-            found = whole.pairs.add_row(pair, whole.row_of(pair.cheap))
+            found = whole.pairs.add_row(pair, whole.row_of(pair.proxy))
         whole.pairs.merge(found, part.pairs, place)

@@ -1,4 +1,4 @@
-"""What a state keeps, and what it hands out for a commit."""
+"""Options of a state, and its changes for a commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ class AlertBudget:
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """What is kept: the alert rules and their budget, segment values, windows, and quantiles."""
+    """The alert rules with their budget, and whether segments, windows and quantiles have estimates."""
 
     rules: tuple[AlertRule, ...] = ()
     segments: bool = True
@@ -43,7 +43,7 @@ class StateOptions:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed since the last time: for one commit."""
+    """Changes of a state since the last commit."""
 
     keys: Sequence[EstimateKey] = ()
     rows: Mapping[str, bytes] = field(default_factory=dict)

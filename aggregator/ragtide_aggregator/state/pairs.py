@@ -1,4 +1,4 @@
-"""Pairs of true and cheap scores of every key that has them. No clock, no I/O."""
+"""Pairs of a reference and a proxy score, of every key that has some. No clock, no I/O."""
 
 from collections import defaultdict
 
@@ -11,7 +11,7 @@ from ..statistics.prediction_powered import PairTable, Powered
 
 
 class PairRows:
-    """A table of pairs with the keys of its rows, and what changed in it."""
+    """A table of pairs with the keys of its rows, and its changed rows."""
 
     def __init__(self) -> None:
         self.keys: list[PairKey] = []
@@ -24,23 +24,23 @@ class PairRows:
         """Return the row of a key, None if there is none."""
         return self._index.get(key)
 
-    def add_row(self, key: PairKey, cheap_row: int) -> int:
-        """Add a row for a key that has none, with the row of its cheap score in the state, and return it."""
+    def add_row(self, key: PairKey, proxy_row: int) -> int:
+        """Add a row for a key that has none, with the row of its proxy score in the state, and return it."""
         row = self._index[key] = self._table.add_row()
         self.keys.append(key)
-        self._of[cheap_row].append(row)
+        self._of[proxy_row].append(row)
         return row
 
-    def of(self, cheap_row: int) -> list[int]:
-        """Return the rows whose cheap score is that of a row of the state."""
-        return self._of.get(cheap_row, [])
+    def of(self, proxy_row: int) -> list[int]:
+        """Return the rows whose proxy scores are those of a row of the state."""
+        return self._of.get(proxy_row, [])
 
     def add(self, rows: Rows, scores: Floats) -> None:
         """Add pairs to rows, in order.
 
         Args:
             rows: row of each pair, shape (n,).
-            scores: true score, cheap score and probability of each; shape (3, n).
+            scores: true score, proxy score and probability of each; shape (3, n).
         """
         self._table.update(rows, *scores)
         self._changed.update(rows.tolist())

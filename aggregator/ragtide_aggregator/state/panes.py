@@ -1,4 +1,4 @@
-"""Moments of every key in panes of event time, from which windows are put together. No clock, no I/O."""
+"""Panes: the moments of every key in stretches of event time, of which windows are made. No clock, no I/O."""
 
 import json
 import struct
@@ -28,8 +28,8 @@ class Covered(NamedTuple):
     n_processed: Rows
 
 
-class PaneBook:
-    """Which panes of which keys there are, and what they hold.
+class PaneTable:
+    """The panes of all keys.
 
     A pane of a key is a row of moments, with the number of times the metric was absent. Rows of panes that no window
     needs any more are used again. Panes of processing time, in which values are only counted, are kept apart: they may
@@ -53,7 +53,7 @@ class PaneBook:
         Args:
             batch: events.
             late: which parts of it came too late.
-            before: mean of the key before each value: what the first value of a pane is predicted to be.
+            before: mean of the key before each value; it predicts the first value of a pane.
         """
         of = batch.part_of
         pane, processed = self._panes.pane(batch.times_ms), self._panes.pane(batch.processed_ms)
@@ -69,14 +69,14 @@ class PaneBook:
             # Sorted by row they are sorted by pane as well if every row has only one.
             by_pane = replace(by_row, rows=places[by_row.order[by_row.starts]]) if one_each else grouped(places)
             self._moments.update(places, batch.values, before, by_pane)
-        self._forget_old(rows)
+        self._drop_old(rows)
         absent_in_time = ~late[batch.absent_of]
         self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
 
     def _count_absent(self, rows: Rows, panes: Rows) -> None:
         places, _ = self._places(rows, panes)
         np.add.at(self._n_absent, places, 1)
-        self._forget_old(rows)
+        self._drop_old(rows)
 
     def _count_processed(self, rows: Rows, panes: Rows) -> None:
         if not rows.size:
@@ -114,7 +114,7 @@ class PaneBook:
         self._gone.discard((row, pane))
         return place
 
-    def _forget_old(self, rows: Rows) -> None:
+    def _drop_old(self, rows: Rows) -> None:
         # Only after the values of a batch are added: a pane may begin and be forgotten in one.
         for row in distinct(rows)[0].tolist():
             of = self._of[row]
@@ -137,7 +137,7 @@ class PaneBook:
         self._changed.discard((row, pane))
         self._gone.add((row, pane))
 
-    def merge(self, row: int, other: "PaneBook", other_row: int) -> None:
+    def merge(self, row: int, other: "PaneTable", other_row: int) -> None:
         """Add the panes another has of the same key."""
         for pane, other_place in other._of[other_row].items():
             place = self._place(row, pane)
@@ -147,7 +147,7 @@ class PaneBook:
             self._processed[row][pane] = self._processed[row].get(pane, 0) + count
 
     def covered(self, rows: Iterable[int], start_ms: int, end_ms: int) -> Covered:
-        """Return what a stretch of event time holds of each key."""
+        """Return the numbers of each key in a stretch of event time."""
         first, last = start_ms // self._panes.pane_ms, end_ms // self._panes.pane_ms
         nothing = self._free[-1] if self._free else self._new()
         if not self._free:
@@ -207,7 +207,7 @@ class PaneBook:
         return f"{self._panes.pane_ms}:{pane}:{key.encode()}"
 
     def take_processed(self, keys: Sequence[EstimateKey]) -> dict[str, bytes]:
-        """Return what changed of the counts by processing time since the last call, by name."""
+        """Return the changed counts by processing time since the last call, by name."""
         changed, self._processed_changed = self._processed_changed, set()
         return {
             f"{self._panes.pane_ms}:{keys[row].encode()}": json.dumps(sorted(self._processed[row].items())).encode()

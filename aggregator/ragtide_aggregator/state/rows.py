@@ -1,4 +1,4 @@
-"""The keys a state knows, one row each, with what is counted of them besides their values. No clock, no I/O."""
+"""The keys of a state, one row each, with counts, times and population sizes. No clock, no I/O."""
 
 import struct
 from typing import Final
@@ -29,9 +29,9 @@ class KeyRows:
 
     Attributes:
         keys: key of every row.
-        counts: how often its metric was absent, came too late for a window, and out of order; shape (3, rows or more).
+        counts: of absences, of values too late for a window, and of values out of order; shape (3, rows or more).
         updated_ms: time of its newest interaction; shape (rows or more,).
-        population: size of the finite run it is of, 0 without one; same shape.
+        population: size of its finite run, 0 if unknown; same shape.
         holds_counts: whether its values are counts; same shape.
     """
 
@@ -67,7 +67,7 @@ class KeyRows:
         return self._newest_ms.get((pipeline, run))
 
     def advance(self, pipeline: str, run: str | None, time_ms: int) -> int:
-        """Take note of an interaction's time, and return that of the newest one before it; its own for the first."""
+        """Advance the newest time of a pipeline and run, and return the one before; the given time for the first."""
         newest = self._newest_ms.get((pipeline, run), time_ms)
         self._newest_ms[pipeline, run] = max(newest, time_ms)
         return newest
@@ -78,13 +78,13 @@ class KeyRows:
             np.add.at(counts, which, 1)
 
     def follow(self, pipeline: str, run: str | None, times_ms: Times) -> Times:
-        """Take note of the times of several interactions, in order, and return for each what `advance` would."""
+        """Call `advance` for several interactions in order, and return its results."""
         newest = np.maximum.accumulate(np.concatenate([[self.advance(pipeline, run, int(times_ms[0]))], times_ms]))
         self.advance(pipeline, run, int(newest[-1]))
         return newest[:-1]
 
     def finite(self, batch: EventBatch) -> None:
-        """Take note of the sizes of the runs that a batch is of; of several for one row, the last."""
+        """Set the population sizes of a batch's rows; of several sizes for one row, the last counts."""
         if not batch.population.any():
             return
         parts = np.concatenate([batch.part_of, batch.absent_of])
@@ -93,7 +93,7 @@ class KeyRows:
         self.population[np.concatenate([batch.rows, batch.absent])[order]] = batch.population[parts[order]]
 
     def touch(self, rows: Rows, times_ms: NDArray[np.int64]) -> None:
-        """Take note of when interactions of rows were."""
+        """Advance the times of rows to those of interactions."""
         np.maximum.at(self.updated_ms, rows, times_ms)
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
@@ -103,7 +103,7 @@ class KeyRows:
         return np.asarray(wrong | (times < 0) | (times > LATEST_MS))
 
     def merge(self, row: int, other: "KeyRows", other_row: int) -> None:
-        """Add what another has counted of the same key."""
+        """Add the counts of the same key in other rows."""
         self.counts[:, row] += other.counts[:, other_row]
         self.updated_ms[row] = max(self.updated_ms[row], other.updated_ms[other_row])
         self.population[row] = max(self.population[row], other.population[other_row])

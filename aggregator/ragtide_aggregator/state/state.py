@@ -1,4 +1,4 @@
-"""The aggregator's state: what every metric event so far adds up to. No clock, no I/O."""
+"""The aggregator's state: the sum of all metric events so far. No clock, no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,7 +18,7 @@ from .checkpoint_encoding import load, written
 from .declarations import Declarations
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
-from .panes import PaneBook
+from .panes import PaneTable
 from .rows import LATEST_MS, KeyRows
 from .table import StateTable
 
@@ -32,7 +32,7 @@ VALUES_AT_ONCE: Final = 60_000
 
 
 class AggregatorState:
-    """Moments of every key in arrays, one row per key, and what else is kept of it.
+    """The numbers of every key, to which metric events and gold scores are added.
 
     All events are applied as columns, many at once. `apply` adds one event, or changes nothing and raises
     InvalidEntryError; the event waits in a queue until the queue is full or a number is read. After any other error the
@@ -85,7 +85,7 @@ class AggregatorState:
         return self._applied.moments
 
     @property
-    def panes(self) -> PaneBook | None:
+    def panes(self) -> PaneTable | None:
         """Panes of every row, None without windows."""
         return self._applied.panes
 
@@ -175,11 +175,11 @@ class AggregatorState:
             raise ValueError(one.error.detail) from one.error
 
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
-        """Add alerts that others raised to those of the next commit."""
+        """Add alerts that were raised elsewhere to those of the next commit."""
         self._table.alerts += alerts
 
     def take_changes(self) -> Changes:
-        """Return what changed since the last call, for a commit, and forget it.
+        """Return the changes since the last call, for a commit.
 
         Raises:
             DamagedFieldError: a number is not finite, or no values add up to it; this state is of no use any more.
@@ -202,9 +202,9 @@ class AggregatorState:
     def from_fields(
         cls, options: StateOptions, fields: Mapping[str, bytes], *, gone: Sequence[str] = ()
     ) -> "AggregatorState":
-        """Return the state that the fields of a checkpoint hold; `gone` names more fields that are to go.
+        """Return the state that the fields of a checkpoint hold; `gone` names more fields to be removed.
 
-        A watch whose rule was removed or changed is dropped; if its alert was firing, the alert resolves. Panes of
+        The state of a rule that was removed or changed is dropped; if its alert is firing, the alert resolves. Panes of
         another length than now are dropped as well.
 
         Raises:

@@ -1,4 +1,4 @@
-"""All that is kept of every key, and how a batch of values changes it. No clock, no I/O."""
+"""The table of a state: one row per key, and how a batch of events changes it. No clock, no I/O."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,7 +23,7 @@ from .capping import Admission
 from .declarations import Declarations
 from .options import StateOptions
 from .pairs import PairRows
-from .panes import PaneBook
+from .panes import PaneTable
 from .rows import KeyRows
 
 MOST_MAPPINGS: Final = 20_000
@@ -45,21 +45,21 @@ class RowMapping:
 
 
 class StateTable:
-    """Moments of every key in arrays, one row per key, and what else is kept of it.
+    """Moments, panes, quantiles and rules of every key in arrays, one row per key.
 
     Attributes:
-        options: what is kept.
+        options: of the state.
         declarations: of metrics that are not ragtide's own.
-        rows: the keys, and what is counted of each.
+        rows: the keys, with the counts of each.
         moments: of every row.
         rules: the alert rules on every row.
         panes: of every row, None without windows.
-        pairs: of true and cheap scores.
+        pairs: of a reference and a proxy score.
         absences: rows that count how often metrics were absent, by reason.
         quantiles: by row, of those that have some.
         admission: which scopes may have keys.
-        capped: what counts in `other`.
-        changed: rows that changed since somebody forgot them.
+        capped: counts of `other`.
+        changed: rows that changed since the last commit.
         alerts: raised since then.
     """
 
@@ -70,10 +70,10 @@ class StateTable:
         self.rows = KeyRows()
         self.admission = Admission(options.caps)
         self.capped = CappedRecords(options.caps, self.admission, options.origin)
-        # Values are checked when they are observed; what labeling took has no highest value.
+        # Scores are checked before they are added; time and cost of labeling have no highest value.
         self.moments = MomentTable(bounded=False)
         self.rules = RuleEvaluator(options.rules, budget, options.origin)
-        self.panes = PaneBook(options.panes) if options.panes.windows else None
+        self.panes = PaneTable(options.panes) if options.panes.windows else None
         self.pairs = PairRows()
         self.absences = AbsenceRows()
         self.quantiles: dict[int, Quantiles] = {}
@@ -84,7 +84,7 @@ class StateTable:
         self.alerts: list[Alert] = []
 
     def declare(self, event: MetricEvent) -> None:
-        """Take on the declarations of an event that has its rows."""
+        """Add the declarations of an event whose rows exist."""
         pipeline = self.admission.pipeline_of(event)
         self.declarations.take(event if pipeline == event.pipeline else event.model_copy(update={"pipeline": pipeline}))
 
@@ -134,7 +134,7 @@ class StateTable:
     def _pair(self, event: MetricEvent, segment: str | None, pair: ScorePair) -> int:
         key = pair_key(event, segment, pair)
         row = self.pairs.find(key)
-        return self.pairs.add_row(key, self.row(key.cheap)) if row is None else row
+        return self.pairs.add_row(key, self.row(key.proxy)) if row is None else row
 
     def take(self, batch: EventBatch) -> None:
         """Add a batch."""
@@ -173,7 +173,7 @@ class StateTable:
         return [replace(one, position=int(places[one.position])) for one in self.rules.update(watched)]
 
     def _learn(self, batch: EventBatch, raised: list[Raised]) -> Floats:
-        """Add the values to the moments, and the alerts with what was known when they were raised.
+        """Add the values to the moments, and the alerts with a diagnosis as of the value that raised them.
 
         Returns the mean of each value's key before it.
         """
@@ -194,7 +194,7 @@ class StateTable:
         return before
 
     def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
-        """Return what the recent scores of a scope suggest; the mean since the first would lag behind the alert."""
+        """Return the diagnosis of a scope by its recent scores; means since the first score lag behind the alert."""
         recent = {}
         for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
             own = key._replace(metric=metric, measure=None)

@@ -1,16 +1,16 @@
-"""Estimates from a sample with true scores and cheap scores of everything: prediction-powered, with weights.
+"""Estimates from a sample with reference scores and proxy scores of everything: prediction-powered, with weights.
 
-Let f be the cheap score, known of all N items, and y the true one (a judge's or a person's), known of n of them, each
-chosen with a known probability 1 / w. For any k the estimate
+Let f be the proxy score, known of all N items, and y the reference score (a judge's or a person's), known of n of them,
+each chosen with a known probability 1 / w. For any k the estimate
 
     theta = k mean_all(f) + sum w (y - k f) / sum w
 
-is right whatever the cheap labeler is worth: k = 0 is the plain weighted mean of y, and the better f predicts y, the
+is right whatever the proxy labeler is worth: k = 0 is the plain weighted mean of y, and the better f predicts y, the
 more of the sampling error k = cov(y, f) / var(f) takes away. The n items are among the N, so
 
     var(theta) = sum w^2 (r - mean r)^2 / (sum w)^2 + k^2 var(f) / N,   r = y - k f,
 
-because with this k the cheap score and r have no covariance.
+because with this k the proxy score and r have no covariance.
 
 Source: Angelopoulos, Duchi, Zrnic (2023), "PPI++: Efficient prediction-powered inference", arXiv:2311.01453, section 6.
 There the N items do not hold the n; with N + n for their N, its k / (1 + n / N) is the k here.
@@ -38,23 +38,23 @@ _CAPACITY = 16
 
 @dataclass(frozen=True, slots=True)
 class Powered:
-    """Estimates of mean true scores in [0, 1], one element a row; nan and the whole range while nothing is known."""
+    """Estimates of mean reference scores in [0, 1], one element a row; nan and the whole range without pairs."""
 
     estimate: Floats
     lower: Floats
     upper: Floats
     n: Floats
-    """Number of true scores."""
+    """Number of reference scores."""
     standard_error: Floats
     """Standard error of the estimates."""
     n_effective: Floats
-    """Number of true scores that an estimate from them alone, drawn at one rate, would need to be as precise."""
+    """Number of reference scores that an estimate from them alone, drawn at one rate, would need to be as precise."""
     k: Floats
-    """How much of the cheap score is used."""
+    """How much of the proxy score is used."""
 
 
 class PairTable:
-    """Weighted sums of pairs of a true and a cheap score, one row per key; rows may be merged by adding them up."""
+    """Weighted sums of pairs of a reference and a proxy score, one row per key; rows are merged by addition."""
 
     def __init__(self) -> None:
         self._used = 0
@@ -71,23 +71,23 @@ class PairTable:
         self._used += 1
         return self._used - 1
 
-    def update(self, rows: Rows, true: Floats, cheap: Floats, probability: Floats) -> None:
+    def update(self, rows: Rows, reference: Floats, proxy: Floats, probability: Floats) -> None:
         """Add pairs to rows, in order; a row may occur more than once.
 
         Args:
             rows: row of each pair, shape (n,).
-            true: true scores in [0, 1], same shape.
-            cheap: cheap scores in [0, 1], same shape.
-            probability: with which each item was chosen to be given a true score, in (0, 1], same shape.
+            reference: reference scores in [0, 1], same shape.
+            proxy: proxy scores in [0, 1], same shape.
+            probability: with which each item was chosen to be given a reference score, in (0, 1], same shape.
 
         Raises: ValueError for a score or a probability out of its range; nothing is added then.
         """
-        checked(true)
-        checked(cheap)
+        checked(reference)
+        checked(proxy)
         if not np.all((probability > 0) & (probability <= 1)):
             raise ValueError("probability holds one that is not in (0, 1]: each item's chance of being chosen")
         w = 1 / probability
-        products = np.stack([true, cheap, true**2, cheap**2, true * cheap])
+        products = np.stack([reference, proxy, reference**2, proxy**2, reference * proxy])
         terms = np.concatenate([np.stack([np.ones_like(w), w, w**2]), w * products, w**2 * products])
         # In order within a row, so that the sums do not depend on how the pairs were cut into batches.
         for quantity, added in zip(self._sums, terms, strict=True):
@@ -106,7 +106,7 @@ class PairTable:
 
         Args:
             rows: which.
-            everything: moments of the cheap scores of all items, one element a row; None for the plain weighted mean.
+            everything: moments of the proxy scores of all items, one element a row; None for the plain weighted mean.
             confidence: level in (0, 1) of intervals that hold at every n at once, from `enough` pairs on.
         """
         n, w, w2, *sums = self._sums[:, rows]
