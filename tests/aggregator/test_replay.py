@@ -19,10 +19,10 @@ from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
-from ragtide_offline.replay import aggregating as metrics
-from ragtide_offline.replay import reader as reading
-from ragtide_offline.replay.aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
+from ragtide_offline.replay import metrics_replay as metrics
+from ragtide_offline.replay import recorded_entries as reading
 from ragtide_offline.replay.counting import count_selected
+from ragtide_offline.replay.metrics_replay import SCOPE_FIELDS, MetricsReplay, ReplayOptions, ReplayProgress
 from ragtide_offline.replay.selection import Selection, selection
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
@@ -159,7 +159,7 @@ def replay(
     return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options)
 
 
-def unseen(_: Progress) -> None:
+def unseen(_: ReplayProgress) -> None:
     """Look away."""
 
 
@@ -219,7 +219,7 @@ async def stopping_at_every_commit(redis: Any, recording: Recording, options: Re
     for times in range(100):
         stop = asyncio.Event()
 
-        def end(progress: Progress, stop: asyncio.Event = stop, done: int = done) -> None:
+        def end(progress: ReplayProgress, stop: asyncio.Event = stop, done: int = done) -> None:
             if progress.done > done:
                 stop.set()
 
@@ -304,7 +304,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
     slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(15_000.0), lease_s=5.0))
     losses = 0
 
-    def lose(_: Progress) -> None:
+    def lose(_: ReplayProgress) -> None:
         nonlocal losses
         losses += 1
         if losses == 3:

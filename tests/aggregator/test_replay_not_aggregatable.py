@@ -13,7 +13,7 @@ from tests.support.recorded import record
 from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.events.keys import SQUARED_ERROR
 from ragtide_aggregator.state.table import StateTable
-from ragtide_offline.replay.aggregating import MetricsReplay, ReplayOptions, Seen
+from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions, Seen
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import Kind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent

@@ -5,8 +5,8 @@ import pytest
 from tests.support.recorded import record
 from tests.support.roles import interactions
 
-from ragtide_offline.replay.interactions import Items
-from ragtide_offline.replay.publishing import Feeder, Stamp, read_fed
+from ragtide_offline.replay.publishing import ReplayFields, ReplayPublisher, read_published
+from ragtide_offline.replay.recorded_interactions import RecordedInteractions
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
@@ -14,7 +14,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas import Feedback, RagInteraction
 
 RUN = Streams("ragtide.run.again", 0)
-STAMP = Stamp("again", lambda _: 60)
+STAMP = ReplayFields("again", lambda _: 60)
 
 
 @pytest.fixture
@@ -28,32 +28,32 @@ def recording(tmp_path: Path) -> Recording:
     return record(entries, tmp_path / "recording", partitions=2)
 
 
-def feeder(redis: Any, position: str | None = None) -> Feeder:
-    return Feeder(redis, RUN, STAMP, dedupe_window_s=60, position=position)
+def feeder(redis: Any, position: str | None = None) -> ReplayPublisher:
+    return ReplayPublisher(redis, RUN, STAMP, dedupe_window_s=60, position=position)
 
 
 @pytest.mark.parametrize("seed", [None, 4])
 def test_items_go_on_after_any_position(recording: Recording, seed: int | None) -> None:
-    items = list(Items(recording, Selection(), seed).after(None))
+    items = list(RecordedInteractions(recording, Selection(), seed).after(None))
     ids = [item.interaction.interaction_id for item in items]
     assert sorted(ids) == sorted(one.interaction_id for one in interactions(60))
     assert (ids == sorted(ids)) == (seed is None)
     assert [len(item.feedback) for item in items if item.feedback] == [1]
     for place in (0, 17, 59):
-        rest = list(Items(recording, Selection(), seed).after(items[place].position))
+        rest = list(RecordedInteractions(recording, Selection(), seed).after(items[place].position))
         assert rest == items[place + 1 :]
 
 
 async def test_each_is_published_once_whatever_was_lost_in_between(
     async_redis: Any, redis: Any, recording: Recording
 ) -> None:
-    items = list(Items(recording, Selection(), None).after(None))
+    items = list(RecordedInteractions(recording, Selection(), None).after(None))
     await feeder(async_redis).publish(items[:40])
     # The reply was lost; the same again, though its ids are forgotten.
     for key in redis.keys("*owner*"):
         redis.delete(key)
     await feeder(async_redis).publish(items[:40])
-    fed = await read_fed(async_redis, RUN)
+    fed = await read_published(async_redis, RUN)
     assert (fed.published, fed.duplicates, fed.position) == (40, 0, items[39].position)
     await feeder(async_redis, fed.position).publish(items[40:])
     found = [RagInteraction.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(RUN.interactions)]
@@ -63,8 +63,8 @@ async def test_each_is_published_once_whatever_was_lost_in_between(
 
 
 async def test_two_do_not_publish_into_one_run(async_redis: Any, recording: Recording) -> None:
-    items = list(Items(recording, Selection(), None).after(None))
+    items = list(RecordedInteractions(recording, Selection(), None).after(None))
     await feeder(async_redis).publish(items[:40])
     with pytest.raises(ReplayError, match="another process replays into this workspace"):
         await feeder(async_redis).publish(items[:10])
-    assert (await read_fed(async_redis, RUN)).published == 40
+    assert (await read_published(async_redis, RUN)).published == 40

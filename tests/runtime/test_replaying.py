@@ -13,7 +13,7 @@ from ragtide import RagInteraction
 from ragtide_offline.replay.counting import Scope, count_selected
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.replay.shuffling import Shuffled, random_place
-from ragtide_offline.replay.speed import Pace, Speed, speed
+from ragtide_offline.replay.speed import ReplayPace, Speed, speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Kind, RecordedEntry
 
@@ -81,12 +81,12 @@ def test_a_speed_that_is_none_is_refused(word: str) -> None:
 
 
 def test_what_is_paced_is_due_as_long_after_the_first_as_it_was() -> None:
-    pace = Pace(speed("10x"))
+    pace = ReplayPace(speed("10x"))
     assert pace.wait_s(NOON, 100.0) == 0
     assert pace.wait_s(NOON + timedelta(seconds=30), 101.0) == 2.0
     assert pace.wait_s(NOON - timedelta(seconds=30), 101.0) == 0
     assert pace.wait_s(NOON + timedelta(seconds=30), 200.0) == 0
-    assert Pace(Speed()).wait_s(NOON + timedelta(days=1), 0.0) == 0
+    assert ReplayPace(Speed()).wait_s(NOON + timedelta(days=1), 0.0) == 0
 
 
 @settings(deadline=None, max_examples=30)  # each opens 256 files

@@ -86,7 +86,7 @@ class StepWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
         self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
-        self._parts: tuple[CheckpointPart, ...] = (applier.joiner.pending, applier.seen_ids, self.estimates, *parts)
+        self._parts: tuple[CheckpointPart, ...] = (applier.feedback.pending, applier.seen_ids, self.estimates, *parts)
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""
 

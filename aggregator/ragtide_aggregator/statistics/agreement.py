@@ -1,6 +1,6 @@
 """How well predictions agree with a reference of the same responses. Arrays in, numbers out.
 
-The formulas and their pitfalls are in docs/agreement.md. What is undefined is None, never 0: a rank
+The formulas and their pitfalls are in docs/agreement.md. An undefined number is None, never 0: a rank
 correlation of constants, an AUROC or a kappa of one class.
 """
 
@@ -67,7 +67,7 @@ def agreement(
         reference: n values of the same responses.
         threshold: from which a value counts as high.
         confidence: of the intervals.
-        clusters: for each item what it belongs to; whole clusters are drawn.
+        clusters: cluster of each item; whole clusters are drawn.
         seed: of the drawing.
 
     Raises: ValueError unless both have the same length and are finite.
@@ -112,7 +112,7 @@ def family_agreement(
     Args:
         errors: prediction minus reference by metric, n values each, NaN where an item lacks the metric.
         confidence: of the intervals.
-        clusters: for each item what it belongs to.
+        clusters: cluster of each item.
         seed: of the drawing.
     """
     columns = np.array(list(errors.values()))

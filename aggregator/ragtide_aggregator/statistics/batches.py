@@ -1,8 +1,8 @@
 """Putting a batch of values in an order in which arrays of state can be updated together.
 
 Sums need the values of one row side by side (`Grouped`). Recurrences need them in rounds (`Rounds`): the first value of
-every row, then the second of each, and so on. Either does to each row what working through the batch value by value
-would, to the bit, however the values were cut into batches.
+every row, then the second of each, and so on. Either gives each row the same result as working through
+the batch value by value, to the bit, however the values were cut into batches.
 """
 
 from collections.abc import Iterator

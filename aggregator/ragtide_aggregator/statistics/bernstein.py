@@ -63,7 +63,7 @@ class BernsteinTable:
         self._log_level = log(2 / (1 - confidence))
         self._used = 0
         self._bets = PlugInBets(self._log_level)
-        # Sums of the bets, of bet times value, and of what a deviation costs below and above.
+        # Sums of the bets, of bet times value, and of the costs of deviations below and above.
         self._sums = np.zeros((4, _CAPACITY))
 
     def __len__(self) -> int:

@@ -52,7 +52,7 @@ class BettingTable:
         self._step = 1 / steps
         self._bets = PlugInBets(self._log_level)
         self._population = np.full(self._bets.state.shape[1], np.nan)
-        # Logarithms of the capital of those who bet on higher and on lower values.
+        # Logarithms of the capital of the bettors on higher and on lower values.
         self._capital = np.zeros((2, _CAPACITY, self._means.size))
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class BettingTable:
         self._bets.add(rows, x)
 
     def _left(self, rows: Rows) -> Floats:
-        """Return for each row and mean of all what the mean of the values still to come must be."""
+        """Return the mean of the values still to come, for each row and each mean of all values."""
         n, total, _ = self._bets.state[:, rows]
         population = self._population[rows]
         finite = np.isfinite(population)[:, None]
@@ -110,11 +110,11 @@ class BettingTable:
         return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
     def kept(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return for each row and mean of the grid whether nobody has grown rich against it; shape (rows, means)."""
+        """Return for each row which means of the grid no bettor has enough capital against; shape (rows, means)."""
         return np.asarray(np.maximum(self._capital[0, rows], self._capital[1, rows]) <= self._log_level)
 
     def interval(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return lower and upper ends, within [0, 1] and what the values not yet seen can still do."""
+        """Return lower and upper ends, within [0, 1] and the reach of the values not yet seen."""
         n, total, _ = self._bets.state[:, rows]
         population = self._population[rows]
         kept = self.kept(rows)

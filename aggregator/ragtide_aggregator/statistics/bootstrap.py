@@ -33,7 +33,7 @@ def resamples(
 
     Args:
         n: number of items.
-        clusters: for each item what it belongs to, such as its question; items of one cluster stay together.
+        clusters: cluster of each item, such as its question; items of one cluster stay together.
         seed: the same seed draws the same samples.
         count: number of samples.
     """

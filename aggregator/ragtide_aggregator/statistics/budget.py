@@ -5,7 +5,7 @@ c_t as its expected number of false alarms, if each c_t is set before its value 
 falls on average, also across restarts. So it is enough that the costs of all values of all detectors in a period add up
 to no more than the budget. How many values a period will have is not known. Half of the budget is for as many as the
 last period had, a quarter for twice as many more, an eighth for four times as many more, and so on: never more than the
-budget in all, whatever the traffic does.
+budget in all, for any traffic.
 
 Source: Shin, Ramdas, Rinaldo (2024), "E-detectors", section 2, with costs in place of the constant 1.
 """
@@ -52,13 +52,13 @@ class Budget:
         return -np.inf if self._period is None else (self._period + 1) * self._period_ms
 
     def begin(self, time_ms: int) -> None:
-        """Begin the period that holds a time; what is not spent of the one before lapses."""
+        """Begin the period that holds a time; the unspent rest of the period before lapses."""
         if self._period is not None:
             self._forecast = max(self._spent, FORECAST)
         self._period, self._spent = time_ms // self._period_ms, 0
 
     def spend(self, count: int) -> Floats:
-        """Return what each of the next values may cost, in order; shape (count,)."""
+        """Return the costs of the next values, in order; shape (count,)."""
         number = self._spent + np.arange(count)
         self._spent += count
         # Which share: the first `forecast` values have the first, twice as many the second, and so on.

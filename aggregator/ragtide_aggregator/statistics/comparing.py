@@ -1,7 +1,7 @@
 """Comparing: the difference of two streams, paired differences of the same items, and which of many is the best.
 
 Two streams that share no items, such as two live pipelines, are compared by the difference of their running intervals,
-each at half of alpha. Answers to the same items are compared item by item: what the items have in common cancels, so
+each at half of alpha. Answers to the same items are compared item by item: the common part of the items cancels, so
 far fewer are needed. Either holds at every look at once.
 """
 
@@ -51,7 +51,7 @@ def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0,
         width: width of the metric's range.
         counts: whether the values are counts, whose intervals may be `asymptotic`.
 
-    Assumes: nothing about the values, but for counts; each mean is the average of what its stream's mean has been.
+    Assumes: nothing about the values, but for counts; each mean is the average of its stream's mean so far.
     Raises: ValueError if one of them has no value.
     """
     if not (a.n[0] and b.n[0]):

@@ -47,7 +47,7 @@ class Alarm:
     log_evidence: float
     """Natural logarithm of M; the alarm sounds at log(run_length)."""
     run_length: float
-    """A: what M had to reach."""
+    """A: the level that M reached."""
     change_n: int
     """Number of values since the estimated change point."""
     change_mean: float
@@ -137,7 +137,7 @@ class DetectorTable:
         return int(self._totals[row, 0] - self._start[row, best, 0])
 
     def costs(self, rows: Rows) -> Floats:
-        """Return what a value costs each of these rows: 1 / run_length."""
+        """Return the cost of a value for each of these rows: 1 / run_length."""
         return self._cost[rows]
 
     def longest(self, row: int) -> int:
@@ -155,7 +155,7 @@ class DetectorTable:
         Args:
             rows: row of each value; a row may occur more than once.
             values: in [0, 1], same shape.
-            tags: what is to be known of a value if a change began with it, such as its time; same shape.
+            tags: one number a value, reported if a change began with the value, such as its time; same shape.
             costs: the most that each value may add to the expected number of false alarms, positive, same shape; each
                 row's 1 / run_length unless given.
 
@@ -238,7 +238,7 @@ class DetectorTable:
 
 
 class _Path:
-    """What a batch makes of its rows' evidence, value by value; the state of the rows, then the values in rounds."""
+    """The evidence of a batch's rows, value by value: the state of the rows, then the values in rounds."""
 
     def __init__(self, table: DetectorTable, batch: Grouped, values: Floats, costs: Floats) -> None:
         rounds, rows = batch.rounds, batch.rows
@@ -255,7 +255,7 @@ class _Path:
         pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * _GRID
         path = np.empty((k + values.size, 2 * BETS))
         path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
-        # A row goes on here after its alarm, up to infinity; what it makes of those values is not taken.
+        # A row continues here after its alarm, up to infinity; its evidence from then on is not used.
         with np.errstate(over="ignore"):
             _walk(rounds, adds, least, pays, path)
             self.m, self.cusum = path[:, :BETS], path[:, BETS:]

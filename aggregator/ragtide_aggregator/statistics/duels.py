@@ -1,19 +1,19 @@
-"""Duels: for every two of several, a bettor against "this one is better than that one by the margin or more".
+"""Duels: for each pair of configs, a bettor against "this config is better than the other by the margin or more".
 
-Let d be the score of the other minus the score of this one on one item, in [-1, 1]. The null hypothesis says that the
-mean of d over all items of the duel on which both have a score is m = -margin or less. Items come in a random order
-without replacement, so what the differences still to come must average to, if it is true, is known: u = (N m - sum so
-far) / (N - number so far). A bettor who stakes the fraction f of what may be staked multiplies its capital by
+Let d be the score of the other config minus the score of this one on an item, in [-1, 1]. The null hypothesis says that
+the mean of d over all items of the duel on which both have a score is m = -margin or less. Items come in a random order
+without replacement. So, under the null, the average of the differences still to come is known: u = (N m - sum so
+far) / (N - number so far). A bettor that stakes the fraction f of the largest stake multiplies its capital by
 1 + f (d - u) / (1 + u), which is 1 on average at most, whatever the data are. Capital is spread over a grid of
 fractions; the sum does almost as well as the best of them, and has nothing to estimate. By Ville's inequality a capital
 of 1 ever reaches 1 / alpha with probability alpha at most, so looking at any time costs nothing.
 
 **Money moves.** All duels in which one may be ruled out share a capital of 1. That is Bonferroni, but the shares need
-not stay: every few items each duel gives part of its money to the duel with whoever is the most ahead so far, but never
-more than it was given, so that what it won stays where it was won. Consider the duels whose null is true. What they
-have, and what the others were given, is together 1 at the beginning, does not change when money moves, and falls on
-average when bets are made. So the duels whose null is true ever reach 1 / alpha together with probability alpha at
-most, wherever the money went.
+not stay: every few items each duel gives part of its money to the duel with the config that is the most ahead so far,
+but never more than it was given, so that winnings stay where they were won. Consider the duels whose null is true.
+Their capital, and the money that the others were given, is together 1 at the beginning, does not change when money
+moves, and falls on average when bets are made. So the duels whose null is true ever reach 1 / alpha together with
+probability alpha at most, wherever the money went.
 
 **No score.** An item on which one of the two has no score counts as a difference of m: the sum of d - m over all items
 is then 0 at most under the null, which is all that is needed. But why a score is missing is not known. If it belongs to
@@ -41,16 +41,16 @@ from .batches import Floats
 Flags = NDArray[np.bool_]
 
 FRACTIONS: Final = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.97])
-"""What the bettors stake, of what they may; each has the same share of the capital."""
+"""Stakes of the bettors, as fractions of the largest stake; each bettor has the same share of the capital."""
 
 MOVE_EVERY: Final = 5
-"""After how many items money is moved."""
+"""Items between two moves of money."""
 
 MOVED: Final = 0.2
-"""Which part of it."""
+"""Share of the money that moves."""
 
 CAUTION: Final = 10
-"""So many items without a difference are added to each duel when it is asked who is ahead."""
+"""Items without a difference that are added to each duel before the config ahead is chosen."""
 
 RICHEST: Final = 1e200
 """Capital at which a bettor stops counting."""
@@ -65,7 +65,7 @@ _HALVINGS: Final = 14
 def _gains(
     difference: Floats, *, null: float, total: Floats, seen: Floats, left: Floats | float, unseen: Floats
 ) -> Floats:
-    """Return by what one who stakes everything multiplies its capital; where the difference is nan, 1 at most.
+    """Return the factor of the capital of a bettor that stakes everything; at most 1 where the difference is nan.
 
     Args:
         difference: other minus this one, in [-1, 1]; nan without a score of both.
@@ -82,13 +82,13 @@ def _gains(
 
 
 class Duels:
-    """Bettors of all ordered pairs of `count`: row is who may be ruled out, column by whom.
+    """Bettors of all ordered pairs of `count` configs: the row may be ruled out by the column.
 
     Args:
         shape: leading axes and the number that race, such as (16,) or (500, 16).
         population: number of all items.
         margin: difference that does not matter, as a share of the range.
-        money: what each of those that race has at the beginning for all of its duels.
+        money: of each config at the beginning, for all of its duels.
     """
 
     def __init__(self, shape: tuple[int, ...], *, population: int, margin: float, money: float = 1.0) -> None:
@@ -96,13 +96,13 @@ class Duels:
         self._population, self._null = population, -margin
         self._others = ~np.eye(shape[-1], dtype=np.bool_)
         self.paid = np.where(self._others, money / (shape[-1] - 1), np.zeros(pairs))
-        """Money that each duel was given, less what it gave to others."""
+        """Money that each duel was given, less the money that it gave to others."""
         self.capital = np.repeat(self.paid[..., None] / FRACTIONS.size, FRACTIONS.size, axis=-1)
         """Capital of the bettors of each duel, by fraction."""
         self.total = np.zeros(pairs)
         """Sums of the differences, other minus this one."""
         self.seen = np.zeros(pairs)
-        """Number of the differences; of one and itself, of its scores."""
+        """Number of the differences; on the diagonal, number of scores."""
         self.first = np.zeros(pairs)
         """Items that came before the duel began."""
         self.last = np.zeros(pairs)
@@ -123,7 +123,7 @@ class Duels:
         Args:
             item: how many items came before it.
             scores: shape (..., count), in [0, 1], higher is better; nan without a score.
-            playing: shape (..., count): who takes part.
+            playing: shape (..., count): which configs take part.
         """
         pairs = playing[..., :, None] & playing[..., None, :]
         difference = scores[..., None, :] - scores[..., :, None]
@@ -143,19 +143,19 @@ class Duels:
             self._move(pairs & self._others, owned)
 
     def _move(self, pairs: Flags, owned: Floats) -> None:
-        """Give part of what each duel has left of its money to the duel with who is the most ahead."""
+        """Move part of the money that each duel has left to the duel with the config that is the most ahead."""
         ahead = np.where(pairs, self.total / (self.seen + CAUTION), -np.inf)
         target = pairs & (np.arange(ahead.shape[-1]) == ahead.argmax(axis=-1)[..., None])
         give = np.where(target | ~target.any(axis=-1, keepdims=True), 0.0, MOVED * np.minimum(owned, self.paid))
         take = np.where(target, give.sum(axis=-1, keepdims=True), 0.0)
         self.paid += take - give
-        # Of what the fractions have, in proportion: those that earned more go on with more.
+        # In proportion to the capital of the fractions: those that earned more continue with more.
         some = np.where(owned > POOREST, owned, 1.0)[..., None]
         parts = np.where(owned[..., None] > POOREST, self.capital / some, 1 / FRACTIONS.size)
         self.capital += parts * (take - give)[..., None]
 
     def grow(self, item: int, *, own: float, others: float) -> None:
-        """Make room for one more, who comes after so many items; money as in `restart`. For one race only."""
+        """Add a config that joins after so many items; money as in `restart`. For one race only."""
         count = self.total.shape[0]
         for name in ("total", "seen", "first", "last", "evidence", "share", "paid", "capital"):
             old = getattr(self, name)
@@ -166,13 +166,13 @@ class Duels:
         self.restart(count, item, own=own, others=others)
 
     def restart(self, place: int, item: int, *, own: float, others: float) -> None:
-        """Begin all duels of one anew, after so many items. For one race only.
+        """Begin all duels of a config anew, after so many items. For one race only.
 
         Args:
             place: which one.
             item: after how many items.
-            own: what it has for all duels in which it may be ruled out.
-            others: what each of the others gets for the duel in which it may be ruled out by this one.
+            own: its money for all duels in which it may be ruled out.
+            others: money of each other config for the duel in which this one may rule it out.
         """
         row, column = (place, slice(None)), (slice(None), place)
         for where, money in ((row, own / (self.total.shape[0] - 1)), (column, others)):
@@ -184,7 +184,7 @@ class Duels:
 
 
 def least_difference(differences: Floats, *, population: int, alpha: float) -> float:
-    """Return what the mean difference of a duel is at least, at every look with probability 1 - alpha.
+    """Return a lower bound for the mean difference of a duel, valid at every look with probability 1 - alpha.
 
     It is the highest mean against which the bettors have grown rich: they earn less against a higher one.
 
@@ -210,5 +210,5 @@ def least_difference(differences: Floats, *, population: int, alpha: float) -> f
         grown = np.cumsum(np.log1p(FRACTIONS * (gains[:, None] - 1)), axis=0)
         rich = np.max(np.logaddexp.reduce(grown, axis=1)) - log(FRACTIONS.size) >= -log(alpha)
         low, high = (null, high) if rich else (low, null)
-    # Earlier items may have ruled out what all of them together show.
+    # Earlier items may have ruled out a value that all items together admit.
     return min(low, estimate)

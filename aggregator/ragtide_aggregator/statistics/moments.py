@@ -23,7 +23,7 @@ _SUM, _M2, _V = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What values in [0, 1] add up to; arrays with one element a row."""
+    """Moments of values in [0, 1]; arrays with one element a row."""
 
     n: NDArray[np.int64]
     """Number of values."""
@@ -161,7 +161,7 @@ class MomentTable:
         Args:
             rows: row of each value, shape (n,).
             values: in [0, 1], or of 0 or more, same shape.
-            guesses: what a row's first value is predicted to be, for its intrinsic time, same shape; 1/2 unless given.
+            guesses: predictions of a row's first value, for its intrinsic time, same shape; 1/2 unless given.
                 It is returned as the mean before the first.
             batch: the values by row, where that is known already.
 

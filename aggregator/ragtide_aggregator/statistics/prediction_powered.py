@@ -5,7 +5,7 @@ each chosen with a known probability 1 / w. For any k the estimate
 
     theta = k mean_all(f) + sum w (y - k f) / sum w
 
-is right whatever the proxy labeler is worth: k = 0 is the plain weighted mean of y, and the better f predicts y, the
+is right for any proxy labeler: k = 0 is the plain weighted mean of y, and the better f predicts y, the
 more of the sampling error k = cov(y, f) / var(f) takes away. The n items are among the N, so
 
     var(theta) = sum w^2 (r - mean r)^2 / (sum w)^2 + k^2 var(f) / N,   r = y - k f,
@@ -50,7 +50,7 @@ class Powered:
     n_effective: Floats
     """Number of reference scores that an estimate from them alone, drawn at one rate, would need to be as precise."""
     k: Floats
-    """How much of the proxy score is used."""
+    """Weight of the proxy score."""
 
 
 class PairTable:

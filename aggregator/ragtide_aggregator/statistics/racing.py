@@ -1,26 +1,26 @@
-"""Racing: several are scored on the same items, one item after another, and whoever has surely lost is stopped.
+"""Racing: several configs are scored on the same items, one item after another, and certain losers are eliminated.
 
-i is ruled out by the leader j when the bettor against "i is better than j by the margin or more" has grown rich
-(duels.py). The leader is the one that is behind nobody, so of two that are as good as each other the one behind goes.
+Config i is eliminated by the leader j when the bettor against "i is better than j by the margin or more" has enough
+capital (duels.py). The leader has the highest mean; of two equal configs the one with the lower mean is eliminated.
 
-**What holds.** Take any one of those that race, for instance the one that is truly the best. The probability that it is
-ever ruled out by one that it is better than by the margin or more is at most 1 - confidence. Only its own duels can go
-wrong for it, so the error probability is shared by the count - 1 others and not by all pairs; and most of it goes to
-the duel with the leader (duels.py, "Money moves").
+**Guarantee.** Take any config, for instance the truly best one. The probability that it is ever eliminated by a config
+that is worse by the margin or more is at most 1 - confidence. Only its own duels can go wrong for it, so the error
+probability is shared by the count - 1 other configs and not by all pairs. Most of it goes to the duel with the leader
+(duels.py, "Money moves").
 
-**Chains.** If j, by whom i was ruled out, is itself ruled out by k, i may be better than k by nearly two margins. So an
-heir is kept: one may be ruled out only if everybody who was ruled out before, and itself, still has somebody running by
-whom it was ruled out directly. Then with probability `confidence` one of those that run at the end is within one margin
-of the truly best, however long the chain, and so is the one with the best mean of all items among them. Only the leader
-rules out, so that seldom more than two are left because of this.
+**Chains.** If j eliminated i, and k eliminates j, then i may be better than k by nearly two margins. So every
+eliminated config keeps an heir: a running config that ruled it out directly. A config is not eliminated if it is the
+last heir of another. Then, with probability `confidence`, one of the configs that run at the end is within one margin
+of the truly best, however long the chain; so is the config with the best mean of all items among them. Only the leader
+eliminates, so more than two configs seldom remain because of this.
 
-**Who comes later** (a clone, or one that comes back) is compared on the items still to come: given all that was seen,
-they are a random draw from the rest, whatever made somebody let it come. Its duels begin anew there, and what is said
-of them is about the mean of those items. What it was scored on before a gap is not used: others were seen in the gap,
-and who decided to bring it back saw them. How many will come is not known, so a tenth of the error probability is put
-aside for them: the k-th has 1 / (k (k + 1)) of that, which adds up to all of it.
+**Late configs** (a clone, or a config that resumes) are compared on the items still to come. Given all scores so far,
+these items are a random draw from the rest, whatever the reason to add the config. Its duels begin anew there, and
+their results are about the mean of those items. Scores from before a gap are not used: other configs were scored in the
+gap, and these scores may have led to the decision to resume. The number of late configs is not known, so a tenth of the
+error probability is set aside for them. The k-th late config has 1 / (k (k + 1)) of it, which adds up to all of it.
 
-**Who a person stopped** neither rules out nor is ruled out; what is said is about those that are left.
+**A config that a person stopped** neither eliminates nor is eliminated; the guarantee is about the other configs.
 
 Sources: as duels.py; Maron, Moore (1997), "The racing algorithm"; Ville's inequality and a union bound.
 """
@@ -38,64 +38,64 @@ from .duels import Duels, least_difference
 from .ruling import leading, ruled_out
 
 RESERVE: Final = 0.1
-"""Share of the error probability that is kept for those who come later."""
+"""Share of the error probability that is set aside for late configs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
-    """One that was ruled out, with the evidence."""
+    """An eliminated config, with the evidence."""
 
     place: int
     """Place of the eliminated config."""
     by: int
     """Place of the leader that eliminated it."""
     n: int
-    """Number of items on which both were scored."""
+    """Number of items with a score of both configs."""
     item: int
-    """Number of items that were looked at, of the order."""
+    """Number of items so far."""
     difference: Difference
-    """Mean of the other minus mean of this one so far, in the metric's unit.
+    """Mean of the leader minus mean of this config so far, in the metric's unit.
 
-    Each end holds, for all duels of this one together, at `confidence` (Bonferroni). An end beyond the margin is drawn
-    in to it: that this one is not better by more is what was decided.
+    Each end holds at `confidence`, for all duels of this config together (Bonferroni). An end beyond the margin is
+    moved to it, because the elimination says that this config is not better by more.
     """
     evidence: float
-    """The most that the bettor has had, of a capital of 1 that this one's duels share: enough at 1 / alpha."""
+    """Highest capital of the bettor; the duels of a config share a capital of 1, and 1 / alpha is enough."""
     alpha: float
-    """Error probability of all duels of this one."""
+    """Error probability of all duels of this config."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceStanding:
-    """Where one of those that race stands."""
+    """Status of a config in a race."""
 
     place: int
-    """Which one."""
+    """Place of the config."""
     n: int
     """Number of items on which it has a score."""
     mean: float
     """Their mean, in the metric's unit; nan without any."""
     behind: Difference | None
-    """Mean of the leader minus its own on the items both have; None for the leader, and without such an item."""
+    """Mean of the leader minus its own, on the items with both scores; None for the leader, or without such items."""
     running: bool
     """Whether it still runs."""
     may_be_best: bool
-    """Whether the leader is not, for certain, better."""
+    """Whether it is not certain that the leader is better."""
 
 
 class Race:
-    """Several on the same items, one item after another; whoever has surely lost is named, with the evidence.
+    """A race of several configs on the same items, one item after another.
 
-    Deterministic: the same calls in the same order give the same decisions. Equal means are told apart by place.
+    Deterministic: the same calls in the same order give the same decisions. Of equal means, the first place counts.
 
     Args:
-        count: how many race at the beginning, at least 2.
+        count: number of configs at the beginning, at least 2.
         population: number of all items, which come in a random order.
         confidence: level in (0, 1).
         margin: difference that does not matter, 0 or more, in the metric's unit.
-        look_every: number of items between two looks; configs are ruled out only at a look, and after the last item.
+        look_every: items between two looks; configs are eliminated only at a look, and after the last item.
         value_range: lowest and highest possible score.
-        higher_is_better: whether the best is the one with the highest mean.
+        higher_is_better: whether the best config has the highest mean.
 
     Assumes: the order of the items is random, and does not depend on the scores.
     Raises: ValueError for an argument out of its range.
@@ -125,7 +125,7 @@ class Race:
         self._error = 1 - confidence
         self._margin = margin
         self.duels = Duels((count,), population=population, margin=margin / self._width, money=1 - RESERVE)
-        """The bettors of every two configs."""
+        """The duels of all pairs of configs."""
         self.ruled = np.zeros((count, count), dtype=np.bool_)
         """Whether the config of a row was ever shown to be no better than that of a column."""
         self._running = np.ones(count, dtype=np.bool_)
@@ -141,11 +141,11 @@ class Race:
 
     @property
     def running(self) -> tuple[bool, ...]:
-        """For each place, whether it is neither ruled out nor stopped."""
+        """For each place, whether the config is neither eliminated nor stopped."""
         return tuple(self._running.tolist())
 
     def add(self) -> int:
-        """Let another one join now, such as a clone, and return its place.
+        """Add another config now, such as a clone, and return its place.
 
         It is compared on the items still to come.
         """
@@ -157,7 +157,7 @@ class Race:
         return place
 
     def stop(self, place: int) -> None:
-        """Stop one because somebody wants it: no scores come, and it neither rules out nor is ruled out.
+        """Stop a config on request: it gets no scores, and neither eliminates nor is eliminated.
 
         Raises: ValueError if there is no such place.
         """
@@ -165,7 +165,7 @@ class Race:
         self._running[place] = False
 
     def resume(self, place: int, *, protected: bool = False) -> None:
-        """Let one that was stopped or ruled out run again; its duels begin anew with the items still to come.
+        """Let a stopped or eliminated config run again; its duels begin anew with the items still to come.
 
         Args:
             place: which one.
@@ -183,11 +183,11 @@ class Race:
         self.ruled[place] = False
 
     def update(self, scores: ArrayLike) -> list[Elimination]:
-        """Add the next item and return who is ruled out at it, the furthest behind first.
+        """Add the next item, and return the configs that are eliminated at it, the furthest behind first.
 
         Args:
             scores: shape (count,); nan where there is no score: not run, a failed call, a metric that is undefined.
-                What one that does not run has is not looked at.
+                Scores of configs that do not run are ignored.
 
         Raises: ValueError for a score outside the range, another shape, or more items than the population; nothing is
             added then.
@@ -225,7 +225,7 @@ class Race:
         return [self._elimination(place, by) for place, by in losers]
 
     def standings(self) -> list[RaceStanding]:
-        """Return where each stands against the leader, in the order of places; valid at any time.
+        """Return the status of each config against the leader, in the order of places; valid at any time.
 
         The leader is the one that runs and is behind none of the others that run, on the items both have.
         """
@@ -291,7 +291,7 @@ class Race:
         return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
 
     def _reserved(self) -> float:
-        """Return the money of the next one that joins: 1/2, 1/6, 1/12 ... of the reserve."""
+        """Return the money of the next late config: 1/2, 1/6, 1/12 ... of the reserve."""
         self._joined += 1
         return RESERVE / (self._joined * (self._joined + 1))
 

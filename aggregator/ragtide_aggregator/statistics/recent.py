@@ -44,7 +44,7 @@ def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
         counts[rank] -= first
     begin = 0
     while begin < long:
-        # Rows with about as many values go together; what the shorter ones lack is filled up, and not looked at.
+        # Rows with about as many values go together; the shorter ones are padded, and the padding is ignored.
         end = begin + int(np.searchsorted(-batch.counts[begin:long], -batch.counts[begin] // 2, side="right"))
         after[begin:end] = _filtered(after[begin:end], values, starts[begin:end], counts[begin:end])
         begin = end
@@ -60,7 +60,7 @@ def _slowly(last: float, values: Floats, n: int) -> float:
 
 
 def preload() -> None:
-    """Import what the first large batch needs: a service does it before it owns anything."""
+    """Import the modules that the first large batch needs; a service does this before it owns a partition."""
     import scipy.signal  # noqa: F401, PLC0415 - takes a second or more
 
 

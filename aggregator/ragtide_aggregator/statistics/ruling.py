@@ -1,4 +1,4 @@
-"""Ruling: who leads a race, and who is stopped by whom, from what the duels say; why, is in racing.py."""
+"""Chooses the leader of a race and the configs to be eliminated, from their duels; racing.py has the reasons."""
 
 import numpy as np
 
@@ -7,14 +7,15 @@ from .duels import Flags
 
 
 def leading(mean: Floats, seen: Floats, running: Flags) -> int:
-    """Return who runs and is the least behind any other that runs.
+    """Return the running config that is the least behind any other running config.
 
-    Who came late leads only with half as many items as those who have the most, lest few items decide.
+    A config that joined late leads only with half as many items as the config with the most, so that few items do not
+    decide.
 
     Args:
         mean: shape (count, count): mean differences, column minus row.
-        seen: numbers of items they are of; of one and itself, on which it has a score.
-        running: who runs, at least one.
+        seen: numbers of items of the means; on the diagonal, numbers of items with a score.
+        running: which configs run, at least one.
     """
     places = np.flatnonzero(running)
     items = seen[places, places]
@@ -25,16 +26,18 @@ def leading(mean: Floats, seen: Floats, running: Flags) -> int:
 def ruled_out(
     reached: Flags, ruled: Flags, *, mean: Floats, seen: Floats, running: Flags, out: Flags, protected: Flags
 ) -> list[tuple[int, int]]:
-    """Return who is to be stopped now and by whom, the furthest behind first, keeping an heir of everybody.
+    """Return the configs to be eliminated now, each with the leader, the furthest behind first.
+
+    Every eliminated config keeps a running heir: a config that ruled it out directly.
 
     Args:
-        reached: shape (count, count): whether the bettor against "row is better than column" has grown rich enough.
-        ruled: the same, also of duels that have begun anew since.
+        reached: shape (count, count): whether the capital against "row is better than column" is large enough.
+        ruled: the same, with duels that have begun anew since.
         mean: mean differences, column minus row.
-        seen: numbers of items they are of.
-        running: who runs.
-        out: who was ruled out before.
-        protected: who may not be ruled out.
+        seen: numbers of items of the means.
+        running: which configs run.
+        out: which configs were eliminated before.
+        protected: which configs must not be eliminated.
     """
     running, out = running.copy(), out.copy()
     if not running.any():

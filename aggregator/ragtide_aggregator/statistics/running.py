@@ -28,7 +28,7 @@ _ROUNDS = 100
 def running_interval(
     mean: ArrayLike, n: ArrayLike, v: ArrayLike, *, confidence: float, v_opt: float = V_OPT
 ) -> tuple[Floats, Floats]:
-    """Return lower and upper ends for the average of what the true mean has been, clamped to [0, 1].
+    """Return lower and upper ends for the average of the true mean so far, clamped to [0, 1].
 
     With probability at least `confidence` they hold at every n at once, so one may look as often as one likes and stop
     when one likes. The ends are not intersected over time, because the mean may move.

@@ -83,7 +83,7 @@ def moments_interval(
     lower, upper = np.where(none, 0.0, lower), np.where(none, 1.0, upper)
     if population is None:
         return lower, upper
-    # Whatever the strategy: what is not yet seen of a finite population moves its mean so far and no further.
+    # For every strategy: the values not yet seen of a finite population can move its mean only so far.
     size = np.asarray(population, dtype=np.float64)
     seen = np.where(size >= moments.n, moments.n / np.maximum(size, 1.0), 0.0)
     least, most = seen * moments.mean, np.clip(seen * moments.mean + (1 - seen), moments.mean, 1.0)
@@ -93,7 +93,7 @@ def moments_interval(
 
 
 class Table(Protocol):
-    """What every strategy keeps: rows of state on values in [0, 1]."""
+    """A strategy: rows of state on values in [0, 1]."""
 
     def add_row(self, population: int | None = None) -> int:
         """Add a row, of which at most `population` values will come, and return its index."""

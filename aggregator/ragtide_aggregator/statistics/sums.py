@@ -1,4 +1,4 @@
-"""Exact sums of many keys at once: the same whatever the order of the values, and without rounding after a billion.
+"""Exact sums of many keys at once: independent of the order of the values, and not rounded after a billion values.
 
 A sum is three whole numbers: units, 2^-40, and 2^-80. Values are cut at 2^-80, which loses nothing of a value of 2^-27
 or more; whole numbers then add up exactly, so sums may be merged, split and reordered without changing a bit.
@@ -40,7 +40,7 @@ def limbs(values: Floats) -> Limbs:
 
 
 def carried(sums: Limbs) -> Limbs:
-    """Return sums with what overflowed a part carried into the one above."""
+    """Return sums in which each part's overflow is carried into the part above."""
     units, high, low = sums
     found = np.empty_like(sums)
     high = high + (low >> _BITS)

@@ -1,4 +1,4 @@
-"""What all tables of state share: growing, and refusing values that are out of range."""
+"""Shared by all tables of state: growth, and the refusal of values out of range."""
 
 from typing import TypeVar
 

@@ -1,4 +1,4 @@
-"""Windows in event time, cut from panes: what covers which time. Whole numbers of milliseconds; no clock."""
+"""Windows in event time, made of panes, in whole milliseconds. No clock."""
 
 import re
 from dataclasses import dataclass

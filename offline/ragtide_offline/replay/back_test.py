@@ -1,4 +1,4 @@
-"""What rules raised in a replay beside what production raised."""
+"""Compares the alerts of a replay with those that production raised, rule by rule."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -12,7 +12,7 @@ from ragtide_schemas import Alert, AlertRule
 from .selection import Selection
 
 _NOT_OF_RULES = ("budget", "stall", "capped")
-"""Kinds of alerts that no rule raises: they are about the deployment at that moment, and are not replayed."""
+"""Kinds of alerts that no rule raises: they are about the state of the deployment, and are not replayed."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class OfRule:
 
 
 def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
-    """Return how many alerts each rule raised in production, of what is selected."""
+    """Return the number of alerts that each rule raised in production, within a selection."""
     fired: dict[str, Alert] = {}
     for entry in recording.entries(Kind.ALERTS, pipelines=selection.pipelines):
         alert = cast("Alert", entry.model)
@@ -47,7 +47,7 @@ def _selected(alert: Alert, selection: Selection) -> bool:
 
 
 def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Counter[str]) -> dict[str, OfRule]:
-    """Return the alerts of every rule of the replay, and of production where it had others, in this order."""
+    """Return the alerts by rule: the rules of the replay first, then further rules of production."""
     found: defaultdict[str, OfRule] = defaultdict(OfRule)
     for rule in rules:
         found[rule.name].production = 0

@@ -1,4 +1,4 @@
-"""How much of a recording is selected: the size of a replay's finite population, of every scope."""
+"""Counts the selected entries of a recording: the size of the replay's finite population, for every scope."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from ragtide_schemas import MetricEvent, RagInteraction
 from .selection import Selection
 
 EARLY = timedelta(days=1)
-"""How far a producer's clock may run ahead of Redis's: what is selected by event time is looked for from there on."""
+"""How far a producer's clock may run ahead of Redis's clock: a selection by event time begins this much earlier."""
 
 
 class Scope(NamedTuple):
@@ -69,7 +69,7 @@ def _found(
     """Yield values of the fields, a segment value or None for all, and how many entries have them."""
     since, pipelines = first_entry(selection), selection.pipelines
     if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
-        from .tables import scopes, selected  # noqa: PLC0415 - who reads JSON Lines does not need pyarrow
+        from .tables import scopes, selected  # noqa: PLC0415 - JSON Lines need no pyarrow
 
         for table in recording.tables(kind, since=since, pipelines=pipelines):
             yield from scopes(selected(table, selection), fields)

@@ -1,4 +1,4 @@
-"""What a replay was told to do: kept with its run, compared when it goes on, and turned into settings."""
+"""The plan of a replay: stored with its workspace, compared when the replay continues, and turned into settings."""
 
 import json
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ def rules_of(file: Path) -> tuple[AlertRule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay: of what, which part of it, in which order, and judged by what."""
+    """A replay: its recording, the selected part, the order, and the labeler."""
 
     run: str
     recording: Recording
@@ -71,7 +71,7 @@ class ReplayPlan:
     """`labeler`, `profile` and `judge_model`, where they are not those of the settings."""
 
     def info(self, settings: Settings, population_size: int) -> Workspace:
-        """Return what is kept of it with its run."""
+        """Return the workspace of the replay, with its options."""
         options: dict[str, Any] = {
             "replays": "interactions" if self.relabel else "metric events",
             "order": "time" if self.seed is None else f"random, seed {self.seed}",
@@ -101,10 +101,10 @@ def _plain(value: Any) -> Any:
 
 
 async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
-    """List the run of a replay, or check that it was begun in the same way, and return what is listed.
+    """Register the workspace of a replay, or check that it has the same options, and return the registered one.
 
     Raises:
-        ConfigurationError: there is another run of that name, or a replay with other options.
+        ConfigurationError: another workspace has that name, or a replay with other options.
     """
     known = await find_workspace(redis, settings, info.run)
     if known is None:
@@ -134,10 +134,10 @@ def _told(value: Any) -> str:
 
 
 def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
-    """Return the settings of a deployment as they are for a replay of interactions: its keys, its labeler, its rules.
+    """Return the settings of a deployment for a replay of interactions, with the replay's keys, labeler and rules.
 
-    For the process that began it, for workers that join, and for readers. The options come from Redis: before a process
-    works with them, `ragtide.trusted` checks what they name.
+    The process that began the replay, workers that join, and readers use them. The options come from Redis, so
+    `ragtide.trusted` checks the names in them before a process works with them.
 
     Raises:
         ConfigurationError: the options cannot be read.
@@ -155,7 +155,7 @@ def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
     changes: dict[str, Any] = {
         "alerts": stored.rules,
         "windows": own.windows if stored.windows is None else stored.windows,
-        # That a replay waits, or has come to its end, is no alert.
+        # A replay that waits, or is complete, raises no pipeline health alert.
         "stall": StallSettings.none(),
     }
     given = {name: getattr(stored, name) for name in _LABELING}

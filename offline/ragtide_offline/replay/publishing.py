@@ -1,4 +1,4 @@
-"""Publishing what is replayed: together with the position in one script, so that each is published exactly once.
+"""Publishes recorded interactions together with the position, in one script: each is published exactly once.
 
 The dedupe window of ordinary publishing is not enough: a replay may be stopped and go on after longer than that.
 """
@@ -14,13 +14,13 @@ from ragtide_runtime.redis.keys import ReplayField, Streams, known_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Feedback, RagInteraction
 
-from .interactions import Item
+from .recorded_interactions import ReplayedInteraction
 
 PUBLISH: Final = Lua("publish_replay")
 
 
-class Fed(NamedTuple):
-    """How far publishing is."""
+class PublishProgress(NamedTuple):
+    """Position and counts of the published interactions."""
 
     position: str | None
     published: int
@@ -28,52 +28,52 @@ class Fed(NamedTuple):
     """Interactions of an id that had been published within the dedupe window: recorded twice, after longer than it."""
 
 
-async def read_fed(redis: Redis, streams: Streams) -> Fed:
-    """Return how far publishing into a run is."""
+async def read_published(redis: Redis, streams: Streams) -> PublishProgress:
+    """Return the progress of publishing into a workspace."""
     fields = [ReplayField.POSITION, ReplayField.PUBLISHED, ReplayField.DUPLICATES]
     position, published, duplicates = cast("list[bytes | None]", await redis.hmget(streams.replay, fields))
-    return Fed(None if position is None else position.decode(), int(published or 0), int(duplicates or 0))
+    return PublishProgress(None if position is None else position.decode(), int(published or 0), int(duplicates or 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
-    """What a replay says of the interactions that it publishes."""
+class ReplayFields:
+    """Fields that a replay sets in the interactions that it publishes."""
 
     run: str
     size_of: Callable[[str], int]
     """Number of interactions of a pipeline."""
 
 
-class Feeder:
-    """Publishes items in their order.
+class ReplayPublisher:
+    """Publishes interactions in their order.
 
     Args:
         redis: client.
-        streams: the run's keys.
-        stamp: what is said of them.
+        streams: keys of the workspace.
+        fields: set in each interaction.
         dedupe_window_s: seconds for which a worker knows an id.
         position: the last item that was published.
     """
 
     def __init__(
-        self, redis: Redis, streams: Streams, stamp: Stamp, *, dedupe_window_s: float, position: str | None
+        self, redis: Redis, streams: Streams, fields: ReplayFields, *, dedupe_window_s: float, position: str | None
     ) -> None:
         self._redis = redis
         self._streams = streams
-        self._stamp = stamp
+        self._fields = fields
         self._window_ms = int(dedupe_window_s * 1000)
         self._position = position or ""
 
-    async def publish(self, items: Sequence[Item]) -> None:
+    async def publish(self, items: Sequence[ReplayedInteraction]) -> None:
         """Publish items, at least one.
 
         Raises:
-            ReplayError: another process publishes into this run.
+            ReplayError: another process publishes into this workspace.
             redis.RedisError: they may or may not have been published; publish them again.
         """
         interactions = [
             item.interaction.model_copy(
-                update={"run": self._stamp.run, "population_size": self._stamp.size_of(item.interaction.pipeline)}
+                update={"run": self._fields.run, "population_size": self._fields.size_of(item.interaction.pipeline)}
             )
             for item in items
         ]

@@ -1,4 +1,4 @@
-"""A replay of interactions: published into a run bit by bit, labeled and aggregated there by the ordinary roles."""
+"""Replays interactions: publishes them into a workspace, where the ordinary roles label and aggregate them."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,22 +18,22 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 from .counting import Counted, Scope
-from .interactions import Item, Items
-from .progress import Tally, Tallying
-from .publishing import Fed, Feeder, Stamp, read_fed
-from .speed import Pace, Speed
+from .labeling_progress import LabelingCounter, LabelingProgress
+from .publishing import PublishProgress, ReplayFields, ReplayPublisher, read_published
+from .recorded_interactions import RecordedInteractions, ReplayedInteraction
+from .speed import ReplayPace, Speed
 
 LEAD: Final = 1000
-"""Most interactions that are published and not labeled yet."""
+"""Most interactions that are published and not yet labeled."""
 
 BATCH: Final = 100
-"""Most of them published at once."""
+"""Most interactions that are published at once."""
 
 POLL_S: Final = 0.05
-"""Seconds between two looks at what was labeled."""
+"""Seconds between two looks at the labeled interactions."""
 
 PROBES: Final = 8
-"""Interactions that are out at first when cost is limited: what one costs is not known yet."""
+"""Interactions that are published at first when cost is limited, because the cost of one is not yet known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,20 @@ class RelabelOptions:
 
 @dataclass(frozen=True, slots=True)
 class RelabelProgress:
-    """How far it is."""
+    """Progress of a replay of interactions."""
 
-    fed: Fed
-    tally: Tally
+    published: PublishProgress
+    labeling: LabelingProgress
     total: int
     complete: bool = False
     over_cost: bool = False
-    """Whether it stopped because more would cost more than it may."""
+    """Whether it stopped because more interactions would pass the cost limit."""
 
     @property
     def projected_usd(self) -> float | None:
-        """What all of it will cost if the rest costs what was labeled did on average."""
-        labeled = self.tally.labeled
-        return self.tally.cost_usd / labeled * self.total if labeled else None
+        """Cost of all interactions, if the rest costs as much as the labeled ones did on average."""
+        labeled = self.labeling.labeled
+        return self.labeling.cost_usd / labeled * self.total if labeled else None
 
 
 Seen = Callable[[RelabelProgress], None]
@@ -70,14 +70,16 @@ class Relabeling:
     """Labels interactions anew in one process; workers of other processes may join.
 
     Args:
-        settings: of the run.
+        settings: of the workspace.
         url: of Redis.
-        items: what is replayed.
-        counted: how much that is, by pipeline.
-        options: how.
+        items: interactions to be replayed.
+        counted: number of interactions, by pipeline.
+        options: of the replay.
     """
 
-    def __init__(self, settings: Settings, url: str, items: Items, counted: Counted, options: RelabelOptions) -> None:
+    def __init__(
+        self, settings: Settings, url: str, items: RecordedInteractions, counted: Counted, options: RelabelOptions
+    ) -> None:
         self._settings = settings
         self._url = url
         self._items = items
@@ -87,10 +89,10 @@ class Relabeling:
         self._over_cost = False
 
     async def run(self, stop: asyncio.Event, seen: Seen) -> RelabelProgress:
-        """Replay until everything was labeled and aggregated, or until told to stop, or until it would cost too much.
+        """Replay until all interactions are labeled and aggregated, until `stop` is set, or until the cost limit.
 
         Raises:
-            ReplayError: another process replays the run.
+            ReplayError: another process replays into the workspace.
         """
         roles_stop = asyncio.Event()
         roles = asyncio.create_task(
@@ -108,51 +110,51 @@ class Relabeling:
             return replay.result()
 
     async def _replay(self, redis: Redis, stop: asyncio.Event, seen: Seen) -> RelabelProgress:
-        tallying = Tallying(redis, self._streams)
-        await tallying.begin()
-        fed = await read_fed(redis, self._streams)
-        stamp = Stamp(self._options.run, lambda pipeline: self._counted.scopes[Scope((pipeline,))])
-        feeder = Feeder(
-            redis, self._streams, stamp, dedupe_window_s=self._settings.dedupe_window_s, position=fed.position
+        counter = LabelingCounter(redis, self._streams)
+        await counter.begin()
+        published = await read_published(redis, self._streams)
+        fields = ReplayFields(self._options.run, lambda pipeline: self._counted.scopes[Scope((pipeline,))])
+        publisher = ReplayPublisher(
+            redis, self._streams, fields, dedupe_window_s=self._settings.dedupe_window_s, position=published.position
         )
-        items = self._items.after(fed.position)
-        pace = Pace(self._options.speed)
-        waiting: list[Item] = []
+        items = self._items.after(published.position)
+        pace = ReplayPace(self._options.speed)
+        waiting: list[ReplayedInteraction] = []
         exhausted = False
         while not stop.is_set():
-            tally = await tallying.read()
-            room = self._room(fed.published - tally.done, tally)
+            labeling = await counter.read()
+            room = self._room(published.published - labeling.done, labeling)
             if not waiting and not exhausted:
                 waiting = await asyncio.to_thread(lambda: list(islice(items, BATCH)))
                 exhausted = not waiting
             due = _due(waiting[: min(room, BATCH)], pace)
             if due:
-                await feeder.publish(due)
+                await publisher.publish(due)
                 waiting = waiting[len(due) :]
-                fed = await read_fed(redis, self._streams)
-            seen(RelabelProgress(fed, tally, self._counted.total))
-            labeled = tally.done >= fed.published
+                published = await read_published(redis, self._streams)
+            seen(RelabelProgress(published, labeling, self._counted.total))
+            labeled = labeling.done >= published.published
             if labeled and (exhausted or self._over_cost) and await self._aggregated(redis):
-                return RelabelProgress(fed, tally, self._counted.total, exhausted, self._over_cost)
+                return RelabelProgress(published, labeling, self._counted.total, exhausted, self._over_cost)
             if not due:
                 await asyncio.sleep(POLL_S)
-        return RelabelProgress(fed, await tallying.read(), self._counted.total)
+        return RelabelProgress(published, await counter.read(), self._counted.total)
 
-    def _room(self, out: int, tally: Tally) -> int:
-        """Return how many more may be published, with so many that are not labeled yet."""
+    def _room(self, out: int, labeling: LabelingProgress) -> int:
+        """Return how many more interactions may be published while `out` are not yet labeled."""
         limit = self._options.max_cost_usd
         if limit is None:
             return max(LEAD - out, 0)
-        if not tally.labeled:
+        if not labeling.labeled:
             self._over_cost = limit <= 0
             return 0 if self._over_cost else max(PROBES - out, 0)
-        each = tally.cost_usd / tally.labeled
-        self._over_cost = each > 0 and tally.cost_usd + (out + 1) * each > limit
+        each = labeling.cost_usd / labeling.labeled
+        self._over_cost = each > 0 and labeling.cost_usd + (out + 1) * each > limit
         if self._over_cost:
             return 0
-        affordable = LEAD if each == 0 else int((limit - tally.cost_usd) / each)
-        # No more at once than were labeled before: the mean of a few may be far off.
-        return max(min(LEAD, affordable, max(tally.labeled, PROBES)) - out, 0)
+        affordable = LEAD if each == 0 else int((limit - labeling.cost_usd) / each)
+        # At most as many as are labeled: the mean cost of a few may be far off.
+        return max(min(LEAD, affordable, max(labeling.labeled, PROBES)) - out, 0)
 
     async def _aggregated(self, redis: Redis) -> bool:
         streams = self._streams
@@ -162,7 +164,7 @@ class Relabeling:
         return all(end_ == "0-0" or (at or b"").decode() == end_ for at, end_ in zip(stored, ends, strict=True))
 
 
-def _due(items: list[Item], pace: Pace) -> list[Item]:
+def _due(items: list[ReplayedInteraction], pace: ReplayPace) -> list[ReplayedInteraction]:
     due = []
     for item in items:
         if pace.wait_s(item.interaction.occurred_at, monotonic()) > 0:

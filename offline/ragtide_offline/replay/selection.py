@@ -1,4 +1,4 @@
-"""Which part of a recording is replayed. No I/O."""
+"""The part of a recording that is replayed. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Protocol
 from ragtide_runtime.errors import ConfigurationError
 
 
-class Recorded(Protocol):
-    """What interactions and metric events have in common."""
+class Selectable(Protocol):
+    """The fields that interactions and metric events share."""
 
     @property
     def pipeline(self) -> str:
@@ -36,7 +36,7 @@ class Selection:
     segments: tuple[tuple[str, str], ...] = ()
     """Names and values; of a name given twice either value will do."""
 
-    def takes(self, one: Recorded) -> bool:
+    def takes(self, one: Selectable) -> bool:
         """Return whether an interaction or a metric event is in it."""
         if self.pipelines is not None and one.pipeline not in self.pipelines:
             return False

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 BUCKETS: Final = 256
-"""Files that are sorted one after the other: so many times the memory of one is what can be shuffled."""
+"""Files that are sorted one after the other: the largest recording is this many times the memory."""
 
 _HEAD: Final = struct.Struct(">QII")
 
@@ -36,7 +36,7 @@ def random_place(seed: int, pipeline: str, interaction_id: str) -> Place:
 
 
 class Shuffled:
-    """What was added, sorted by place. At most about a 256th of it is in memory at once; the rest waits in files.
+    """Added entries, sorted by place. About a 256th of them is in memory at once; the rest is in files.
 
     Use it as a context manager; at its end the files are gone. Places are to be spread evenly over 64 bits.
     """

@@ -1,4 +1,4 @@
-"""How fast a replay goes: at the recorded pace, a multiple of it, or flat out. No I/O."""
+"""The speed of a replay: the recorded pace, a multiple of it, or as fast as possible. No I/O."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _TIMES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)x")
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """So many recorded seconds in one second; None is flat out."""
+    """Recorded seconds in one second; None is as fast as possible."""
 
     factor: float | None = None
 
@@ -21,7 +21,7 @@ def speed(text: str) -> Speed:
     """Return the speed that a word means: `original`, `10x`, or `max`.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the word is none of these.
 
     >>> speed("original"), speed("0.5x"), speed("max")
     (Speed(factor=1.0), Speed(factor=0.5), Speed(factor=None))
@@ -36,10 +36,10 @@ def speed(text: str) -> Speed:
     return Speed(float(found[1]))
 
 
-class Pace:
-    """When what was recorded is due, as long after the first one as it was then.
+class ReplayPace:
+    """Says when recorded entries are due: as long after the first entry as they were recorded, divided by the speed.
 
-    What happened before something that came earlier in the recording is due at once.
+    An entry with an earlier time than an entry before it is due at once.
     """
 
     def __init__(self, speed: Speed) -> None:
@@ -47,10 +47,10 @@ class Pace:
         self._first: tuple[datetime, float] | None = None
 
     def wait_s(self, time: datetime, now: float) -> float:
-        """Return the seconds until something recorded at a time is due; 0 if it is.
+        """Return the seconds until an entry is due; 0 if it is due.
 
         Args:
-            time: when it was.
+            time: of the entry.
             now: seconds of a clock that only goes forward.
         """
         if self._factor is None:

@@ -1,4 +1,4 @@
-"""Which rows of a recording's tables are replayed. Needs pyarrow."""
+"""Selects and counts rows of a recording's tables. Needs pyarrow."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

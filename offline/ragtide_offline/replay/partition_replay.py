@@ -1,7 +1,7 @@
-"""One partition of a replay: its state in a run's own keys, committed with how far in the recording it is.
+"""Replays one partition of a recording into the state of a workspace, committed with the position in the recording.
 
-Every partition of the recording has a state of its own, as live: what rules share (a budget, the windows that baselines
-are of) they share within a partition, and a pipeline that is split over several is put together when it is read.
+Every partition of the recording has a state of its own, as in a live deployment. Rules share their budget, and the
+windows of baselines, within a partition. The parts of a split pipeline are merged when they are read.
 """
 
 import heapq
@@ -27,7 +27,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 
-from .feedback import RecordedFeedback
+from .recorded_feedback import RecordedFeedback
 
 _EVENT: Final = "event "
 """Beginning of the name of a metric event; feedback is named by its entry id alone."""
@@ -46,7 +46,7 @@ class At(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class ReplayCounts:
     """The counts of a partition's entries so far."""
 
     events: int = 0
@@ -60,7 +60,7 @@ class Counts:
         return json.dumps([self.events, self.refused, self.feedback, self.feedback_refused]).encode()
 
     @classmethod
-    def decode(cls, data: bytes | None) -> "Counts":
+    def decode(cls, data: bytes | None) -> "ReplayCounts":
         """Return stored counts; none were stored before the first commit."""
         if data is None:
             return cls()
@@ -68,13 +68,13 @@ class Counts:
         return cls(events, refused, feedback, Counter(feedback_refused))
 
     @classmethod
-    def of_fields(cls, fields: Mapping[str, bytes]) -> "Counts":
-        """Return what the fields of a checkpoint hold."""
+    def of_fields(cls, fields: Mapping[str, bytes]) -> "ReplayCounts":
+        """Return the counts in the fields of a checkpoint."""
         return cls.decode(fields.get(CheckpointField.REPLAY_COUNTS))
 
 
 class PartitionReplay:
-    """Applies what was recorded of one partition, and commits it.
+    """Applies the recorded entries of one partition, and commits them.
 
     Args:
         redis: client.
@@ -103,7 +103,7 @@ class PartitionReplay:
         self._taken = 0
         self._last = ""
         self.at = At(checkpoint.position, checkpoint.feedback_position)
-        self.counts = Counts.of_fields(checkpoint.fields)
+        self.counts = ReplayCounts.of_fields(checkpoint.fields)
         self._state = checkpoint.state
         # While the feedback of a table is joined: the next row, and the gold scores, each before a row.
         self._row: int | None = None
@@ -158,9 +158,9 @@ class PartitionReplay:
         """Apply a metric event, and the feedback that waited for it.
 
         Args:
-            place: where it comes in the order of the replay.
-            entry_id: of the recorded stream, which says when it was scored.
-            event: as recorded; what it says of the size of its run is replaced by the size of what is replayed.
+            place: of the event in the order of the replay.
+            entry_id: of the recorded stream; it says when the event was scored.
+            event: as recorded; the size of its run is replaced by the size of the replayed part.
         """
         if event.population_size is not None:
             event = event.model_copy(update={"population_size": None})

@@ -1,4 +1,4 @@
-"""A replay of recorded metric events: into a run's own keys, exactly once, whatever is killed on the way."""
+"""Replays recorded metric events into a workspace: exactly once, even if the process is killed."""
 
 import asyncio
 import heapq
@@ -30,13 +30,13 @@ from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import Feedback, MetricEvent
 
 from .counting import Counted, Scope
-from .partition import FOR_EVER_MS, PartitionReplay
-from .reader import Item, Reader
+from .partition_replay import FOR_EVER_MS, PartitionReplay
+from .recorded_entries import RecordedEntries, ReplayedEntry
 from .selection import Selection
-from .speed import Pace, Speed
+from .speed import ReplayPace, Speed
 
 SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
-"""What numbers of a replay are told apart by, besides segment and metric."""
+"""Fields that separate the numbers of a replay, besides segment and metric."""
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
@@ -53,7 +53,7 @@ log = structlog.get_logger("ragtide.replay")
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How a recording is aggregated."""
+    """Options of a replay of metric events."""
 
     state: StateOptions
     split: bool
@@ -65,8 +65,8 @@ class ReplayOptions:
     """Of a random order; None for the order of the streams."""
 
 
-class Progress(NamedTuple):
-    """How far a replay is."""
+class ReplayProgress(NamedTuple):
+    """Progress of a replay of metric events."""
 
     done: int
     total: int
@@ -76,7 +76,7 @@ class Progress(NamedTuple):
     """Whether everything was replayed, feedback after the last event too."""
 
 
-Seen = Callable[[Progress], None]
+Seen = Callable[[ReplayProgress], None]
 
 
 class MetricsReplay:
@@ -84,11 +84,11 @@ class MetricsReplay:
 
     Args:
         redis: client.
-        layout: of the run's keys: as many partitions as the recording has.
-        recording: what is replayed.
-        selection: which part of it.
-        counted: how much that is, told apart by `SCOPE_FIELDS`.
-        options: how.
+        layout: of the workspace, with as many partitions as the recording has.
+        recording: with the metric events.
+        selection: the part to be replayed.
+        counted: number of selected events, by `SCOPE_FIELDS`.
+        options: of the replay.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class MetricsReplay:
     ) -> None:
         self._redis = redis
         self._layout = layout
-        self._reader = Reader(recording, selection)
+        self._reader = RecordedEntries(recording, selection)
         self._counted = counted
         self._options = options
         self._parts: dict[int, PartitionReplay] = {}
@@ -111,8 +111,8 @@ class MetricsReplay:
         self._commit_s = COMMIT_S
         self._due = 0.0
 
-    async def run(self, stop: asyncio.Event, seen: Seen) -> Progress:
-        """Replay until the end, or until told to stop; what was applied is committed either way.
+    async def run(self, stop: asyncio.Event, seen: Seen) -> ReplayProgress:
+        """Replay until the end, or until `stop` is set; applied entries are committed in both cases.
 
         A replay that lost its leases begins again from the last commit, unless another process replays the run then.
 
@@ -156,7 +156,7 @@ class MetricsReplay:
                 log.warning("looking for an entry that cannot be counted, from the last commit", reason=str(error))
 
     def counted(self) -> dict[str, Any]:
-        """Return what became of entries so far: events that were refused, feedback, and why some of it was."""
+        """Return the counts of rejected events, and of feedback with the reasons for rejected gold scores."""
         counts = [part.counts for part in self._parts.values()]
         return {
             "refused": sum(one.refused for one in counts),
@@ -230,7 +230,7 @@ class MetricsReplay:
 
     async def _one_by_one(self, ownership: Ownership, seen: Seen, *, while_searching: bool = False) -> bool:
         stop = ownership.stop
-        pace = Pace(self._options.speed)
+        pace = ReplayPace(self._options.speed)
         last: datetime | None = None
         for number, item in enumerate(self._items()):
             if item is not None and isinstance(item.entry.model, MetricEvent):
@@ -259,15 +259,15 @@ class MetricsReplay:
             seen(self._progress(last))
             self._due = monotonic() + self._commit_s
 
-    def _apply(self, item: Item) -> None:
+    def _apply(self, item: ReplayedEntry) -> None:
         part, entry = self._parts[item.entry.partition], item.entry
         if isinstance(entry.model, MetricEvent):
             part.apply(str(item.place), entry.entry_id, entry.model)
         else:
             part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
 
-    def _items(self) -> Iterator[Item | None]:
-        """Yield what is still to come, in the order of the replay; nothing now and then while that is being found."""
+    def _items(self) -> Iterator[ReplayedEntry | None]:
+        """Yield the remaining entries in the order of the replay; None now and then, while they are shuffled."""
         places = {partition: part.at for partition, part in self._parts.items()}
         if self._options.seed is not None:
             return self._reader.shuffled(self._options.seed, places)
@@ -278,5 +278,5 @@ class MetricsReplay:
         for part in self._parts.values():
             await part.commit()
 
-    def _progress(self, last: datetime | None) -> Progress:
-        return Progress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)
+    def _progress(self, last: datetime | None) -> ReplayProgress:
+        return ReplayProgress(sum(part.counts.events for part in self._parts.values()), self._counted.total, last)

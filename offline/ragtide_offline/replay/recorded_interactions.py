@@ -14,7 +14,7 @@ from .selection import Selection
 from .shuffling import Shuffled, random_place
 
 
-class Item(NamedTuple):
+class ReplayedInteraction(NamedTuple):
     """One interaction, and its position in the replay: the same whenever the replay is begun."""
 
     position: str
@@ -22,13 +22,13 @@ class Item(NamedTuple):
     feedback: tuple[Feedback, ...] = ()
 
 
-class Items:
-    """What is replayed.
+class RecordedInteractions:
+    """The selected interactions of a recording.
 
     Args:
-        recording: where it is.
-        selection: which part of it.
-        seed: of a random order; None for the order in which it was published, of all partitions together.
+        recording: with the interactions.
+        selection: the part to be replayed.
+        seed: of a random order; None for the order of publishing, over all partitions.
     """
 
     def __init__(self, recording: Recording, selection: Selection, seed: int | None) -> None:
@@ -36,7 +36,7 @@ class Items:
         self._selection = selection
         self._seed = seed
 
-    def after(self, position: str | None) -> Iterator[Item]:
+    def after(self, position: str | None) -> Iterator[ReplayedInteraction]:
         """Yield the items after a position, or all of them.
 
         In memory are the feedback and, in random order, about a 256th of the interactions.
@@ -49,7 +49,7 @@ class Items:
         for at, interaction in self._in_time() if self._seed is None else self._at_random(self._seed):
             if last is None or _order(at) > last:
                 digest = interaction_digest(interaction.pipeline, interaction.interaction_id)
-                yield Item(at, interaction, tuple(given.get(digest, ())))
+                yield ReplayedInteraction(at, interaction, tuple(given.get(digest, ())))
 
     def _in_time(self) -> Iterator[tuple[str, RagInteraction]]:
         partitions = [self._entries(Kind.INTERACTIONS, partition) for partition in self._recording.partitions]

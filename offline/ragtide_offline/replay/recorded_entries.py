@@ -1,4 +1,4 @@
-"""The entries of a recording that a replay is about, in its order: one by one, or as tables."""
+"""Reads the selected entries of a recording in the order of a replay: one by one, or as tables."""
 
 import heapq
 import json
@@ -13,7 +13,7 @@ from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 
 from .counting import first_entry
-from .partition import At
+from .partition_replay import At
 from .selection import Selection
 from .shuffling import Place, Shuffled, random_place
 
@@ -21,10 +21,10 @@ TABLE_ROWS: Final = 20_000
 """Most metric events that are applied at once."""
 
 NOW_AND_THEN: Final = 500
-"""Entries that are shuffled between two times at which somebody else has a turn."""
+"""Entries that are shuffled before other tasks of the event loop have a turn."""
 
 
-class Item(NamedTuple):
+class ReplayedEntry(NamedTuple):
     """A recorded entry in the order of the replay."""
 
     place: Place
@@ -32,12 +32,12 @@ class Item(NamedTuple):
     entry: RecordedEntry
 
 
-class Reader:
-    """What is selected of a recording's metric events, and the feedback about their pipelines.
+class RecordedEntries:
+    """The selected metric events of a recording, and the feedback about their pipelines.
 
     Args:
-        recording: of which.
-        selection: which part of it.
+        recording: with the entries.
+        selection: the part to be read.
     """
 
     def __init__(self, recording: Recording, selection: Selection) -> None:
@@ -45,29 +45,29 @@ class Reader:
         self._selection = selection
 
     def expected(self, partition: int, position: str) -> Counter[str]:
-        """Return for each interaction how much feedback is still to come."""
+        """Return for each interaction the number of feedback entries after a position."""
         return Counter(
             interaction_digest(one.model.pipeline, one.model.interaction_id)
             for one in self.entries(Kind.FEEDBACK, partition, position)
             if isinstance(one.model, Feedback)
         )
 
-    def in_time(self, partition: int, at: At) -> Iterator[Item]:
+    def in_time(self, partition: int, at: At) -> Iterator[ReplayedEntry]:
         """Yield metric events and feedback of a partition by their entry ids; an event before feedback of its id."""
         metrics, feedback = (
-            (Item(Place(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
+            (ReplayedEntry(Place(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
             for kind, position in ((Kind.METRICS, at.metrics), (Kind.FEEDBACK, at.feedback))
         )
         return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is Kind.FEEDBACK))
 
-    def shuffled(self, seed: int, places: Mapping[int, At]) -> Iterator[Item | None]:
+    def shuffled(self, seed: int, places: Mapping[int, At]) -> Iterator[ReplayedEntry | None]:
         """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
 
-        What waits in files is the recorded model; the order depends on nothing but the seed and the interaction.
+        The files hold the recorded models; the order depends only on the seed and the interaction.
         """
         for partition, at in places.items():
             for entry in self.entries(Kind.FEEDBACK, partition, at.feedback):
-                yield Item(Place(*entry.order), Kind.FEEDBACK, entry)
+                yield ReplayedEntry(Place(*entry.order), Kind.FEEDBACK, entry)
         with Shuffled() as shuffled:
             for partition, at in places.items():
                 for number, entry in enumerate(self.entries(Kind.METRICS, partition, START)):
@@ -81,7 +81,9 @@ class Reader:
             for place, data in shuffled:
                 head, _, payload = data.partition(b"\n")
                 partition, entry_id = json.loads(head)
-                yield Item(place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload)))
+                yield ReplayedEntry(
+                    place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload))
+                )
 
     def entries(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
         """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
