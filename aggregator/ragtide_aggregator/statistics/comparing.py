@@ -66,7 +66,7 @@ def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0,
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ComparisonStanding:
     """One of several that are compared."""
 
     place: int
@@ -193,7 +193,7 @@ class PairedComparison:
             ends[j, i] = -ends[i, j, 1], -ends[i, j, 0]
         return ends
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[ComparisonStanding]:
         """Return how each stands against the best so far."""
         means: Floats = self._sums / self._n if self._n else np.full(self._count, np.nan)
         ends = self.differences()
@@ -205,5 +205,5 @@ class PairedComparison:
             ahead = [float(at_least[other, place]) for other in range(self._count) if other != place]
             low, high = ends[best, place]
             behind = None if place == best else Difference(float(means[best] - means[place]), float(low), float(high))
-            result.append(Standing(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin))
+            result.append(ComparisonStanding(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin))
         return result
