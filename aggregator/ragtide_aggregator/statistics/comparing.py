@@ -205,5 +205,7 @@ class PairedComparison:
             ahead = [float(at_least[other, place]) for other in range(self._count) if other != place]
             low, high = ends[best, place]
             behind = None if place == best else Difference(float(means[best] - means[place]), float(low), float(high))
-            result.append(ComparisonStanding(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin))
+            result.append(
+                ComparisonStanding(place, float(means[place]), behind, may_be_best=max(ahead) <= self._margin)
+            )
         return result
