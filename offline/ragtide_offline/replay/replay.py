@@ -19,15 +19,15 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Alert, Estimate, Workspace
 
-from .aggregating import SCOPE_FIELDS, MetricsReplay, Progress, ReplayOptions
 from .back_test import OfRule, by_rule, recorded_alerts, without_values
 from .counting import count_selected
-from .interactions import Items
+from .metrics_replay import SCOPE_FIELDS, MetricsReplay, ReplayOptions, ReplayProgress
 from .plan import ReplayPlan, begin, settings_of_replay
+from .recorded_interactions import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
 from .speed import Speed
 
-Seen = Callable[[Progress | RelabelProgress], None]
+Seen = Callable[[ReplayProgress | RelabelProgress], None]
 """Takes the progress of a replay now and then."""
 
 
@@ -148,21 +148,21 @@ class RecordingReplay:
             raise ConfigurationError(
                 f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
             )
-        items = Items(plan.recording, plan.selection, plan.seed)
+        items = RecordedInteractions(plan.recording, plan.selection, plan.seed)
         options = RelabelOptions(plan.run, self._speed, self._max_cost_usd)
         progress = await Relabeling(settings, url, items, self.counted, options).run(stop, seen)
-        tally = progress.tally
+        labeling = progress.labeling
         return {
-            "n": tally.labeled,
+            "n": labeling.labeled,
             "population_size": progress.total,
             "complete": progress.complete,
             "over_cost": progress.over_cost,
-            "published": progress.fed.published,
-            "duplicates": progress.fed.duplicates,
-            "dead_letters": dict(tally.reasons),
-            "prompt_tokens": tally.prompt_tokens,
-            "completion_tokens": tally.completion_tokens,
-            "cost_usd": tally.cost_usd,
+            "published": progress.published.published,
+            "duplicates": progress.published.duplicates,
+            "dead_letters": dict(labeling.reasons),
+            "prompt_tokens": labeling.prompt_tokens,
+            "completion_tokens": labeling.completion_tokens,
+            "cost_usd": labeling.cost_usd,
             "projected_cost_usd": progress.projected_usd,
-            "cache_hits": tally.cache_hits,
+            "cache_hits": labeling.cache_hits,
         }

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from ragtide_offline.replay.aggregating import Progress as ReplayProgress
+from ragtide_offline.replay.metrics_replay import ReplayProgress
 from ragtide_offline.replay.relabeling import RelabelProgress
 from ragtide_offline.replay.replay import Seen
 
@@ -29,7 +29,7 @@ def replay_bar(console: Console, total: int) -> Iterator[Seen]:
 
         def seen(progress: ReplayProgress | RelabelProgress) -> None:
             if isinstance(progress, RelabelProgress):
-                bar.update(task, completed=progress.tally.done, note=_cost(progress))
+                bar.update(task, completed=progress.labeling.done, note=_cost(progress))
             else:
                 bar.update(task, completed=progress.done, note=f"{progress.at:%Y-%m-%d %H:%M}" if progress.at else "")
 
@@ -37,13 +37,13 @@ def replay_bar(console: Console, total: int) -> Iterator[Seen]:
 
 
 def _cost(progress: RelabelProgress) -> str:
-    tally, projected = progress.tally, progress.projected_usd
+    labeling, projected = progress.labeling, progress.projected_usd
     parts = []
-    if tally.prompt_tokens or tally.completion_tokens:
-        parts.append(f"{tally.prompt_tokens + tally.completion_tokens:,} tokens")
-        parts.append(f"${tally.cost_usd:.2f}" + ("" if projected is None else f" of about ${projected:.2f}"))
-    if tally.cache_hits:
-        parts.append(f"{tally.cache_hits:,} from the cache")
-    if tally.dead:
-        parts.append(f"{tally.dead:,} dead letters")
+    if labeling.prompt_tokens or labeling.completion_tokens:
+        parts.append(f"{labeling.prompt_tokens + labeling.completion_tokens:,} tokens")
+        parts.append(f"${labeling.cost_usd:.2f}" + ("" if projected is None else f" of about ${projected:.2f}"))
+    if labeling.cache_hits:
+        parts.append(f"{labeling.cache_hits:,} from the cache")
+    if labeling.dead:
+        parts.append(f"{labeling.dead:,} dead letters")
     return ", ".join(parts)
