@@ -60,8 +60,8 @@ def plan(seed: int, count: int, interactions: int, kinds: tuple[str, ...] = tupl
 
 Ending = Callable[[], None]
 
-NOTICED = (b"partition lost", b"Redis failed", b"Redis answers again", b"using ")
-"""What an owner says that finds its lease lost or its connection cut, and a process that takes the place of another."""
+NOTICED = (b"partition lost", b"taken back", b"Redis failed", b"Redis answers again", b"using ")
+"""Log events of an owner that finds its lease lost or run out, or its connection cut, and of its replacement."""
 
 
 @dataclass(frozen=True, slots=True)

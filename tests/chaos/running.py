@@ -178,6 +178,8 @@ def _environment(settings: Settings, judge: UnevenJudge) -> dict[str, str]:
         "RAGTIDE_ALERTS": json.dumps([rule.model_dump(mode="json", exclude_none=True) for rule in settings.alerts]),
         "RAGTIDE_WORKER_MIN_IDLE_S": "1",
         "RAGTIDE_LEASE_S": "1",
+        # Whether metrics become absent for long enough depends on the speed of the machine.
+        "RAGTIDE_STALL_ABSENT_SHARE": "0.999",
         "RAGTIDE_COMMIT_INTERVAL_S": "0.1",
         "RAGTIDE_ESTIMATES_CAP": "2000",
         "RAGTIDE_LABELER": "judge",

@@ -5,6 +5,7 @@ import socket
 from typing import Final, Literal, NamedTuple
 from uuid import uuid4
 
+import structlog
 from redis.asyncio import Redis
 
 from ..redis.keys import Streams
@@ -13,6 +14,11 @@ from ..redis.scripts import Lua, ScriptCall, run_script
 ACQUIRE: Final = Lua("acquire_lease")
 RENEW: Final = Lua("renew_lease")
 RELEASE: Final = Lua("release_lease")
+
+TAKEN_BACK: Final = 2
+"""Reply to a renewal of a lease that had run out."""
+
+log = structlog.get_logger("ragtide.ownership")
 
 LeaseRole = Literal["aggregator", "recorder", "driver"]
 """Each role has a lease of its own: an aggregator and a recorder work on one partition at the same time."""
@@ -36,9 +42,9 @@ def _acquired(reply: bytes | int) -> Acquired:
     return Acquired(None, reply / 1000) if isinstance(reply, int) else Acquired(reply.decode())
 
 
-def renew_lease(lease: str, fencing_tokens: str, token: str, lease_ms: int) -> ScriptCall[bool]:
-    """Return the call that prolongs a lease, and says whether the lease is held with this token."""
-    return ScriptCall(RENEW, (lease, fencing_tokens), (token, lease_ms), bool)
+def renew_lease(lease: str, fencing_tokens: str, token: str, lease_ms: int) -> ScriptCall[int]:
+    """Return the call that prolongs a lease; its reply is 1, `TAKEN_BACK`, or 0 if another process has the lease."""
+    return ScriptCall(RENEW, (lease, fencing_tokens), (token, lease_ms), int)
 
 
 def release_lease(lease: str, token: str) -> ScriptCall[bool]:
@@ -78,7 +84,10 @@ class Lease:
 
     async def renew(self, token: str) -> bool:
         """Prolong the lease and return whether it is held with this token."""
-        return await run_script(self._redis, renew_lease(*self._keys, token, self._lease_ms))
+        reply = await run_script(self._redis, renew_lease(*self._keys, token, self._lease_ms))
+        if reply == TAKEN_BACK:
+            log.warning("a lease ran out and was taken back: no other process had acquired it", lease=self._keys[0])
+        return reply > 0
 
     async def release(self, token: str) -> bool:
         """Release the lease if it is still held with this token, and return whether it was."""
