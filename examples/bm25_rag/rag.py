@@ -1,7 +1,7 @@
 """A small RAG, complete: BM25 finds passages, and the answer is the sentences in them that fit the question best.
 
-All that ragtide needs of a pipeline is `answer`: a question and the knobs in, the documents and the response out. Yours
-may ask a vector store and a model instead; what is around it stays the same.
+Ragtide needs one function of a pipeline, `answer`: it takes a question and parameters, and returns documents and a
+response. Yours may ask a vector store and a model instead; everything around it stays the same.
 """
 
 import json

@@ -31,13 +31,13 @@ Scores = dict[str, float]
 
 
 def configs_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of the knobs."""
+    """Return every combination of the parameters."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def scored(item: Item, knobs: Mapping[str, Any], labeler: LocalLabeler) -> Scores:
+def scored(item: Item, parameters: Mapping[str, Any], labeler: LocalLabeler) -> Scores:
     """Ask one config one question and return the scores of its answer: its own metrics, and the labeler's."""
-    documents, response = rag.answer(item.question, **knobs)
+    documents, response = rag.answer(item.question, **parameters)
     own = rag.measure(item, SimpleNamespace(documents=documents, response=response))
     interaction = RagInteraction.from_fields(
         {"pipeline": "bm25", "question": item.question, "documents": documents, "response": response}
@@ -57,10 +57,10 @@ def run(experiment: Mapping[str, Any], *, everything: bool = False) -> list[dict
     for item in items:
         running = race.running
         raced = [nan] * len(configs)
-        for place, knobs in enumerate(configs):
+        for place, parameters in enumerate(configs):
             if not (running[place] or everything):
                 continue
-            scores = scored(item, knobs, labeler)
+            scores = scored(item, parameters, labeler)
             raced[place] = scores.get(experiment["metric"], nan)
             for metric, value in scores.items():
                 found[place][metric].append(value)
@@ -73,9 +73,9 @@ def run(experiment: Mapping[str, Any], *, everything: bool = False) -> list[dict
     return found
 
 
-def shown(knobs: Mapping[str, Any]) -> str:
+def shown(parameters: Mapping[str, Any]) -> str:
     """Return the name of a config."""
-    return ",".join(f"{name}={value}" for name, value in knobs.items())
+    return ",".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def print_table(configs: list[dict[str, Any]], found: list[dict[str, list[float]]], metric: str) -> None:

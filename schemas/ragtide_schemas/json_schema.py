@@ -8,7 +8,7 @@ from .alert import Alert, AlertRule
 from .base import WireModel
 from .dead_letter import DeadLetter
 from .estimate import Estimate
-from .experiments import Execution, Order, Plan
+from .experiments import Command, Execution, Plan
 from .feedback import Feedback
 from .interaction import RagInteraction
 from .labels import ClaimLabels, SentenceLabels
@@ -21,7 +21,7 @@ PUBLISHED: dict[str, type[WireModel]] = {
     "dead-letter": DeadLetter,
     "estimate": Estimate,
     "execution": Execution,
-    "experiment-order": Order,
+    "experiment-command": Command,
     "experiment-plan": Plan,
     "feedback": Feedback,
     "interaction": RagInteraction,

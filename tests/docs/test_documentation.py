@@ -15,12 +15,12 @@ from ragtide import RagInteraction
 from ragtide.cli.app import COMMANDS
 from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
 from ragtide_consumers.metrics.scores import AbsentReason
-from ragtide_offline.experiments.drafts import draft_of, plan_of
+from ragtide_offline.experiments.drafts import Draft, draft_of, plan_of
 from ragtide_producers import items_of
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.table import settings_table
+from ragtide_runtime.settings.table import settings_table, table_of
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_schemas import Dropped, Reason
 
@@ -72,6 +72,11 @@ def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(text: str
         assert plan_of(draft_of({**fields, "shards": 2}), items, labeler="local")[0].configs
     else:
         assert Settings(**fields).alerts
+
+
+def test_the_table_of_an_experiments_settings_is_its_settings() -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert table_of(Draft) in page, "the settings of an experiment changed: paste what table_of(Draft) returns"
 
 
 def test_the_table_of_settings_is_the_settings() -> None:

@@ -93,13 +93,13 @@ def test_only_metrics_whose_range_19de231_did_not_store_are_dropped_with_a_warni
 
 def test_the_log_of_an_experiment_gives_the_leaderboard_that_19de231_printed(restored: str) -> None:
     old, new = PRINTED["experiment"], shown(restored, "experiment", "show", "race")
-    for name in ("run", "metric", "looked", "population_size", "completed"):
-        assert new[name] == old[name]
+    for name, was in (("run", "run"), ("metric", "metric"), ("compared", "looked"), ("completed", "completed")):
+        assert new[name] == old[was]
+    assert new["population_size"] == old["population_size"]
     assert len(new["rows"]) == len(old["rows"]) == 3
     for was, row in zip(old["rows"], new["rows"], strict=True):
         for name in (
             "name",
-            "knobs",
             "status",
             "n_items",
             "n_failed",
@@ -109,6 +109,7 @@ def test_the_log_of_an_experiment_gives_the_leaderboard_that_19de231_printed(res
             "reason",
         ):
             assert row[name] == was[name]
+        assert row["parameters"] == was["knobs"]
         for metric, estimate in was["estimates"].items():
             assert known(estimate, row["estimates"][metric]) == estimate
 

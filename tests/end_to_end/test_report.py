@@ -86,4 +86,4 @@ def test_a_run_that_has_not_begun_is_named(redis: Any, redis_url: str) -> None:
     redis.hset(Streams("ragtide", 0).workspaces, "june", Workspace(run="june", kind="experiment", source="x").encode())
     done = command(redis_url, "report", "june")
     assert done.returncode == 1
-    assert "there is no experiment in this run" in done.stderr
+    assert "there is no experiment in this workspace" in done.stderr

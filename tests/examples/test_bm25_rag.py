@@ -23,7 +23,7 @@ from ragtide_offline.experiments.drafts import plan_of, read_draft
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bm25_rag"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 EXPERIMENT = tomllib.loads((EXAMPLE / "experiment.toml").read_text(encoding="utf-8"))
-KNOBS = ("top_k", "chunk_sentences", "answer_sentences")
+PARAMETERS = ("top_k", "chunk_sentences", "answer_sentences")
 SHOWN = ("own.token_f1", "own.reciprocal_rank", "trace.context_utilization", "trace.adherence")
 
 
@@ -52,7 +52,7 @@ def means(modules: tuple[Any, Any]) -> dict[tuple[int, ...], dict[str, float]]:
     """Mean scores of each config over all questions."""
     run = modules[1]
     found = run.run(EXPERIMENT, everything=True)
-    configs = [tuple(knobs[name] for name in KNOBS) for knobs in run.configs_of(EXPERIMENT["grid"])]
+    configs = [tuple(parameters[name] for name in PARAMETERS) for parameters in run.configs_of(EXPERIMENT["grid"])]
     return {
         config: {metric: fmean(scores[metric]) for metric in SHOWN}
         for config, scores in zip(configs, found, strict=True)
@@ -113,7 +113,7 @@ def test_the_race_finds_the_best_config_for_what_the_readme_says(
     assert len(stops) == 15
     winner = done.stdout.split("adherence\n")[1].split()[0]
     best = max(means, key=lambda config: means[config]["own.token_f1"])
-    assert winner == ",".join(f"{name}={value}" for name, value in zip(KNOBS, best, strict=True))
+    assert winner == ",".join(f"{name}={value}" for name, value in zip(PARAMETERS, best, strict=True))
     answers = done.stdout.splitlines()[-1].split(" answers of ")[0]
     assert f"{answers} of 2,336 answers" in README, f"the race took {answers}"
     first = stops[0].split(":")[0]
@@ -135,8 +135,8 @@ def test_the_command_stops_the_same_configs_at_the_same_questions_as_the_script(
     (folder / "experiment.toml").write_text(text, encoding="utf-8")
     experiment, run = tomllib.loads(text), modules[1]
     asked = {
-        run.shown(knobs): len(scores["own.token_f1"])
-        for knobs, scores in zip(run.configs_of(experiment["grid"]), run.run(experiment), strict=True)
+        run.shown(parameters): len(scores["own.token_f1"])
+        for parameters, scores in zip(run.configs_of(experiment["grid"]), run.run(experiment), strict=True)
     }
     assert len(asked) == 4
     done = command(redis_url, "experiment", "run", str(folder / "experiment.toml"), "--json")
@@ -175,13 +175,13 @@ def test_every_question_has_a_right_answer_and_documents_that_hold_it(items: lis
 def test_any_question_is_answered_from_what_was_retrieved(
     rag: Any, question: str, top_k: int, chunk_sentences: int, answer_sentences: int
 ) -> None:
-    knobs = {"top_k": top_k, "chunk_sentences": chunk_sentences, "answer_sentences": answer_sentences}
-    documents, response = rag.answer(question, **knobs)
+    parameters = {"top_k": top_k, "chunk_sentences": chunk_sentences, "answer_sentences": answer_sentences}
+    documents, response = rag.answer(question, **parameters)
     assert len(documents) == min(top_k, len(rag.index(chunk_sentences).chunks))
     assert [one["score"] for one in documents] == sorted((one["score"] for one in documents), reverse=True)
     assert response.strip()
     assert set(rag.words(response)) <= {word for one in documents for word in rag.words(one["text"])}
-    assert rag.answer(question, **knobs) == (documents, response)
+    assert rag.answer(question, **parameters) == (documents, response)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])

@@ -20,14 +20,14 @@ from ragtide_offline.experiments import Answer
 from ragtide_offline.experiments.answers import answer_from, interaction_of
 from ragtide_offline.experiments.drafts import Draft, draft_of, grid_of, permutation, plan_of, read_draft
 from ragtide_offline.experiments.errors import AnswerError, ExperimentError, MeasureError
-from ragtide_offline.experiments.ledger import Ledger
+from ragtide_offline.experiments.execution_log import ExecutionLog
 from ragtide_offline.experiments.measuring import measured
-from ragtide_offline.experiments.schedule import Bounds, Schedule
-from ragtide_offline.experiments.spent import Spent
+from ragtide_offline.experiments.schedule import Schedule, ahead
+from ragtide_offline.experiments.state import ExperimentState
 from ragtide_offline.experiments.targets import CallableTarget, Target, function_of, target_of
 from ragtide_producers.files.items import Item, items_of
-from ragtide_runtime.redis.keys import Streams
-from ragtide_schemas.experiments import Config, Execution, Halted, Limits, Looked, Order, OwnMetric, Progress
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_schemas.experiments import Command, Config, Execution, Limits, Look, OwnMetric, Paused
 
 ITEM = items_of([{"id": "q1", "question": "When was it built?", "reference_answer": "In 1889.", "year": 1889}])[0]
 
@@ -45,7 +45,7 @@ def test_a_grid_is_every_combination() -> None:
     assert [config.name for config in configs] == [
         "k=1,mode=a,fast=true", "k=1,mode=b,fast=true", "k=2,mode=a,fast=true", "k=2,mode=b,fast=true",
     ]  # fmt: skip
-    assert configs[1].knobs == {"k": 1, "mode": "b", "fast": True}
+    assert configs[1].parameters == {"k": 1, "mode": "b", "fast": True}
 
 
 @settings(max_examples=50)
@@ -199,7 +199,7 @@ def test_an_empty_answer_is_an_outcome_and_no_failed_call(documents: list[Any], 
 # Targets.
 
 
-async def test_sync_async_and_item_taking_functions_are_called_with_the_knobs() -> None:
+async def test_sync_async_and_item_taking_functions_are_called_with_the_parameters() -> None:
     def sync(question: str, *, k: int) -> tuple[list[str], str]:
         return [question] * k, "sync"
 
@@ -247,7 +247,7 @@ async def test_an_endpoint_is_asked_over_http() -> None:
 
     async def answer(request: web.Request) -> web.Response:
         asked.append(await request.json())
-        k = asked[-1]["knobs"]["k"]
+        k = asked[-1]["parameters"]["k"]
         if k == 0:
             return web.Response(status=503, text="busy")
         if k == 1:
@@ -264,7 +264,7 @@ async def test_an_endpoint_is_asked_over_http() -> None:
                 await target.answer(ITEM, {"k": k})
         found = await target.answer(ITEM, {"k": 3})
     assert (found.response, found.tokens, found.cost_usd) == ("b", 7, 0.5)
-    assert asked[-1] == {"question": ITEM.question, "item_id": "q1", "knobs": {"k": 3}}
+    assert asked[-1] == {"question": ITEM.question, "item_id": "q1", "parameters": {"k": 3}}
 
 
 @asynccontextmanager
@@ -392,103 +392,105 @@ async def test_a_value_that_was_not_declared_so_is_refused(value: Any, words: st
 # What is executed next.
 
 
-def all_next(schedule: Schedule, progress: Progress) -> list[tuple[str, int]]:
+def all_next(schedule: Schedule, state: ExperimentState) -> list[tuple[str, int]]:
     found = []
-    while (pair := schedule.next(progress)) is not None:
-        schedule.start(pair)
+    while (pair := schedule.next(state)) is not None:
+        schedule.start(*pair)
         found.append(pair)
     return found
 
 
+def executed(state: ExperimentState, *pairs: tuple[str, int]) -> None:
+    for config, item in pairs:
+        state.results.add_execution(
+            Execution(config=config, item=item, item_id=f"q{item}", interaction_id=f"item-{item}")
+        )
+
+
 def test_items_are_run_one_by_one_over_all_configs() -> None:
-    progress = Progress(plan(3, size=20))
-    found = all_next(Schedule(set(), Bounds(7, None)), progress)
-    assert found == [("c0", 0), ("c1", 0), ("c2", 0), ("c0", 1), ("c1", 1), ("c2", 1), ("c0", 2)]
+    state = ExperimentState(plan(3, size=20, concurrency=7))
+    assert all_next(Schedule(), state) == [
+        ("c0", 0), ("c1", 0), ("c2", 0), ("c0", 1), ("c1", 1), ("c2", 1), ("c0", 2),
+    ]  # fmt: skip
 
 
 def test_one_slow_config_does_not_take_every_call() -> None:
-    progress = Progress(plan(2, size=20))
-    schedule = Schedule(set(), Bounds(4, 2))
-    assert sorted(all_next(schedule, progress)) == [("c0", 0), ("c0", 1), ("c1", 0), ("c1", 1)]
+    state = ExperimentState(plan(2, size=20, concurrency=4, concurrency_per_config=2))
+    schedule = Schedule()
+    assert sorted(all_next(schedule, state)) == [("c0", 0), ("c0", 1), ("c1", 0), ("c1", 1)]
     # c1 answers, c0 does not: c0 keeps its two calls and no more.
-    for item in (0, 1):
-        schedule.end(("c1", item), done=True)
-    assert all_next(schedule, progress) == [("c1", 2), ("c1", 3)]
+    for _ in range(2):
+        schedule.end("c1")
+    assert all_next(schedule, state) == [("c1", 2), ("c1", 3)]
 
 
-def test_nothing_far_ahead_of_the_last_look_is_executed() -> None:
-    progress = Progress(plan(2, size=200))
-    bounds = Bounds(10, None)
-    schedule = Schedule(set(), bounds)
+def test_nothing_far_ahead_of_the_last_comparison_point_is_executed() -> None:
+    state = ExperimentState(plan(2, size=200, concurrency=10))
+    schedule = Schedule()
 
     def until_it_waits() -> int:
-        executed = 0
-        while pairs := all_next(schedule, progress):
-            executed += len(pairs)
-            for pair in pairs:
-                schedule.end(pair, done=True)
-        return executed
+        count = 0
+        while pairs := all_next(schedule, state):
+            count += len(pairs)
+            for config, _ in pairs:
+                schedule.end(config)
+        return count
 
-    ahead = bounds.ahead(2, progress.plan.race.look_every)
-    assert until_it_waits() == 2 * ahead < 2 * 200
-    progress.apply(Looked(item=10))
+    assert until_it_waits() == 2 * ahead(state.plan, 2) < 2 * 200
+    state.apply(Look(item=10))
     assert until_it_waits() == 2 * 10
 
 
-def test_what_was_executed_or_is_stopped_or_halted_is_not_executed() -> None:
-    progress = Progress(plan(2, size=3))
-    assert all_next(Schedule({("c0", 0), ("c1", 1)}, Bounds(99, None)), progress) == [
-        ("c1", 0), ("c0", 1), ("c0", 2), ("c1", 2),
-    ]  # fmt: skip
-    progress.apply(Order(op="stop", config="c0"))
-    assert {config for config, _ in all_next(Schedule(set(), Bounds(99, None)), progress)} == {"c1"}
-    progress.apply(Halted(reason="x"))
-    assert all_next(Schedule(set(), Bounds(99, None)), progress) == []
+def test_what_was_executed_or_is_stopped_or_paused_is_not_executed() -> None:
+    state = ExperimentState(plan(2, size=3, concurrency=99))
+    executed(state, ("c0", 0), ("c1", 1))
+    assert all_next(Schedule(), state) == [("c1", 0), ("c0", 1), ("c0", 2), ("c1", 2)]
+    state.apply(Command(op="stop", config="c0"))
+    assert {config for config, _ in all_next(Schedule(), state)} == {"c1"}
+    state.apply(Paused(reason="x"))
+    assert all_next(Schedule(), state) == []
 
 
 def test_a_clone_begins_with_the_items_still_to_come_and_runs_on_the_rest_at_the_end() -> None:
-    progress = Progress(plan(1, size=10))
-    progress.apply(Looked(item=5))
-    progress.apply(Order(op="clone", config="c0", clone="copy", knobs={"k": 7}))
-    done = {("c0", item) for item in range(10)}
-    assert all_next(Schedule(set(done), Bounds(99, None)), progress) == [("copy", item) for item in range(5, 10)]
-    done |= {("copy", item) for item in range(5, 10)}
-    progress.apply(Looked(item=10))
-    assert all_next(Schedule(done, Bounds(99, None)), progress) == [("copy", item) for item in range(5)]
+    state = ExperimentState(plan(1, size=10, concurrency=99))
+    state.apply(Look(item=5))
+    state.apply(Command(op="clone", config="c0", clone="copy", parameters={"k": 7}))
+    executed(state, *(("c0", item) for item in range(10)))
+    schedule = Schedule()
+    assert all_next(schedule, state) == [("copy", item) for item in range(5, 10)]
+    state.apply(Look(item=10))
+    assert all_next(schedule, state) == [("copy", item) for item in range(5)]
 
 
-# The ledger.
+# The execution log.
 
 
 async def test_an_execution_is_written_once_with_its_answer(async_redis: Any) -> None:
     streams = Streams("ragtide.run.e", 0)
-    ledger = Ledger(async_redis, streams, dedupe_window_s=60)
+    executions = ExecutionLog(async_redis, streams, dedupe_window_s=60)
     interaction = interaction_of(plan(), Config(name="c"), 4, item=ITEM, answer=Answer(["a"], "b"), scores={})
     answered = Execution(config="c", item=4, item_id="q1", interaction_id="item-4")
     failed = Execution(config="c", item=5, item_id="q2", failure="no")
-    assert await ledger.write(answered, interaction)
+    assert await executions.write(answered, interaction)
     # Sent again after a lost reply, or by a process that should have been dead: nothing is added.
-    assert not await ledger.write(answered, interaction)
-    assert not await ledger.write(answered.model_copy(update={"interaction_id": None, "failure": "late"}), None)
-    assert await ledger.write(failed, None)
-    assert await ledger.read() == [answered, failed]
+    assert not await executions.write(answered, interaction)
+    assert not await executions.write(answered.model_copy(update={"interaction_id": None, "failure": "late"}), None)
+    assert await executions.write(failed, None)
+    written = await async_redis.xrange(streams.executions)
+    assert [Execution.decode(fields[DATA_FIELD]) for _, fields in written] == [answered, failed]
     assert await async_redis.xlen(streams.interactions) == 1
-    assert await ledger.answer("c", 4) == interaction
-    assert await ledger.answer("c", 5) is None
-    assert await ledger.answer("d", 4) is None
+    assert await executions.answer("c", 4) == interaction
+    assert await executions.answer("c", 5) is None
+    assert await executions.answer("d", 4) is None
 
 
 def test_limits_are_reached_by_cost_or_tokens() -> None:
-    spent = Spent()
-    assert spent.over(Limits(max_cost_usd=1, max_tokens=100)) is None
-    spent.add(0.6, 40)
-    spent.add(0.4, 20)
-    assert "raise max_cost_usd" in (spent.over(Limits(max_cost_usd=1, max_tokens=100)) or "")
-    spent.add(0, 40)
-    assert "raise max_tokens" in (spent.over(Limits(max_tokens=100)) or "")
-    assert spent.over(Limits()) is None
+    assert Limits(max_cost_usd=1, max_tokens=100).reached(0.6, 40) is None
+    assert "raise max_cost_usd" in (Limits(max_cost_usd=1, max_tokens=100).reached(1.0, 60) or "")
+    assert "raise max_tokens" in (Limits(max_tokens=100).reached(1.0, 100) or "")
+    assert Limits().reached(1.0, 100) is None
 
 
-def test_a_knob_may_be_anything_json_can_say() -> None:
+def test_a_parameter_may_be_anything_json_can_say() -> None:
     (config,) = grid_of({"prompt": [{"system": "short", "temperature": 0}]})
     assert json.loads(config.name.removeprefix("prompt=")) == {"system": "short", "temperature": 0}

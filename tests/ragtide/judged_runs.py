@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtide_offline.experiments.ledger import Ledger
-from ragtide_offline.experiments.racer import Racer
+from ragtide_offline.experiments.execution_log import ExecutionLog
+from ragtide_offline.experiments.race_runner import RaceRunner
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings, load_settings
@@ -16,11 +16,11 @@ from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
 from ragtide_schemas import MetricEvent, RagInteraction, Workspace
 from ragtide_schemas.experiments import (
     Begun,
+    Command,
     Completed,
     Config,
     Execution,
-    Looked,
-    Order,
+    Look,
     Plan,
     RaceOptions,
     decode_entry,
@@ -31,7 +31,7 @@ NASTY = '<script>alert("x")</script> | **bold** & `code`'
 
 
 def plan_of(run: str, configs: Sequence[str], **more: Any) -> Plan:
-    """Return a plan of 120 items with configs whose knob `quality` is their name."""
+    """Return a plan of 120 items with configs whose parameter `quality` is their name."""
     fields: dict[str, Any] = {
         "run": run,
         "target": "shop:answer",
@@ -40,7 +40,7 @@ def plan_of(run: str, configs: Sequence[str], **more: Any) -> Plan:
         "population_size": 120,
         "order_digest": "o1",
         "configs": [
-            Config(name=name, knobs={"top_k": 2 + place, "style": ("short", "long")[place % 2]})
+            Config(name=name, parameters={"top_k": 2 + place, "style": ("short", "long")[place % 2]})
             for place, name in enumerate(configs)
         ],
         "metric": METRIC,
@@ -65,7 +65,7 @@ class Run:
     plan: Plan
     means: Mapping[str, float]
     """Mean score of each config."""
-    orders: Sequence[Order] = ()
+    orders: Sequence[Command] = ()
     """Given at the beginning."""
     items: int = 120
     """How many items are run."""
@@ -103,7 +103,7 @@ async def _write(redis_url: str, run: Run) -> None:
         await redis.xadd(streams.experiment, {DATA_FIELD: Begun(plan=plan).encode()})
         for order in run.orders:
             await redis.xadd(streams.experiment, {DATA_FIELD: order.encode()})
-        ledger = Ledger(redis, streams, dedupe_window_s=60)
+        ledger = ExecutionLog(redis, streams, dedupe_window_s=60)
         rng = np.random.default_rng(run.seed)
         # By item id, so that an item is as hard in another run.
         hardness = {
@@ -118,7 +118,7 @@ async def _write(redis_url: str, run: Run) -> None:
         await asyncio.wait_for(_judge(redis, streams, run), 120)
 
 
-async def _answer(ledger: Ledger, run: Run, config: str, place: int, *, score: float) -> MetricEvent | None:
+async def _answer(ledger: ExecutionLog, run: Run, config: str, place: int, *, score: float) -> MetricEvent | None:
     failed = place == 1 and config == run.plan.configs[0].name
     interaction = RagInteraction.from_fields(
         {
@@ -165,7 +165,7 @@ async def _answer(ledger: Ledger, run: Run, config: str, place: int, *, score: f
 async def _judge(redis: Any, streams: Streams, run: Run) -> None:
     """Let the racer look at all there is."""
     stop = asyncio.Event()
-    racer = Racer(redis, streams)
+    racer = RaceRunner(redis, streams)
     judging = asyncio.create_task(racer.run(stop))
     while not judging.done() and not await _is_through(redis, streams, run):  # noqa: ASYNC110 - in Redis, not here
         await asyncio.sleep(0.01)
@@ -179,4 +179,4 @@ async def _is_through(redis: Any, streams: Streams, run: Run) -> bool:
     if run.items >= run.plan.population_size:
         return isinstance(written, Completed)
     looks = [decode_entry(fields[DATA_FIELD]) for _, fields in await redis.xrange(streams.experiment)]
-    return not run.looked or any(isinstance(look, Looked) and look.item >= run.looked for look in looks)
+    return not run.looked or any(isinstance(look, Look) and look.item >= run.looked for look in looks)

@@ -128,7 +128,7 @@ def test_another_plan_under_the_same_name_is_refused(redis_url: str) -> None:
 async def test_a_run_that_is_something_else_is_refused(redis_url: str, async_redis: Any) -> None:
     settings = load_settings(redis_url=redis_url)
     await register_workspace(async_redis, settings, Workspace(run="try", kind="replay", source="x"))
-    with pytest.raises(ExperimentError, match="run 'try' is a replay"):
+    with pytest.raises(ExperimentError, match="workspace 'try' is a replay"):
         await experiment(redis_url, Target()).run_async()
 
 
@@ -210,7 +210,7 @@ def test_a_limit_halts_and_a_new_one_lets_it_go_on(redis_url: str) -> None:
     fields: dict[str, Any] = {"limits": {"max_cost_usd": 0.02}, "concurrency": 4, "race": {"enabled": False}}
     board = experiment(redis_url, target, **fields).run()
     assert not board.completed
-    assert "raise max_cost_usd" in (board.halted or "")
+    assert "raise max_cost_usd" in (board.paused or "")
     # What was going on when the limit was reached is all that is above it.
     assert 20 <= board.executed <= 20 + 4
     assert experiment(redis_url, target, **fields).run().executed == board.executed
@@ -231,7 +231,7 @@ def running(made: Experiment) -> threading.Thread:
 async def test_an_endpoint_is_raced_as_a_function_is(redis_url: str) -> None:
     async def answer(request: web.Request) -> web.Response:
         asked = await request.json()
-        quality = asked["knobs"]["quality"]
+        quality = asked["parameters"]["quality"]
         if asked["question"] == QUESTIONS[0]:
             return web.Response(status=500, text="away")
         value = score(asked["question"], quality)
@@ -270,7 +270,7 @@ def test_configs_are_stopped_resumed_cloned_and_deleted_while_it_runs(
     made = experiment(redis_url, gate, race={"enabled": False}, concurrency=4)
     thread = running(made)
     control = ExperimentControl("try", redis_url=redis_url, by="ann")
-    wait_until(lambda: _looked(control) >= 10)
+    wait_until(lambda: _compared(control) >= 10)
     with pytest.raises(ExperimentError, match="another process drives 'try'"):
         experiment(redis_url, Gate(0), race={"enabled": False}, concurrency=4).run()
     control.stop("quality=0.3", "too bad")
@@ -291,7 +291,7 @@ def test_configs_are_stopped_resumed_cloned_and_deleted_while_it_runs(
     assert rows["quality=0.3"].reason == "too bad"
     assert rows["quality=0.3"].n_items < 60
     assert (rows["better"].n_items, rows["better"].parent) == (60, "quality=0.7")
-    # With the very same knobs nothing is called: the answers are taken over.
+    # With the same parameters nothing is called: the answers are taken over.
     assert rows["same"].estimates["own.score"] == rows["quality=0.7"].estimates["own.score"]
     assert rows["same"].cost_usd < rows["quality=0.7"].cost_usd
     assert gate.calls[QUESTIONS[0], 0.9] == 1
@@ -303,9 +303,9 @@ def test_configs_are_stopped_resumed_cloned_and_deleted_while_it_runs(
         control.resume("quality=0.4")
 
 
-def _looked(control: ExperimentControl) -> int:
+def _compared(control: ExperimentControl) -> int:
     try:
-        return control.board().looked
+        return control.board().compared
     except ConfigurationError:
         return 0
 
@@ -314,7 +314,7 @@ async def test_it_runs_inside_of_a_running_loop_and_is_listed_and_removed(redis_
     # As in a notebook, where a loop is running already.
     made = experiment(redis_url, Target(), data=QUESTIONS[:10])
     board = made.run()
-    assert board.looked == 10
+    assert board.compared == 10
     settings = load_settings(redis_url=redis_url)
     (info,) = await list_workspaces(async_redis, settings)
     assert (info.run, info.kind, info.population_size) == ("try", "experiment", 10)

@@ -1,4 +1,4 @@
-"""Mistakes in experiments: misspelt knobs, configs whose calls fail again and again, commands that nobody follows."""
+"""Mistakes in experiments: misspelt parameters, configs whose calls fail again and again, commands without a driver."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.support.in_process import run_command
 from ragtide import Experiment, ExperimentControl
 from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_schemas.experiments import DRIVER, Order
+from ragtide_schemas.experiments import DRIVER, Command
 
 pytestmark = pytest.mark.processes
 
@@ -33,7 +33,7 @@ def _this_redis(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"quality": [0.3], "top_k": [1, 2]}, "no parameter of the target 'top_k'"),
     ],
 )
-def test_a_knob_that_the_target_does_not_take_is_refused_before_anything_is_called(
+def test_a_parameter_that_the_target_does_not_take_is_refused_before_anything_is_called(
     redis: Any, redis_url: str, grid: dict[str, Any], words: str
 ) -> None:
     target = Target()
@@ -43,8 +43,8 @@ def test_a_knob_that_the_target_does_not_take_is_refused_before_anything_is_call
     assert not redis.keys("*run*")
 
 
-def test_a_knob_that_the_target_needs_must_be_there(redis_url: str) -> None:
-    with pytest.raises(ExperimentError, match="config 'a' has no knob 'quality', which the target needs"):
+def test_a_parameter_that_the_target_needs_must_be_there(redis_url: str) -> None:
+    with pytest.raises(ExperimentError, match="config 'a' has no parameter 'quality', which the target needs"):
         experiment(redis_url, Target(), grid=None, configs={"a": {}}).run()
 
 
@@ -56,28 +56,28 @@ def done(redis_url: str) -> Experiment:
 
 
 @pytest.mark.usefixtures("done")
-def test_a_clone_with_a_misspelt_knob_is_refused(
+def test_a_clone_with_a_misspelt_parameter_is_refused(
     redis: Any, redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = run_command(capsys, "experiment", "clone", "try", "#0", "bad", "--set", "qualty=0.5")
     assert refused.code == 1
-    assert "no knob 'qualty'; did you mean 'quality'?" in refused.stderr
+    assert "no parameter 'qualty'; did you mean 'quality'?" in refused.stderr
     # An order that another program writes into the log changes nothing either.
-    order = Order(op="clone", config="quality=0.3", clone="bad", knobs={"qualty": 0.5})
+    order = Command(op="clone", config="quality=0.3", clone="bad", parameters={"qualty": 0.5})
     redis.xadd(STREAMS.experiment, {DATA_FIELD: order.encode()})
     assert "bad" not in {row.name for row in ExperimentControl("try").board().rows}
 
 
-def anything(question: str, **knobs: Any) -> tuple[list[str], str]:
-    return ["It was built in 1889."], f"In {1889 + len(knobs)}."
+def anything(question: str, **parameters: Any) -> tuple[list[str], str]:
+    return ["It was built in 1889."], f"In {1889 + len(parameters)}."
 
 
-def test_where_the_target_takes_any_knob_one_that_no_config_has_is_refused(redis_url: str) -> None:
+def test_where_the_target_takes_any_parameter_one_that_no_config_has_is_refused(redis_url: str) -> None:
     made = Experiment(
         "try", anything, data=QUESTIONS[:5], grid={"top_k": [1, 2]}, metric="trace.adherence", redis_url=redis_url
     )
     made.run()
-    with pytest.raises(ExperimentError, match="no knob 'topk'; did you mean 'top_k'"):
+    with pytest.raises(ExperimentError, match="no parameter 'topk'; did you mean 'top_k'"):
         made.control.clone("#0", "bad", topk=5)
     made.control.clone("#0", "good", top_k=5)
     assert made.run().completed
@@ -95,7 +95,7 @@ def test_a_command_says_that_no_driver_runs(redis: Any, capsys: pytest.CaptureFi
         told = run_command(capsys, "experiment", *arguments).stderr
         assert "No driver runs, so this takes effect when the experiment goes on" in told
     shown = run_command(capsys, "experiment", "show", "try").stderr
-    assert "No driver runs: nothing of try goes on." in shown
+    assert "No driver runs: no config of try is called." in shown
     # One that drives holds this key.
     redis.set(STREAMS.driver, "host-1")
     assert "driver" not in run_command(capsys, "experiment", "stop", "try", "#1").stderr
@@ -150,7 +150,7 @@ def test_a_config_that_is_resumed_has_its_failures_counted_anew(redis_url: str) 
     assert found.estimates["own.score"].n > 0
 
 
-def test_failures_that_differ_or_come_with_successes_stop_nobody(redis_url: str) -> None:
+def test_failures_that_differ_or_come_with_successes_stop_no_config(redis_url: str) -> None:
     target = Target(fails=lambda question, quality: quality == 0.4 and "3" in question)
     board = experiment(redis_url, target, race={"enabled": False}, tries=1, same_failures=12).run()
     assert {row.name: row.status for row in board.rows}["quality=0.4"] in {"running", "complete"}

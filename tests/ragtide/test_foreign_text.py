@@ -23,7 +23,7 @@ from ragtide_offline.report.pages import markdown_text
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import DeadLetter, Reason, Workspace, utc_now
-from ragtide_schemas.experiments import Begun, Config, Execution, Order
+from ragtide_schemas.experiments import Begun, Command, Config, Execution
 
 pytestmark = pytest.mark.processes
 
@@ -82,11 +82,11 @@ def foreign(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     redis.hset(STREAMS.workspaces, "xss", info.encode())
     redis.hset(STREAMS.workspaces, "bad", json.dumps({FOREIGN: 1}))
     redis.hset(STREAMS.workspaces, FOREIGN, json.dumps({"run": FOREIGN}))
-    configs = (Config(name="a", knobs={"k": FOREIGN, FOREIGN: 1}), Config(name="<script>b</script>"))
+    configs = (Config(name="a", parameters={"k": FOREIGN, FOREIGN: 1}), Config(name="<script>b</script>"))
     changes = {"run": "xss", "configs": configs, "target": FOREIGN, "data": FOREIGN}
     redis.xadd(RUN.experiment, {DATA_FIELD: Begun(plan=plan(2).model_copy(update=changes)).encode()}, id="1-1")
-    redis.xadd(RUN.experiment, {DATA_FIELD: Order(op="stop", config="a", reason=FOREIGN).encode()})
-    redis.xadd(RUN.experiment, {DATA_FIELD: Order(op="stop", config="a", reason=FOREIGN).encode()})
+    redis.xadd(RUN.experiment, {DATA_FIELD: Command(op="stop", config="a", reason=FOREIGN).encode()})
+    redis.xadd(RUN.experiment, {DATA_FIELD: Command(op="stop", config="a", reason=FOREIGN).encode()})
     failed = Execution(config="a", item=0, item_id="i", failure=FOREIGN)
     redis.xadd(RUN.executions, {DATA_FIELD: failed.encode()})
     yield

@@ -14,21 +14,20 @@ from tests.ragtide.judged_runs import METRIC, NASTY, Run, plan_of, settings_for,
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
+from ragtide_offline.experiments.state import ExperimentState
 from ragtide_offline.report.comparing import names_given
-from ragtide_offline.report.orders import happened
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Direction, Kind
 from ragtide_schemas.experiments import (
+    Command,
     Config,
-    Halted,
     IntervalOptions,
     Limits,
-    Looked,
-    Order,
+    Look,
     OwnMetric,
-    Progress,
+    Paused,
     RaceOptions,
 )
 
@@ -44,8 +43,8 @@ def may(redis_url: str) -> Run:
         MEANS,
         cost=COST,
         orders=[
-            Order(op="stop", config="nobody", by="bob"),
-            Order(op="stop", config="top_k=8", by="ann <b>", reason="slow | dear"),
+            Command(op="stop", config="nobody", by="bob"),
+            Command(op="stop", config="top_k=8", by="ann <b>", reason="slow | dear"),
         ],
     )
     write_experiment(redis_url, run)
@@ -100,16 +99,16 @@ def test_a_report_says_who_leads_who_was_stopped_when_and_why(redis_url: str, ma
     board = found["board"]
     assert board["rows"][0]["name"] == "top_k=4"
     assert board["completed"]
-    race, person = (next(one for one in found["happened"] if one["order"]["by"] == by) for by in ("race", "ann <b>"))
-    assert (person["item"], person["order"]["config"]) == (0, "top_k=8")
-    evidence = race["order"]["evidence"]
-    assert race["order"]["config"] == "top_k=2"
+    race, person = (next(one for one in found["commands"] if one["command"]["by"] == by) for by in ("race", "ann <b>"))
+    assert (person["item"], person["command"]["config"]) == (0, "top_k=8")
+    evidence = race["command"]["evidence"]
+    assert race["command"]["config"] == "top_k=2"
     assert race["item"] == evidence["item"] < 120
     assert evidence["e_value"] >= 1 / evidence["alpha"]
     # One call failed, so the two have one item less in common.
     assert evidence["n"] == evidence["item"] - 1
     (refused,) = found["refused"]
-    assert "there is no config 'nobody'" in refused["why"]
+    assert "there is no config 'nobody'" in refused["reason"]
     (failure,) = found["failures"]
     assert (failure["count"], failure["reason"], failure["configs"]) == (1, "503 from the <model>", ["top_k=2"])
 
@@ -135,15 +134,15 @@ def test_two_configs_have_one_difference_with_one_interval_the_races(redis_url: 
     pairs = {frozenset((pair["first"], pair["second"])): pair for pair in found["pairs"]["pairs"]}
     for pair in pairs.values():
         show(pair["first"], pair["second"], pair["difference"])
-    stops = [one["order"] for one in found["happened"] if one["order"]["by"] == "race"]
+    stops = [one["command"] for one in found["commands"] if one["command"]["by"] == "race"]
     assert stops
-    for order in stops:
-        evidence = order["evidence"]
-        show(evidence["by"], order["config"], {**evidence, "estimate": evidence["difference"]})
+    for command in stops:
+        evidence = command["evidence"]
+        show(evidence["by"], command["config"], {**evidence, "estimate": evidence["difference"]})
         # A stopped config stands beside the one it lost to, and is marked as decided.
-        assert rows[order["config"]]["against"] == evidence["by"]
-        pair = pairs[frozenset((order["config"], evidence["by"]))]
-        assert (pair["source"], pair["stopped"]) == ("decision", order["config"])
+        assert rows[command["config"]]["against"] == evidence["by"]
+        pair = pairs[frozenset((command["config"], evidence["by"]))]
+        assert (pair["source"], pair["stopped"]) == ("decision", command["config"])
         # The race decided that it is not better by the margin.
         assert evidence["lower"] >= -margin
     assert {len(intervals) for intervals in shown.values()} == {1}
@@ -193,8 +192,8 @@ def test_pairs_hold_together_and_say_at_which_level(redis_url: str) -> None:
     # The leaderboard has the same interval.
     assert next(row["behind"] for row in found["board"]["rows"] if row["name"] == "b") == gap
     assert any("not complete: 60 of 120" in caution for caution in found["cautions"])
-    assert {knob["name"] for knob in found["knobs"]["knobs"]} == {"top_k", "style"}
-    style = next(knob for knob in found["knobs"]["knobs"] if knob["name"] == "style")
+    assert {one["name"] for one in found["parameters"]["parameters"]} == {"top_k", "style"}
+    style = next(one for one in found["parameters"]["parameters"] if one["name"] == "style")
     assert [(value["value"], value["configs"]) for value in style["values"]] == [("short", 2), ("long", 1)]
     assert style["values"][0]["mean"] > style["values"][1]["mean"]
 
@@ -273,9 +272,9 @@ def test_cautions_name_halts_looks_local_scores_and_missing_answers(redis: Any, 
     plan = plan_of("may", ("a", "b"), intervals=IntervalOptions(strategy="normal"))
     write_experiment(redis_url, Run(plan, {"a": 0.8, "b": 0.7}, items=20, labeler="local"))
     stream = settings_of_workspace(settings_for(redis_url), "may").layout.all()[0].experiment
-    redis.xadd(stream, {DATA_FIELD: Halted(reason="cost 1 USD of at most 1").encode()})
+    redis.xadd(stream, {DATA_FIELD: Paused(reason="cost 1 USD of at most 1").encode()})
     said = "\n".join(fields(redis_url, "may")["cautions"])
-    assert "halted: cost 1 USD of at most 1" in said
+    assert "paused: cost 1 USD of at most 1" in said
     assert "20 of 120 items" in said
     assert "a has no score on 1 of 20 items (5%)" in said
     assert "normal ones: they hold at one look" in said
@@ -368,23 +367,23 @@ def test_what_is_reported_twice_is_the_same_but_for_its_time(redis_url: str, may
     assert first == second
 
 
-def test_orders_count_from_the_item_at_which_they_were_given() -> None:
-    progress = Progress(plan_of("may", ("a", "b")))
-    orders = [
-        Order(op="stop", config="a", by="ann"),
-        Order(op="resume", config="a", keep=True, by="ann"),
-        Order(op="resume", config="b", keep=True, by="ann"),
-        Order(op="clone", config="a", clone="c", knobs={"top_k": 9}, by="ann"),
-        Order(op="limits", limits=Limits(max_cost_usd=3.0), by="ann"),
-        Order(op="stop", config="b", by="ann"),
-        Order(op="delete", config="b", by="ann"),
-        Order(op="delete", config="a", by="ann"),
+def test_commands_are_reported_with_the_items_compared_before_them() -> None:
+    state = ExperimentState(plan_of("may", ("a", "b")))
+    commands = [
+        Command(op="stop", config="a", by="ann"),
+        Command(op="resume", config="a", keep=True, by="ann"),
+        Command(op="resume", config="b", keep=True, by="ann"),
+        Command(op="clone", config="a", clone="c", parameters={"top_k": 9}, by="ann"),
+        Command(op="limits", limits=Limits(max_cost_usd=3.0), by="ann"),
+        Command(op="stop", config="b", by="ann"),
+        Command(op="delete", config="b", by="ann"),
+        Command(op="delete", config="a", by="ann"),
     ]
-    for number, order in enumerate(orders):
-        assert progress.apply(Looked(item=10 * (number + 1))) is None
-        assert progress.apply(order) is None
-    # Whoever runs anyway, is protected or limits cost changes no item; the deleted one was stopped before.
-    assert [one.item for one in happened(progress, orders)] == [10, 20, None, 40, None, 60, None, 80]
+    for number, command in enumerate(commands):
+        assert state.apply(Look(item=10 * (number + 1))) is None
+        assert state.apply(command) is None
+    # A veto of a config that runs, new limits, and the deletion of a stopped config change no item.
+    assert [one.item for one in state.commands] == [10, 20, None, 40, None, 60, None, 80]
 
 
 def test_a_lower_total_can_be_better(redis_url: str) -> None:
@@ -410,11 +409,11 @@ def test_a_lower_total_can_be_better(redis_url: str) -> None:
     )
 
 
-def test_knobs_have_a_column_unless_names_say_them(redis_url: str) -> None:
-    named = tuple(Config(name=f"top_k={value}", knobs={"top_k": value}) for value in (2, 4))
+def test_parameters_have_a_column_unless_names_say_them(redis_url: str) -> None:
+    named = tuple(Config(name=f"top_k={value}", parameters={"top_k": value}) for value in (2, 4))
     grid = plan_of("grid", ("a", "b")).model_copy(update={"configs": named})
     write_experiment(redis_url, Run(grid, {"top_k=2": 0.8, "top_k=4": 0.7}, items=20))
     write_experiment(redis_url, Run(plan_of("list", ("a", "b")), {"a": 0.8, "b": 0.7}, items=20))
-    for layout, column in (("html", '<th scope="col">knobs</th>'), ("md", "| config | knobs |")):
+    for layout, column in (("html", '<th scope="col">parameters</th>'), ("md", "| config | parameters |")):
         assert column not in report(redis_url, "grid", "-o", "-", "--format", layout).stdout
         assert column in report(redis_url, "list", "-o", "-", "--format", layout).stdout

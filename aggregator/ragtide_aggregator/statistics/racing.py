@@ -1,7 +1,7 @@
 """Racing: several configs are scored on the same items, one item after another, and certain losers are eliminated.
 
 Config i is eliminated by the leader j when the bettor against "i is better than j by the margin or more" has enough
-capital (duels.py). The leader has the highest mean; of two equal configs the one with the lower mean is eliminated.
+capital (duels.py). The leader is the config whose largest deficit to any other is the smallest (ruling.py).
 
 **Guarantee.** Take any config, for instance the truly best one. The probability that it is ever eliminated by a config
 that is worse by the margin or more is at most 1 - confidence. Only its own duels can go wrong for it, so the error
@@ -25,6 +25,7 @@ error probability is set aside for them. The k-th late config has 1 / (k (k + 1)
 Sources: as duels.py; Maron, Moore (1997), "The racing algorithm"; Ville's inequality and a union bound.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
 from math import isfinite
 from typing import Final
@@ -143,6 +144,10 @@ class Race:
     def running(self) -> tuple[bool, ...]:
         """For each place, whether the config is neither eliminated nor stopped."""
         return tuple(self._running.tolist())
+
+    def copy(self) -> "Race":
+        """Return a race that goes on by itself from here; this one stays as it is."""
+        return deepcopy(self, {id(self._scores): list(self._scores)})  # scores of past items do not change
 
     def add(self) -> int:
         """Add another config now, such as a clone, and return its place.

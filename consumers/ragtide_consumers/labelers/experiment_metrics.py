@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ragtide_schemas import Labels, RagInteraction
-from ragtide_schemas.experiments import OwnMetric, Plan
-from ragtide_schemas.experiments.scores import OWN_SCORES
+from ragtide_schemas.experiments import OWN_SCORES, OwnMetric, Plan
 
 from ..metrics.custom import CustomMetric
 

@@ -1,4 +1,4 @@
-"""What a config answers, in whatever form it is given, and the interaction that is published of it. No I/O."""
+"""Answers of a config: the forms in which a target gives them, and the interaction that is published. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,18 +6,17 @@ from typing import Any, Final
 
 from ragtide_producers.files.items import Item
 from ragtide_schemas import InvalidEntryError, RagInteraction
-from ragtide_schemas.experiments import Config, Plan
-from ragtide_schemas.experiments.scores import OWN_SCORES
+from ragtide_schemas.experiments import OWN_SCORES, Config, Plan
 
 from .errors import AnswerError
 
 _FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata")
 
 TOKENS_MOST: Final = 1_000_000_000
-"""Tokens that one answer may have taken: a larger count is a fault of the callable, and would end the experiment."""
+"""Most tokens of one answer: a larger count is a fault of the target, and would reach the limit at once."""
 
 COST_MOST_USD: Final = 1_000_000
-"""US dollars that one answer may have cost."""
+"""Most US dollars of one answer."""
 
 SHOWN_CHARS: Final = 60
 """Characters of a wrong value that are shown."""
@@ -28,11 +27,11 @@ class Answer:
     """A config's answer to a question.
 
     Attributes:
-        documents: what was retrieved, best first: texts, or objects with `text` and maybe `id`, `score`, `metadata`.
-        response: what was answered.
-        prompt_tokens: tokens it took to answer.
-        completion_tokens: tokens of the answer.
-        cost_usd: what it cost, in US dollars.
+        documents: retrieved documents, best first: texts, or objects with `text` and maybe `id`, `score`, `metadata`.
+        response: text of the answer.
+        prompt_tokens: tokens of the prompts.
+        completion_tokens: tokens of the completions.
+        cost_usd: cost in US dollars.
         metadata: anything else, kept with the interaction.
     """
 
@@ -50,7 +49,7 @@ class Answer:
 
 
 def answer_from(value: object) -> Answer:
-    """Return the answer that a callable or an endpoint gave: an `Answer`, a pair, or an object with its fields.
+    """Return the answer that a target gave: an `Answer`, a pair, or an object with its fields.
 
     Raises:
         AnswerError: it is none of these, or has a field of another type.
@@ -88,22 +87,22 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 
 
-def interaction_id_of(place: int) -> str:
-    """Return the id of every config's answer to the item at a place of the permutation.
+def interaction_id_of(index: int) -> str:
+    """Return the id of every config's answer to the item at an index of the order.
 
     >>> interaction_id_of(12)
     'item-12'
     """
-    return f"item-{place}"
+    return f"item-{index}"
 
 
 def interaction_of(
-    plan: Plan, config: Config, place: int, *, item: Item, answer: Answer, scores: Mapping[str, float]
+    plan: Plan, config: Config, index: int, *, item: Item, answer: Answer, scores: Mapping[str, float]
 ) -> RagInteraction:
     """Return the interaction that a config's answer to an item is published as.
 
     Raises:
-        AnswerError: the answer is none that can be scored, such as an empty one.
+        AnswerError: the answer cannot be scored.
     """
     metadata = {**item.metadata, **answer.metadata, "item_id": item.item_id}
     if scores:
@@ -111,7 +110,7 @@ def interaction_of(
     try:
         return RagInteraction.from_fields(
             {
-                "interaction_id": interaction_id_of(place),
+                "interaction_id": interaction_id_of(index),
                 "pipeline": config.name,
                 "question": item.question,
                 "documents": [_plain(document) for document in answer.documents],

@@ -7,40 +7,39 @@ from typing import Any, Final
 import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference
-from ragtide_schemas.experiments import Progress, Standing
 
-from .decisions import Judging
-from .gaps import decided, difference_of, gaps
-from .projecting import Projected, projected
-from .results import Book, Cell
+from .differences import decided, difference_of, differences
+from .projections import Projection, projected
+from .results import Result
+from .state import ConfigStatus, ExperimentState
 
 RACED_MAX: Final = 100
-"""Configs up to which a leaderboard has the race's intervals of those that still run: each takes a while to find."""
+"""Most configs for which a leaderboard has the race's intervals of those that run: each takes a while to compute."""
 
 LATENCIES: Final = (0.5, 0.95)
-"""Quantiles of latency that are shown."""
+"""Quantiles of latency on the leaderboard."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BoardRow:
     """The row of one config on the board."""
 
     name: str
     number: int
-    """Its number, from 0, in the order in which configs came."""
-    knobs: dict[str, Any]
+    """Its number, from 0, in the order in which configs were added."""
+    parameters: dict[str, Any]
     parent: str | None
     status: str
     """`running`, `stopped`, `deleted`, or `complete`: it was run on all items."""
     n_items: int
-    """Items it counts on: those that were looked at while it ran."""
+    """Items it counts on: those that were compared while it ran."""
     n_failed: int
-    """Of these, calls that failed: they are no answers and have no scores."""
+    """Failed calls among these: they have no answer and no scores."""
     n_unlabeled: int
-    """Of these, answers that could not be labeled."""
+    """Answers among these that could not be labeled."""
     n_executed: int
-    """Calls in all, also beyond what counts."""
-    estimates: dict[str, Projected]
+    """Executions in all, also beyond the items it counts on."""
+    estimates: dict[str, Projection]
     """By metric."""
     cost_usd: float
     """The cost of all its answers and their labels."""
@@ -49,11 +48,11 @@ class Row:
     """Mean seconds of an answer."""
     latency_quantiles_s: dict[str, float]
     behind: Difference | None = None
-    """Mean of `against` minus its own, on the items both have, in the race's metric; None for the leader."""
+    """Mean of `against` minus that of this config, on the items both have; None for the leader."""
     against: str | None = None
     """The config it is compared with: the one for which the race stopped it, otherwise the leader."""
     pareto: bool = False
-    """Whether no other is both better and cheaper."""
+    """Whether no other config is both better and cheaper."""
     stopped_by: str | None = None
     reason: str | None = None
     """Why it was stopped."""
@@ -66,30 +65,31 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Where an experiment stands, for people and programs."""
+    """The leaderboard of an experiment, for people and programs."""
 
     run: str
     metric: str
     higher_is_better: bool
-    looked: int
-    """Items that were looked at."""
+    compared: int
+    """Items up to the most recent comparison point."""
     population_size: int
     shard: int
     """Number of shards that are complete."""
     shards: int
-    halted: str | None
+    paused: str | None
+    """Why the experiment is paused; None if it is not."""
     completed: bool
-    rows: list[Row] = field(default_factory=list)
+    rows: list[BoardRow] = field(default_factory=list)
     """The leader first; then those that run, then those that were stopped, each by their estimate."""
     executed: int = 0
-    """Calls in all."""
+    """Executions in all."""
     share_of_work: float = 0.0
-    """Of the calls that running every config on every item would take."""
+    """Share of the executions that running every config on every item would take."""
     cost_usd: float = 0.0
     tokens: int = 0
 
     @property
-    def leader(self) -> Row | None:
+    def leader(self) -> BoardRow | None:
         """The best config so far; None without a score."""
         first = self.rows[0] if self.rows else None
         return first if first is not None and _value(first, self.metric) is not None else None
@@ -99,54 +99,45 @@ class Board:
         return asdict(self)
 
 
-def board(
-    progress: Progress, book: Book, *, judging: Judging | None = None, metrics: Iterable[str] | None = None
-) -> Board:
+def board(state: ExperimentState, *, metrics: Iterable[str] | None = None) -> Board:
     """Return the leaderboard.
 
     Args:
-        progress: where the experiment stands.
-        book: what was scored.
-        judging: the race along the log, whose intervals are shown; without it only those of its decisions are.
+        state: of the experiment.
         metrics: which metrics to estimate; all that have a score unless given.
     """
-    plan = progress.plan
-    shown = [one for one in progress.configs.values() if one.status != "deleted"]
-    counted = {one.config.name: [cell for _, cell in book.counted(progress, one)] for one in shown}
+    plan, executed = state.plan, len(state.results.executed())
+    counted = {one.config.name: [result for _, result in state.counted(one.config.name)] for one in state.shown}
     wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
-    estimates = _estimates(progress, book, counted, wanted)
-    rows = [_row(progress, book, one, counted[one.config.name], estimates[one.config.name]) for one in shown]
-    rows = _ordered(rows, plan.metric, higher_is_better=plan.higher_is_better)
-    rows = _marked(rows, plan.metric, higher_is_better=plan.higher_is_better)
-    leader = rows[0] if rows and _value(rows[0], plan.metric) is not None else None
-    if leader is not None:
-        rows = [leader, *_compared(progress, book, judging, leader.name, rows[1:])]
-    everything = [cell for cells in book.cells.values() for cell in cells.values() if cell.execution is not None]
-    whole = len(plan.configs) * plan.population_size
+    estimates = _estimates(state, counted, wanted)
+    rows = [_row(state, one, counted[one.config.name], estimates[one.config.name]) for one in state.shown]
+    sign = 1.0 if plan.higher_is_better else -1.0
+    rows = _with_pareto(_ordered(rows, plan.metric, sign), plan.metric, sign)
+    if rows and _value(rows[0], plan.metric) is not None:
+        rows = [rows[0], *_compared(state, rows[0].name, rows[1:])]
     return Board(
         run=plan.run,
         metric=plan.metric,
         higher_is_better=plan.higher_is_better,
-        looked=progress.looked,
+        compared=state.compared,
         population_size=plan.population_size,
-        shard=sum(end <= progress.looked for end in plan.shard_ends()),
+        shard=sum(end <= state.compared for end in plan.shard_ends()),
         shards=plan.shards,
-        halted=progress.halted,
-        completed=progress.completed,
+        paused=state.paused,
+        completed=state.completed,
         rows=rows,
-        executed=len(everything),
-        share_of_work=len(everything) / whole,
-        cost_usd=sum(cell.cost_usd for cell in everything),
-        tokens=sum(cell.tokens for cell in everything),
+        executed=executed,
+        share_of_work=executed / (len(plan.configs) * plan.population_size),
+        cost_usd=state.results.cost_usd,
+        tokens=state.results.tokens,
     )
 
 
-def _compared(progress: Progress, book: Book, judging: Judging | None, leader: str, rows: Sequence[Row]) -> list[Row]:
+def _compared(state: ExperimentState, leader: str, rows: Sequence[BoardRow]) -> list[BoardRow]:
     """Return rows with their differences: to the config for which the race stopped one, otherwise to the leader."""
-    races = judging if len(progress.configs) <= RACED_MAX else None
-    lost = {row.name: evidence for row in rows if (evidence := decided(progress, row.name)) is not None}
+    lost = {row.name: evidence for row in rows if (evidence := decided(state, row.name)) is not None}
     open_ = [row.name for row in rows if row.name not in lost]
-    found = dict(zip(open_, gaps(progress, book, races, leader, open_), strict=True))
+    found = dict(zip(open_, differences(state, leader, open_, raced=len(state.configs) <= RACED_MAX), strict=True))
     result = []
     for row in rows:
         evidence, gap = lost.get(row.name), found.get(row.name)
@@ -159,85 +150,76 @@ def _compared(progress: Progress, book: Book, judging: Judging | None, leader: s
     return result
 
 
-def _metrics(counted: Iterable[Sequence[Cell]], first: str) -> list[str]:
-    names = dict.fromkeys([first])
-    for cells in counted:
-        for cell in cells:
-            if cell.event is not None:
-                names |= dict.fromkeys(cell.event.scores)
-    return list(names)
+def _metrics(counted: Iterable[Sequence[Result]], first: str) -> list[str]:
+    scored = (result.event.scores for results in counted for result in results if result.event is not None)
+    return list(dict.fromkeys([first, *(metric for scores in scored for metric in scores)]))
 
 
 def _estimates(
-    progress: Progress, book: Book, counted: dict[str, list[Cell]], metrics: Sequence[str]
-) -> dict[str, dict[str, Projected]]:
+    state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str]
+) -> dict[str, dict[str, Projection]]:
     """Return the estimates of every config by metric."""
-    plan = progress.plan
-    result: dict[str, dict[str, Projected]] = {name: {} for name in counted}
+    plan = state.plan
+    result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
     for metric in metrics:
-        scores = [[x for x in (cell.score(metric) for cell in cells) if not np.isnan(x)] for cells in counted.values()]
-        missing = [len(cells) - len(known) for cells, known in zip(counted.values(), scores, strict=True)]
+        scores = [[x for x in (one.score(metric) for one in of) if not np.isnan(x)] for of in counted.values()]
         found = projected(
-            scores, book.definition(plan, metric),
-            missing=missing, population=plan.population_size, options=plan.intervals,
-        )  # fmt: skip
+            scores,
+            state.results.definition(plan, metric),
+            missing=[len(of) - len(known) for of, known in zip(counted.values(), scores, strict=True)],
+            population=plan.population_size,
+            options=plan.intervals,
+        )
         for name, one in zip(counted, found, strict=True):
             result[name][metric] = one
     return result
 
 
 def _row(
-    progress: Progress, book: Book, standing: Standing, cells: Sequence[Cell], estimates: dict[str, Projected]
-) -> Row:
-    plan, name = progress.plan, standing.config.name
-    executed = [cell for cell in book.cells[name].values() if cell.execution is not None]
-    latencies = [
-        cell.execution.latency_s
-        for cell in executed
-        if cell.execution is not None and cell.execution.failure is None and cell.execution.copied_from is None
-    ]
-    whole = standing.status == "running" and len(cells) == plan.population_size
+    state: ExperimentState, status: ConfigStatus, counted: Sequence[Result], estimates: dict[str, Projection]
+) -> BoardRow:
+    config = status.config
+    results = [one for one in state.results.by_config[config.name].values() if one.execution is not None]
+    executions = [one.execution for one in results if one.execution is not None]
+    latencies = [one.latency_s for one in executions if one.failure is None and one.copied_from is None]
     quantiles = np.quantile(latencies, LATENCIES).tolist() if latencies else []
-    order = standing.last if standing.status != "running" else None
-    return Row(
-        name=name,
-        number=standing.place,
-        knobs=dict(standing.config.knobs),
-        parent=standing.config.parent,
-        status="complete" if whole else standing.status,
-        n_items=len(cells),
-        n_failed=sum(cell.outcome == "failed" for cell in cells),
-        n_unlabeled=sum(cell.outcome == "unlabeled" for cell in cells),
-        n_executed=len(executed),
+    command = None if status.running else status.last
+    return BoardRow(
+        name=config.name,
+        number=status.index,
+        parameters=dict(config.parameters),
+        parent=config.parent,
+        status="complete" if status.running and len(counted) == state.plan.population_size else status.status,
+        n_items=len(counted),
+        n_failed=sum(one.outcome == "failed" for one in counted),
+        n_unlabeled=sum(one.outcome == "unlabeled" for one in counted),
+        n_executed=len(results),
         estimates=estimates,
-        cost_usd=sum(cell.cost_usd for cell in executed),
-        tokens=sum(cell.tokens for cell in executed),
+        cost_usd=sum(one.cost_usd for one in results),
+        tokens=sum(one.tokens for one in results),
         latency_s=float(np.mean(latencies)) if latencies else None,
         latency_quantiles_s={
             f"p{round(100 * level)}": value for level, value in zip(LATENCIES, quantiles, strict=False)
         },
-        stopped_by=None if order is None else order.by,
-        reason=None if order is None else order.reason,
+        stopped_by=None if command is None else command.by,
+        reason=None if command is None else command.reason,
     )
 
 
-def _value(row: Row, metric: str) -> float | None:
+def _value(row: BoardRow, metric: str) -> float | None:
     return row.estimates[metric].estimate
 
 
-def _ordered(rows: list[Row], metric: str, *, higher_is_better: bool) -> list[Row]:
-    sign = 1.0 if higher_is_better else -1.0
-
-    def rank(row: Row) -> tuple[bool, bool, float]:
+def _ordered(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
+    def rank(row: BoardRow) -> tuple[bool, bool, float]:
         value = _value(row, metric)
         return value is None, row.status == "stopped", 0.0 if value is None else -sign * value
 
     return sorted(rows, key=rank)
 
 
-def _marked(rows: list[Row], metric: str, *, higher_is_better: bool) -> list[Row]:
+def _with_pareto(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
     """Return the rows with those marked that no other beats in both quality and cost of an item."""
-    sign = 1.0 if higher_is_better else -1.0
     points = [(None if (v := _value(row, metric)) is None else sign * v, row.cost_per_item_usd) for row in rows]
     marked = []
     for row, (value, cost) in zip(rows, points, strict=True):

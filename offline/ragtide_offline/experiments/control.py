@@ -1,39 +1,40 @@
-"""Orders to an experiment while it runs, or after: any process that reaches its Redis may give them."""
+"""Commands to an experiment while it runs, or after: any process that reaches its Redis may give them."""
 
 import asyncio
 import getpass
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from redis import Redis as BlockingRedis
+from pydantic import ValidationError
+from redis.asyncio import Redis
 
-from ragtide_runtime.redis.client import connect, connect_async
-from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.workspaces import get_workspace
-from ragtide_schemas.experiments import Limits, Order
+from ragtide_schemas import describe
+from ragtide_schemas.experiments import Command
 
 from .board import Board, board
-from .driver import streams_of
 from .errors import ExperimentError
-from .reader import ExperimentReader
+from .reader import ExperimentReader, streams_of
+from .state import ExperimentState
 
 T = TypeVar("T")
 
 
 class ExperimentControl:
-    """Stops, resumes, clones and deletes the configs of an experiment, and shows where it stands.
+    """Stops, resumes, clones and deletes the configs of an experiment, and reads its leaderboard.
 
-    Every order is one entry of the experiment's log; it counts from the last look before it.
+    Every command is one entry of the experiment's log. It takes effect from the most recent comparison point.
 
     Args:
         name: of the experiment.
-        redis_url: Redis to use; by default as for everything else.
-        by: who gives the orders; the user's name unless given.
-        settings: all settings at once, instead of the URL and what the environment says.
+        redis_url: Redis to use; by default that of the settings.
+        by: author of the commands; the user's name unless given.
+        settings: all settings at once, instead of the URL and the environment.
     """
 
     def __init__(
@@ -44,84 +45,86 @@ class ExperimentControl:
         self._by = by or _user()
 
     def stop(self, config: str, reason: str = "") -> bool:
-        """Stop a config: nothing more is executed of it, what it has is kept.
+        """Stop a config: it is no longer called, and its results are kept.
 
-        Returns: whether a driver runs, which follows the order now. If none runs, the order waits until the experiment
-            goes on. The same holds of the other orders.
+        Returns: whether a driver runs, which follows the command now. Without a driver the command takes effect when
+            the experiment goes on. The other commands return the same.
 
         Raises:
-            ExperimentError: there is no such config, or it is stopped already; so of the other orders.
+            ExperimentError: the command would have no effect, for example there is no such config.
         """
-        return self.give(Order(op="stop", config=config, by=self._by, reason=reason))
+        return self._give(op="stop", config=config, reason=reason)
 
     def resume(self, config: str, *, keep: bool = False, reason: str = "") -> bool:
-        """Let a config go on where it was stopped; with `keep` the race must not stop it again."""
-        return self.give(Order(op="resume", config=config, keep=keep, by=self._by, reason=reason))
+        """Let a stopped config go on; with `keep` the race must not stop it again."""
+        return self._give(op="resume", config=config, keep=keep, reason=reason)
 
-    def clone(self, config: str, clone: str, *, reason: str = "", **knobs: Any) -> bool:
-        """Let a new config run that has the knobs of another but for these.
+    def clone(self, config: str, clone: str, *, reason: str = "", **parameters: Any) -> bool:
+        """Add a config that has the parameters of another, except those given here.
 
-        It begins with the items still to come, beside all others, and runs on those before at the end. What a config
-        with the very same knobs has answered is taken over. A knob that the target does not take is refused; where that
-        is not known, one that no config has.
+        The clone begins with the items still to come, and runs on the earlier ones at the end. Answers of a config with
+        the same parameters are taken over without a call. A parameter that the target does not take is refused; if the
+        target takes any, a parameter that no config has.
         """
-        return self.give(Order(op="clone", config=config, clone=clone, knobs=knobs, by=self._by, reason=reason))
+        return self._give(op="clone", config=config, clone=clone, parameters=parameters, reason=reason)
 
     def delete(self, config: str, reason: str = "") -> bool:
-        """Stop a config for good and leave it out of everything that is shown."""
-        return self.give(Order(op="delete", config=config, by=self._by, reason=reason))
+        """Stop a config for good, and leave it out of leaderboard and report."""
+        return self._give(op="delete", config=config, reason=reason)
 
     def limits(self, *, max_cost_usd: float | None = None, max_tokens: int | None = None) -> bool:
-        """Set new limits; an experiment that was halted may go on."""
-        return self.give(
-            Order(op="limits", limits=Limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens), by=self._by)
-        )
+        """Set new limits; a paused experiment may go on."""
+        return self._give(op="limits", limits={"max_cost_usd": max_cost_usd, "max_tokens": max_tokens})
 
-    def give(self, order: Order) -> bool:
-        """Give an order, and return whether a driver runs; a config may be named by its number, such as `#3`.
+    def _give(self, **fields: Any) -> bool:
+        try:
+            return self.give(Command(by=self._by, **fields))
+        except ValidationError as error:
+            raise ExperimentError(f"experiment {self.name}: {describe(error)}") from None
+
+    def give(self, command: Command) -> bool:
+        """Give a command, and return whether a driver runs; a config may be named by its number, such as `#3`.
 
         Raises:
-            ExperimentError: it would change nothing; the message says why.
+            ExperimentError: the command would have no effect; the message says why.
         """
-        progress = self._read().progress
-        numbers = {f"#{standing.place}": name for name, standing in progress.configs.items()}
-        if order.config is not None and order.config not in progress.configs:
-            order = order.model_copy(update={"config": numbers.get(order.config, order.config)})
-        refusal = progress.refusal(order) or progress.doubt(order)
-        if refusal is not None:
-            raise ExperimentError(f"experiment {self.name}: {refusal}")
-        with self._connected() as redis:
-            streams = streams_of(self._settings, self.name)
-            redis.xadd(streams.experiment, {DATA_FIELD: order.encode()})
-            return bool(redis.exists(streams.driver))
+
+        async def checked(redis: Redis, streams: Streams, state: ExperimentState) -> bool:
+            numbers = {f"#{one.index}": name for name, one in state.configs.items()}
+            meant = command
+            if command.config is not None and command.config not in state.configs:
+                meant = command.model_copy(update={"config": numbers.get(command.config, command.config)})
+            refusal = state.refusal(meant) or state.doubt(meant)
+            if refusal is not None:
+                raise ExperimentError(f"experiment {self.name}: {refusal}")
+            await redis.xadd(streams.experiment, {DATA_FIELD: meant.encode()})
+            return bool(await redis.exists(streams.driver))
+
+        return self._with_state(checked, races=False)
 
     def board(self) -> Board:
-        """Return the leaderboard as it is now."""
-        reader = self._read()
-        return board(reader.progress, reader.book, judging=reader.judging)
+        """Return the leaderboard of this moment."""
 
-    def _read(self) -> ExperimentReader:
-        async def read(url: str) -> ExperimentReader:
+        async def drawn(_: Redis, __: Streams, state: ExperimentState) -> Board:
+            return board(state)
+
+        return self._with_state(drawn)
+
+    def _with_state(self, body: Callable[[Redis, Streams, ExperimentState], Awaitable[T]], *, races: bool = True) -> T:
+        async def read(url: str) -> T:
             async with connect_async(url) as redis:
                 await get_workspace(redis, self._settings, self.name)
-                reader = ExperimentReader(redis, streams_of(self._settings, self.name), races=True)
+                streams = streams_of(self._settings, self.name)
+                reader = ExperimentReader(redis, streams, races=races)
                 await reader.read()
-                return reader
+                return await body(redis, streams, reader.state)
 
         with resolve_redis(self._settings.redis_address, self._settings.data_dir) as handle:
             return blocking(read(handle.url))
 
-    @contextmanager
-    def _connected(self) -> Iterator[BlockingRedis]:
-        with (
-            resolve_redis(self._settings.redis_address, self._settings.data_dir) as handle,
-            connect(handle.url) as redis,
-        ):
-            yield redis
-
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns, also inside of a running event loop, as notebooks have one."""
+    """Return the result of a coroutine, also inside of a running event loop, as notebooks have one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -134,4 +137,4 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a user id without a name, as containers have
-        return "somebody"
+        return "unknown"

@@ -1,4 +1,4 @@
-"""Drafting an experiment: a TOML file or keyword arguments become a plan, with the order of its items. No Redis."""
+"""Drafts of experiments: a TOML file or keyword arguments become a plan, with the order of its items. No Redis."""
 
 import json
 import random
@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ragtide_producers.files.items import Item, digest
 from ragtide_schemas import METRICS, Direction, Kind, describe
-from ragtide_schemas.experiments import OWN, Config, IntervalOptions, Limits, OwnMetric, Plan, RaceOptions
+from ragtide_schemas.experiments import OWN, Config, ExperimentOptions, IntervalOptions, OwnMetric, Plan
 from ragtide_schemas.workspace import WorkspaceName
 
 from .errors import ExperimentError
 
 _STRATEGY_KEYS: Final = {"strategy_name": "strategy", "confidence_level": "confidence", "use_fpc": "use_fpc"}
-"""RapidFire AI's names of what is asked of intervals, and ours."""
+"""Names of the interval options in RapidFire AI, and here."""
 
 
 class DeclaredMetric(BaseModel):
@@ -50,51 +50,43 @@ class DeclaredMetric(BaseModel):
         )
 
 
-class Draft(BaseModel):
-    """What a user says of an experiment, in a file or in Python."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+class Draft(ExperimentOptions):
+    """An experiment as a user describes it, in a file or in Python, before its items are known."""
 
     name: WorkspaceName
-    target: str = "a function"
-    data: str = "items given from Python"
+    """Name of the experiment."""
     metric: str
+    """Metric by which the race and the leaderboard compare configs: one of the labeler's, or one of `metrics`."""
     measure: str | None = None
+    """Function for the experiment's own metrics, as `module:function`."""
     metrics: dict[str, DeclaredMetric] = Field(default_factory=dict)
+    """Own metrics by name, as RapidFire AI declares them."""
     configs: tuple[Config, ...] = ()
+    """Configs one by one: `name` and `parameters`."""
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
-    seed: int = 0
-    shards: int | None = None
-    race: RaceOptions = RaceOptions()
-    limits: Limits = Limits()
-    intervals: IntervalOptions = IntervalOptions()
+    """Values by parameter: every combination is a config."""
     online_strategy_kwargs: dict[str, Any] = Field(default_factory=dict)
-    concurrency: int = 8
-    concurrency_per_config: int | None = None
-    tries: int = 3
-    timeout_s: float = 120.0
-    same_failures: int = 10
-    labeler: str | None = None
+    """Intervals as RapidFire AI describes them, instead of `intervals`."""
 
     @model_validator(mode="after")
     def _has_configs(self) -> Self:
         if not self.configs and not self.grid:
-            raise ValueError("configs and grid are both missing: give a list of configs, a grid of knobs, or both")
+            raise ValueError("configs and grid are both missing: give a list of configs, a grid of parameters, or both")
         unknown = [key for key in self.online_strategy_kwargs if key not in _STRATEGY_KEYS]
         if unknown:
             raise ValueError(
                 f"online_strategy_kwargs has {', '.join(unknown)}, which is unknown: use {', '.join(_STRATEGY_KEYS)}"
             )
         if self.online_strategy_kwargs and "intervals" in self.model_fields_set:
-            raise ValueError("intervals and online_strategy_kwargs say the same: give one of them")
+            raise ValueError("intervals and online_strategy_kwargs contradict each other: give one of them")
         return self
 
 
 def read_draft(path: Path) -> Draft:
-    """Return the experiment that a TOML file describes; its data are looked for beside it.
+    """Return the experiment that a TOML file describes; its data may lie beside it.
 
     Raises:
-        ExperimentError: it cannot be read, or says something that is wrong.
+        ExperimentError: it cannot be read, or has an error.
     """
     try:
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -119,18 +111,16 @@ def draft_of(fields: Mapping[str, Any], origin: str = "the experiment") -> Draft
         raise ExperimentError(f"{origin}: {describe(error)}") from None
 
 
-def grid_of(knobs: Mapping[str, Sequence[Any]]) -> list[Config]:
-    """Return a config for every combination of knobs, named by them.
+def grid_of(parameters: Mapping[str, Sequence[Any]]) -> list[Config]:
+    """Return a config for every combination of parameters, named by them.
 
     >>> [config.name for config in grid_of({"top_k": [1, 2], "short": [True]})]
     ['top_k=1,short=true', 'top_k=2,short=true']
     """
+    combinations = [dict(zip(parameters, values, strict=True)) for values in product(*parameters.values())]
     return [
-        Config(
-            name=",".join(f"{name}={_shown(value)}" for name, value in zip(knobs, values, strict=True)),
-            knobs=dict(zip(knobs, values, strict=True)),
-        )
-        for values in product(*knobs.values())
+        Config(name=",".join(f"{name}={_shown(value)}" for name, value in one.items()), parameters=one)
+        for one in combinations
     ]
 
 
@@ -149,9 +139,9 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
     """Return a draft's plan over items, and the items in the order in which they are run.
 
     Args:
-        draft: what is wanted.
+        draft: of the experiment.
         items: of the data set, in its order.
-        labeler: which one scores, where the draft names none.
+        labeler: labeler that scores if the draft names none.
 
     Raises:
         ExperimentError: there are no items, or a name or number is wrong.
@@ -167,31 +157,25 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
             "trace.adherence, or declare it under metrics and give a function as measure"
         )
     direction = METRICS[metric].direction if metric in METRICS else own[metric].named(metric).direction
+    given = {name: getattr(draft, name) for name in ExperimentOptions.model_fields if name in draft.model_fields_set}
     fields = {
-        "run": draft.name,
+        "labeler": labeler,
+        "shards": min(ExperimentOptions.model_fields["shards"].default, len(items)),
         "target": draft.target,
         "data": draft.data,
+        **given,
+        "run": draft.name,
         "data_digest": digest(items),
         "population_size": len(items),
-        "seed": draft.seed,
         "order_digest": order_digest(order),
-        "shards": min(8, len(items)) if draft.shards is None else draft.shards,
         "configs": (*draft.configs, *(grid_of(draft.grid) if draft.grid else ())),
         "metric": metric,
         "higher_is_better": direction is not Direction.LOWER,
         "metrics": [declared.named(name) for name, declared in own.items()],
-        "race": draft.race,
-        "limits": draft.limits,
         "intervals": _intervals(draft),
-        "concurrency": draft.concurrency,
-        "concurrency_per_config": draft.concurrency_per_config,
-        "tries": draft.tries,
-        "timeout_s": draft.timeout_s,
-        "same_failures": draft.same_failures,
-        "labeler": draft.labeler or labeler,
     }
     try:
-        return Plan.model_validate(fields), [items[place] for place in order]
+        return Plan.model_validate(fields), [items[index] for index in order]
     except ValidationError as error:
         raise ExperimentError(f"experiment {draft.name}: {describe(error)}") from None
 
@@ -217,7 +201,7 @@ def _intervals(draft: Draft) -> IntervalOptions:
     if not given:
         return draft.intervals
     try:
-        # What RapidFire AI takes unless it is told otherwise.
+        # `normal` is the default of RapidFire AI.
         return IntervalOptions.model_validate({"strategy": "normal", **given}, strict=True)
     except ValidationError as error:
         raise ExperimentError(f"online_strategy_kwargs: {describe(error)}") from None

@@ -28,7 +28,7 @@ HEADERS: Final = {"Accept-Encoding": "gzip, deflate"}
 
 
 class HttpTarget:
-    """An endpoint: takes `{"question", "item_id", "knobs"}`, returns an object with `documents` and `response`.
+    """An endpoint: takes `{"question", "item_id", "parameters"}`, returns an object with `documents` and `response`.
 
     Args:
         url: of the endpoint.
@@ -39,19 +39,19 @@ class HttpTarget:
         self._url = url
         self._session = session
 
-    async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
+    async def answer(self, item: Item, parameters: Mapping[str, Any]) -> Answer:
         """Return the endpoint's answer.
 
         Raises:
-            AnswerError: the reply is an error, a redirect, too large, or no answer.
+            AnswerError: the reply is an error, a redirect, too large, or has no answer.
         """
-        asked = {"question": item.question, "item_id": item.item_id, "knobs": dict(knobs)}
+        asked = {"question": item.question, "item_id": item.item_id, "parameters": dict(parameters)}
         async with self._session.post(self._url, json=asked, allow_redirects=False) as reply:
             if 300 <= reply.status < 400:
-                place = reply.headers.get("Location", "nowhere")
+                location = reply.headers.get("Location", "nowhere")
                 raise AnswerError(
-                    f"the endpoint answered {reply.status}, a redirect to {place!r}: redirects are not followed; give "
-                    "the final address as the target"
+                    f"the endpoint answered {reply.status}, a redirect to {location!r}: redirects are not "
+                    "followed; give the final address as the target"
                 )
             body = await _bounded(reply)
         if reply.status != 200:
@@ -67,10 +67,10 @@ class HttpTarget:
 
 
 async def _bounded(reply: Any) -> bytes:
-    """Return the unpacked body of a reply; what is over the limit is not even unpacked.
+    """Return the unpacked body of a reply; bytes over the limit are not even unpacked.
 
     Raises:
-        AnswerError: it is larger than may be, or packed in another way.
+        AnswerError: it is too large, or packed in another way.
     """
     body = bytearray()
     async for piece in _unpacked(reply):

@@ -1,7 +1,7 @@
 """Errors of executing experiments.
 
-`AnswerError`, a config gave no answer that can be scored; `ExperimentError`, an experiment cannot be run as it was
-asked; `MeasureError`, one of the latter, its own metrics are not what was declared.
+`AnswerError`: a config gave no answer that can be scored. `ExperimentError`: an experiment cannot be run as described.
+`MeasureError`, one of the latter: the values of its own metrics differ from their declarations.
 """
 
 from ragtide_runtime.errors import RagtideError
@@ -12,8 +12,8 @@ class AnswerError(ValueError):
 
 
 class ExperimentError(RagtideError):
-    """An experiment cannot be run as it was asked; the message says why, and what to do."""
+    """An experiment cannot be run as described; the message says why, and what to do."""
 
 
 class MeasureError(ExperimentError):
-    """What `measure` returned is not what was declared: nothing more is called before that is mended."""
+    """The values of `measure` differ from their declarations: the experiment ends until that is corrected."""

@@ -1,4 +1,4 @@
-"""An experiment as Python users run it."""
+"""An experiment for Python users: `Experiment(...).run()`."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,32 +15,32 @@ from ragtide_schemas.experiments import Config, Plan
 
 from .board import Board
 from .control import ExperimentControl, blocking
-from .drafts import Draft, draft_of, plan_of
+from .drafts import draft_of, plan_of, read_draft
 from .driver import begin, drive
-from .measuring import Measure
-from .targets import check_knobs, function_of
+from .errors import ExperimentError
+from .measuring import MeasureFunction
+from .targets import check_parameters, function_of
 
 Data = str | Path | Iterable[str | Mapping[str, Any] | RagInteraction]
 """A data set: a file, a Hugging Face data set, or the questions themselves."""
 
 
 class Experiment:
-    """Configs over a data set, compared while they run; whoever has surely lost is stopped.
+    """Configs over a data set, compared while they run; the race stops each config that has surely lost.
 
     Args:
-        name: of the run; running an experiment again that was interrupted continues it.
-        target: what answers: a function `question, **knobs -> (documents, response)`, sync or async, its
-            `module:function`, or the URL of an endpoint.
+        name: of the experiment; an experiment that was interrupted continues when it is run again.
+        target: a function `question, **parameters -> (documents, response)`, sync or async, its `module:function`, or
+            the URL of an endpoint.
         data: the questions.
-        metric: what the race is about: a metric of the labeler, or one of `metrics`.
-        configs: knobs by name of the config, or a list of configs.
-        grid: values by knob: every combination is a config.
+        metric: metric of the race: one of the labeler's, or one of `metrics`.
+        configs: parameters by name of the config, or a list of configs.
+        grid: values by parameter: every combination is a config.
         measure: own metrics: a function `item, answer -> {name: value}`.
         metrics: their declarations, as RapidFire AI has them: `{"f1": {"is_algebraic": True, "value_range": (0, 1)}}`.
-        redis_url: Redis to use; by default as for everything else.
-        settings: all settings at once, instead of the URL and what the environment says.
-        options: everything else of an experiment: `seed`, `shards`, `race`, `limits`, `intervals` or
-            `online_strategy_kwargs`, `concurrency`, `concurrency_per_config`, `tries`, `timeout_s`, `labeler`.
+        redis_url: Redis to use; by default that of the settings.
+        settings: all settings at once, instead of the URL and the environment.
+        options: any other setting of an experiment; docs/experiments.md lists them.
 
     Raises:
         ExperimentError: something is missing or wrong.
@@ -55,7 +55,7 @@ class Experiment:
         metric: str,
         configs: Mapping[str, Mapping[str, Any]] | Sequence[Config] = (),
         grid: Mapping[str, Sequence[Any]] | None = None,
-        measure: Measure | str | None = None,
+        measure: MeasureFunction | str | None = None,
         metrics: Mapping[str, Any] | None = None,
         redis_url: str | None = None,
         settings: Settings | None = None,
@@ -67,44 +67,46 @@ class Experiment:
         if isinstance(data, str | Path):
             fields["data"] = str(data)
         if isinstance(configs, Mapping):
-            fields["configs"] = [{"name": one, "knobs": dict(knobs)} for one, knobs in configs.items()]
+            fields["configs"] = [{"name": one, "parameters": dict(parameters)} for one, parameters in configs.items()]
         else:
             fields["configs"] = [one.model_dump() for one in configs]
-        fields["grid"] = {knob: list(values) for knob, values in (grid or {}).items()}
+        fields["grid"] = {parameter: list(values) for parameter, values in (grid or {}).items()}
         fields["metrics"] = dict(metrics or {})
         if isinstance(measure, str):
             fields["measure"] = measure
         self._target = target
         self._measure = function_of(measure, None, "measure") if isinstance(measure, str) else measure
-        self._draft = draft_of(fields)
         items = read_items(data) if isinstance(data, str | Path) else items_of(data)
-        self._plan, self._items = plan_of(self._draft, items, labeler=self._settings.labeler)
+        self._plan, self._items = plan_of(draft_of(fields), items, labeler=self._settings.labeler)
         self._folder: Path | None = None
         self._file: Path | None = None
 
     @classmethod
-    def of_draft(cls, draft: Draft, settings: Settings, *, file: Path | None = None) -> "Experiment":
-        """Return the experiment that a file describes.
+    def from_file(cls, file: Path, settings: Settings, *, name: str | None = None) -> "Experiment":
+        """Return the experiment that a TOML file describes.
 
         Raises:
-            ExperimentError: something is missing or wrong.
+            ExperimentError: something is missing or wrong, or the experiment has another name than the one given.
         """
-        self = cls.__new__(cls)
-        self._settings, self._draft, self._target = settings, draft, draft.target
-        self._file = None if file is None else file.absolute()
-        self._folder = None if self._file is None else self._file.parent
+        self, draft = cls.__new__(cls), read_draft(file)
+        if name not in (None, draft.name):
+            raise ExperimentError(
+                f"{file} describes the experiment {draft.name!r}, not {name!r}: give the file of {name}"
+            )
+        self._settings, self._target = settings, draft.target
+        self._file, self._folder = file.absolute(), file.absolute().parent
         self._measure = None if draft.measure is None else function_of(draft.measure, self._folder, "measure")
         self._plan, self._items = plan_of(draft, read_items(draft.data), labeler=settings.labeler)
         return self
 
     @property
     def plan(self) -> Plan:
-        """What is to be done."""
+        """The plan of the experiment."""
         return self._plan
 
     @property
     def control(self) -> ExperimentControl:
-        """Orders to this experiment."""
+        """Commands to this experiment."""
         return ExperimentControl(self._plan.run, settings=self._settings)
 
     def run(self, *, roles: bool = True) -> Board:
@@ -114,7 +116,7 @@ class Experiment:
             roles: whether this process also labels and aggregates; if not, workers of the run must be running.
 
         Raises:
-            ExperimentError: another process runs it, or a run of this name is something else.
+            ExperimentError: another process drives it, or a workspace of this name is a replay.
         """
         return blocking(self.run_async(roles=roles))
 
@@ -133,8 +135,8 @@ class Experiment:
         """Begin or continue, and run until the end, or until `stop` is set."""
         function = self._function()
         if function is not None:
-            known = check_knobs(function, self._plan.configs)
-            self._plan = self._plan.model_copy(update={"parameters": known})
+            known = check_parameters(function, self._plan.configs)
+            self._plan = self._plan.model_copy(update={"target_parameters": known})
         async with connect_async(url) as redis:
             await begin(redis, self._settings, self._plan, file=self._file)
         await drive(

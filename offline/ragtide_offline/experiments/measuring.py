@@ -1,4 +1,4 @@
-"""An experiment's own metrics: a function `item, answer -> {name: value}`, checked against what was declared."""
+"""An experiment's own metrics: a function `item, answer -> {name: value}`, checked against its declarations."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,16 +14,18 @@ from .drafts import qualified
 from .errors import MeasureError
 from .targets import in_thread
 
-Measure = Callable[[Item, Answer], Any]
+MeasureFunction = Callable[[Item, Answer], Any]
 """Returns values by metric: numbers, None where undefined, or `{"value": number}` as RapidFire AI has it."""
 
 
-async def measured(measure: Measure, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer) -> dict[str, float]:
-    """Return what a function says of an answer, by qualified name; what is undefined is left out.
+async def measured(
+    measure: MeasureFunction, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer
+) -> dict[str, float]:
+    """Return the own metrics of an answer by qualified name, without undefined ones.
 
     Raises:
-        MeasureError: a value is not declared, no number, or outside its range.
-        Exception: whatever the function raises.
+        MeasureError: a value is not declared, not a number, or outside its range.
+        Exception: any error of the function.
     """
     if inspect.iscoroutinefunction(measure):
         found = await measure(item, answer)

@@ -1,4 +1,4 @@
-"""Reading an experiment: its log, executions, scores and dead letters, from the start and then what is new."""
+"""Reading an experiment: its log, executions, scores and dead letters, from the start and then the new entries."""
 
 from collections.abc import Callable
 
@@ -7,115 +7,105 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import START, Entry, read_after
-from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent
-from ragtide_schemas.experiments import Begun, Execution, Order, Progress, decode_entry
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import settings_of_workspace
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Workspace
+from ragtide_schemas.experiments import Begun, Execution, decode_entry
 
-from .decisions import Judging
-from .results import Book
+from .results import ResultsTable
+from .state import ExperimentState
 
 AT_ONCE = 1000
 """Entries of each stream read at once."""
 
 
+def streams_of(settings: Settings, run: str | Workspace) -> Streams:
+    """Return the keys of an experiment."""
+    return settings_of_workspace(settings, run).layout.all()[0]
+
+
 class ExperimentReader:
-    """An experiment as it is read: the same for the racer, for people who watch, and for reports.
+    """Reads an experiment into its state; each read continues where the one before it ended.
 
     Args:
-        redis: where it is.
-        streams: keys of its run.
-        races: whether the race is run along, to decide; who only looks needs none.
+        redis: client.
+        streams: keys of the experiment.
+        races: whether the race is followed along the log; a caller that only gives a command needs no race.
     """
 
-    def __init__(self, redis: Redis, streams: Streams, *, races: bool = False) -> None:
+    def __init__(self, redis: Redis, streams: Streams, *, races: bool = True) -> None:
         self._redis = redis
         self._streams = streams
         self._races = races
         self._positions = dict.fromkeys(
             (streams.executions, streams.metrics, streams.dead_letters, streams.experiment), START
         )
-        self.book = Book()
-        self.orders: list[Order] = []
-        """Orders that changed something, in the order of the log."""
-        self.refused: list[tuple[Order, str]] = []
-        """Orders that changed nothing, with why."""
         self.last_entry = START
-        """Id of the last entry of the log that was taken."""
+        """Id of the last entry of the log that was applied."""
         self._log: list[Entry] = []
-        """Entries of the log that were read and not taken: a failure of Redis in between must not lose them."""
-        self._progress: Progress | None = None
-        self.judging: Judging | None = None
+        """Entries of the log that were read and not applied: a failure of Redis in between must not lose them."""
+        self._results = ResultsTable()
+        self._state: ExperimentState | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether the beginning of the experiment was read."""
-        return self._progress is not None
+        """Whether the first entry of the experiment was read."""
+        return self._state is not None
 
     @property
-    def progress(self) -> Progress:
-        """Where the experiment stands.
+    def state(self) -> ExperimentState:
+        """The state of the experiment.
 
-        Raises: ConfigurationError before its beginning was read.
+        Raises: ConfigurationError before its first entry was read.
         """
-        if self._progress is None:
-            raise ConfigurationError("there is no experiment in this run: begin one with ragtide experiment run")
-        return self._progress
+        if self._state is None:
+            raise ConfigurationError("there is no experiment in this workspace: begin one with ragtide experiment run")
+        return self._state
 
-    async def read(self, *, wait_ms: int | None = None) -> bool:
-        """Read all there is, and return whether there was anything new.
+    async def read(self, *, wait_ms: int | None = None) -> None:
+        """Read all new entries.
 
         Args:
-            wait_ms: milliseconds to wait if there is nothing; None for not at all.
+            wait_ms: milliseconds to wait if there are none; None for not at all.
 
         Raises:
             redis.RedisError: some may have been read; read again.
         """
-        anything = False
         while found := await read_after(self._redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
-            anything, wait_ms = True, None
+            wait_ms = None
             by_stream = dict(found)
             self._positions |= {stream: entries[-1].entry_id for stream, entries in found}
             self._log += by_stream.get(self._streams.experiment, [])
-            for stream, take in (
-                (self._streams.executions, lambda data: self.book.add_execution(Execution.decode(data))),
-                (self._streams.metrics, lambda data: self.book.add_event(MetricEvent.decode(data))),
-                (self._streams.dead_letters, lambda data: self.book.add_letter(DeadLetter.decode(data))),
+            for stream, add in (
+                (self._streams.executions, lambda data: self._results.add_execution(Execution.decode(data))),
+                (self._streams.metrics, lambda data: self._results.add_event(MetricEvent.decode(data))),
+                (self._streams.dead_letters, lambda data: self._results.add_dead_letter(DeadLetter.decode(data))),
             ):
-                self._take(stream, by_stream.get(stream, []), take)
-            # What a look in the log is about was written before it, but may not have been read yet.
+                _add_all(by_stream.get(stream, []), add)
+            # The results at a comparison point were written before it, but may not have been read yet.
             if all(len(entries) < AT_ONCE for entries in by_stream.values()):
-                self._take_log()
-        self._take_log()
-        return anything
+                self._apply_log()
+        self._apply_log()
 
-    def _take(self, stream: str, entries: list[Entry], take: Callable[[bytes], None]) -> None:
-        for entry in entries:
-            data = entry.fields.get(DATA_FIELD)
-            if data is not None:
-                try:
-                    take(data)
-                except InvalidEntryError:  # the aggregator says what is wrong with it
-                    continue
-
-    def _take_log(self) -> None:
+    def _apply_log(self) -> None:
         entries, self._log = self._log, []
         for entry in entries:
             self.last_entry = entry.entry_id
             try:
                 written = decode_entry(entry.fields.get(DATA_FIELD, b""))
-            except InvalidEntryError:  # anybody may write there
+            except InvalidEntryError:  # any process may write to the log
                 continue
-            if self._progress is None:
-                if isinstance(written, Begun):
-                    self._begin(Progress.begin(written))
-                continue
-            refusal = self._progress.apply(written) if self.judging is None else self.judging.apply(written)
-            if isinstance(written, Order):
-                if refusal is None:
-                    self.orders.append(written)
-                else:
-                    self.refused.append((written, refusal))
+            if self._state is not None:
+                self._state.apply(written)
+            elif isinstance(written, Begun):
+                self._state = ExperimentState(written.plan, self._results, races=self._races)
 
-    def _begin(self, progress: Progress) -> None:
-        self._progress = progress
-        if self._races:
-            self.judging = Judging(progress, self.book)
+
+def _add_all(entries: list[Entry], add: Callable[[bytes], None]) -> None:
+    for entry in entries:
+        data = entry.fields.get(DATA_FIELD)
+        if data is not None:
+            try:
+                add(data)
+            except InvalidEntryError:  # the aggregator reports it
+                continue

@@ -1,12 +1,13 @@
-"""What is known of an experiment's executions: failures, scores, cost. No clock, no I/O."""
+"""The results table of an experiment: for each config and item the execution, its scores and its cost. No I/O."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import nan
 from sys import intern
 from typing import Literal
 
+from ragtide_runtime.error_kinds import kind_of
 from ragtide_schemas import (
     DeadLetter,
     InvalidEntryError,
@@ -17,15 +18,15 @@ from ragtide_schemas import (
     RagInteraction,
     definition_of,
 )
-from ragtide_schemas.experiments import Execution, Plan, Progress, Standing
+from ragtide_schemas.experiments import Execution, Plan
 
 Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
-"""Of an answer: not all is known yet, the call failed, no worker could label it, or it is scored."""
+"""Outcome of an execution: no labels yet, the call failed, no worker could label the answer, or it has labels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """What is kept of a metric event: of a large experiment there are many."""
+class AnswerScores:
+    """The part of a metric event that is kept: a large experiment has many events."""
 
     scores: Mapping[str, float]
     absent: Mapping[str, str]
@@ -36,8 +37,8 @@ class Scored:
     tokens: int
 
     @classmethod
-    def of(cls, event: MetricEvent) -> "Scored":
-        """Return what is kept of an event."""
+    def of(cls, event: MetricEvent) -> "AnswerScores":
+        """Return the part of an event that is kept."""
         return cls(
             {intern(metric): score for metric, score in event.scores.items()},
             {intern(metric): intern(reason) for metric, reason in event.absent.items()},
@@ -50,13 +51,13 @@ class Scored:
 
 
 @dataclass(slots=True)
-class Cell:
-    """One config on one item."""
+class Result:
+    """The result of one config on one item."""
 
     execution: Execution | None = None
-    event: Scored | None = None
+    event: AnswerScores | None = None
     unlabeled: str | None = None
-    """Why no worker could label the answer; None if that did not happen."""
+    """Why no worker could label the answer; None unless it became a dead letter."""
 
     @property
     def outcome(self) -> Outcome:
@@ -85,38 +86,70 @@ class Cell:
 
 
 @dataclass(slots=True)
-class Book:
-    """Every cell of an experiment, by config and place of the item in the permutation."""
+class ResultsTable:
+    """The results of an experiment by config and item; an item is its index in the order in which items are run."""
 
-    cells: dict[str, dict[int, Cell]] = field(default_factory=lambda: defaultdict(dict))
+    by_config: dict[str, dict[int, Result]] = field(default_factory=lambda: defaultdict(dict))
+    answers_usd: float = 0.0
+    """Cost of all answers."""
+    labels_usd: float = 0.0
+    """Cost of all labels; two sums, so that they do not depend on the order in which the streams are read."""
+    tokens: int = 0
+    """Tokens of all answers and labels."""
+    failures_in_a_row: dict[str, list[Execution]] = field(default_factory=dict)
+    """For each config its most recent executions, as far back as each failed with the same kind of error."""
     declared: dict[str, MetricDeclaration] = field(default_factory=dict)
     """Declarations of metrics that are not ragtide's own, from the events."""
     measures: dict[str, Measure | None] = field(default_factory=dict)
     """For each metric the measure of its first score: scores of another one are not comparable."""
 
+    @property
+    def cost_usd(self) -> float:
+        """Cost of all answers and labels."""
+        return self.answers_usd + self.labels_usd
+
     def definition(self, plan: Plan, metric: str) -> MetricDefinition | None:
-        """Return the definition of a metric: the plan's, or as events declare it; None where nothing defines it."""
+        """Return the definition of a metric: the plan's, or as events declare it; None if it has none."""
         return definition_of(metric, {**self.declared, **plan.declared})
 
     def value_range(self, plan: Plan, metric: str) -> tuple[float, float]:
-        """Return the range of a metric; 0 to 1 where nothing defines it."""
+        """Return the range of a metric; 0 to 1 if it has no definition."""
         definition = self.definition(plan, metric)
         return (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
 
-    def cell(self, config: str, item: int) -> Cell:
-        """Return a cell, which may know nothing yet."""
-        return self.cells[config].setdefault(item, Cell())
+    def result(self, config: str, item: int) -> Result:
+        """Return a result, which may be empty yet."""
+        return self.by_config[config].setdefault(item, Result())
+
+    def executed(self) -> list[Result]:
+        """Return the results that have an execution, config by config."""
+        return [one for of in self.by_config.values() for one in of.values() if one.execution is not None]
 
     def add_execution(self, execution: Execution) -> None:
-        """Take note of what became of a call."""
-        self.cell(execution.config, execution.item).execution = execution
+        """Add an execution; adding it again changes nothing."""
+        result = self.result(execution.config, execution.item)
+        if result.execution is not None:
+            return
+        result.execution = execution
+        self.answers_usd += execution.cost_usd
+        self.tokens += execution.tokens
+        if execution.failure is None:
+            if execution.copied_from is None:
+                self.failures_in_a_row.pop(execution.config, None)
+            return
+        before = self.failures_in_a_row.get(execution.config, [])
+        if not before or kind_of(before[-1].failure or "") != kind_of(execution.failure):
+            before = self.failures_in_a_row[execution.config] = []
+        before.append(execution)
 
     def add_event(self, event: MetricEvent) -> None:
-        """Take note of the scores of an answer; of what was scored before the first scores count."""
-        item = place_of(event.interaction_id)
-        if item is not None:
-            cell = self.cell(event.pipeline, item)
-            cell.event = cell.event or Scored.of(self._comparable(event))
+        """Add the scores of an answer; of two events about one answer the first counts."""
+        item = item_of(event.interaction_id)
+        if item is None or (result := self.result(event.pipeline, item)).event is not None:
+            return
+        result.event = AnswerScores.of(self._comparable(event))
+        self.labels_usd += result.event.cost_usd
+        self.tokens += result.event.tokens
 
     def _comparable(self, event: MetricEvent) -> MetricEvent:
         """Return an event without the scores of metrics that an earlier event measured in another way."""
@@ -134,38 +167,26 @@ class Book:
         kept = {metric: score for metric, score in event.scores.items() if metric not in others}
         return event.model_copy(update={"scores": kept})
 
-    def add_letter(self, letter: DeadLetter) -> None:
-        """Take note of a dead letter, if its entry held an answer."""
+    def add_dead_letter(self, letter: DeadLetter) -> None:
+        """Add a dead letter, if its entry held an answer."""
         try:
             interaction = RagInteraction.from_entry(letter.entry_id, letter.payload_bytes())
         except InvalidEntryError:
             return
-        item = place_of(interaction.interaction_id)
+        item = item_of(interaction.interaction_id)
         if item is not None:
-            self.cell(interaction.pipeline, item).unlabeled = letter.detail
+            self.result(interaction.pipeline, item).unlabeled = letter.detail
 
     def complete(self, config: str, item: int) -> bool:
-        """Return whether all is known of a config on an item."""
-        cell = self.cells[config].get(item)
-        return cell is not None and cell.outcome != "waiting"
-
-    def counted(self, progress: Progress, standing: Standing) -> Iterator[tuple[int, Cell]]:
-        """Yield the items on which a config counts, in the order of the permutation, with what is known of each.
-
-        While items have their turns, a config counts on those that were looked at while it ran, so that all configs
-        that ran count on the same ones. Afterwards, one that still runs also counts on what it had missed.
-        """
-        cells = self.cells[standing.config.name]
-        late = progress.all_looked and standing.status == "running"
-        for item in range(progress.looked):
-            if (cell := cells.get(item)) is not None and cell.outcome != "waiting" and (late or standing.covers(item)):
-                yield item, cell
+        """Return whether a config has its final result on an item."""
+        result = self.by_config[config].get(item)
+        return result is not None and result.outcome != "waiting"
 
 
-def place_of(interaction_id: str) -> int | None:
-    """Return the place of the item in the permutation that an answer is to; None if it is no answer of an experiment.
+def item_of(interaction_id: str) -> int | None:
+    """Return the item that an answer is to, by the answer's id; None for other interactions.
 
-    >>> place_of("item-12"), place_of("other")
+    >>> item_of("item-12"), item_of("other")
     (12, None)
     """
     start, _, number = interaction_id.partition("-")

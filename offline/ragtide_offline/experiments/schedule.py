@@ -1,89 +1,72 @@
-"""Which config is to answer which item next. No clock, no I/O.
+"""The order of calls: which config answers which item next. No clock, no I/O.
 
-Items are run one by one over all configs, in the order of the permutation, so that no worker waits for the end of a
-shard. How far ahead of the last look may be executed is bounded: what a config answers after it has lost is money
-for nothing.
+Items are run one by one over all configs, in the order of the plan, so that no worker waits for the end of a shard. A
+bound limits how far calls run ahead of the last comparison point: answers of a config that has lost by then are paid
+for in vain.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 
-from ragtide_schemas.experiments import Progress, Standing
+from ragtide_schemas.experiments import Plan
 
-from .ledger import Pair
+from .state import ConfigStatus, ExperimentState
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much may be going on."""
+def ahead(plan: Plan, running: int) -> int:
+    """Return how many items after the last comparison point may be run, with so many configs running.
 
-    concurrency: int
-    """Calls at once."""
-    per_config: int | None
-    """Calls at once of one config."""
-
-    def ahead(self, running: int, look_every: int) -> int:
-        """Return how many items after the last look may be executed, with so many configs running.
-
-        Enough that every call that may go on has an item while two looks are waited for.
-        """
-        return 2 * look_every + -(-2 * self.concurrency // max(running, 1))
+    Enough that every call has an item while two comparison points are waited for.
+    """
+    return 2 * plan.race.look_every + -(-2 * plan.concurrency // max(running, 1))
 
 
 class Schedule:
-    """The executions that are still to be done.
+    """The calls that were begun here, and the next one."""
 
-    Args:
-        done: pairs of config and item that have been executed.
-        bounds: how much may be going on.
-    """
-
-    def __init__(self, done: set[Pair], bounds: Bounds) -> None:
-        self._done = done
-        self._going: set[Pair] = set()
-        self._bounds = bounds
+    def __init__(self) -> None:
+        self._begun: set[tuple[str, int]] = set()
+        self._going: Counter[str] = Counter()
 
     @property
     def going(self) -> int:
         """Number of calls that are going on."""
-        return len(self._going)
+        return self._going.total()
 
-    def start(self, pair: Pair) -> None:
-        """Take note that a call is made."""
-        self._going.add(pair)
+    def start(self, config: str, item: int) -> None:
+        """Count a call that begins."""
+        self._begun.add((config, item))
+        self._going[config] += 1
 
-    def end(self, pair: Pair, *, done: bool) -> None:
-        """Take note that it came to an end, and whether with a result that was written."""
-        self._going.discard(pair)
-        if done:
-            self._done.add(pair)
+    def end(self, config: str) -> None:
+        """Count a call that ends."""
+        self._going[config] -= 1
 
-    def next(self, progress: Progress) -> Pair | None:
-        """Return who is to answer what next: of the configs that run, the one that has got least far; None to wait."""
-        if progress.halted is not None or progress.completed or self.going >= self._bounds.concurrency:
+    def next(self, state: ExperimentState) -> tuple[str, int] | None:
+        """Return the next config and item: of the configs that run, the one that has got least far; None to wait."""
+        plan = state.plan
+        if state.paused is not None or state.completed or self.going >= plan.concurrency:
             return None
-        running = progress.running
-        going = Counter(config for config, _ in self._going)
-        best: tuple[int, int, Standing] | None = None
-        for standing in running:
-            name = standing.config.name
-            if self._bounds.per_config is not None and going[name] >= self._bounds.per_config:
+        running = state.running
+        best: tuple[int, int, str] | None = None
+        for one in running:
+            name = one.config.name
+            if plan.concurrency_per_config is not None and self._going[name] >= plan.concurrency_per_config:
                 continue
-            item = self._first_missing(standing, progress, len(running))
+            item = self._first_missing(one, state, len(running))
             # Of those that are equally far, the one with the fewest calls going on.
-            if item is not None and (best is None or (item, going[name]) < best[:2]):
-                best = (item, going[name], standing)
-        return None if best is None else (best[2].config.name, best[0])
+            if item is not None and (best is None or (item, self._going[name]) < best[:2]):
+                best = (item, self._going[name], name)
+        return None if best is None else (best[2], best[0])
 
-    def _first_missing(self, standing: Standing, progress: Progress, running: int) -> int | None:
-        """Return the first item that a config is to answer now and has not: after the last look, or at the end any."""
-        name, size = standing.config.name, progress.plan.population_size
-        if progress.all_looked:
+    def _first_missing(self, status: ConfigStatus, state: ExperimentState, running: int) -> int | None:
+        """Return the first item that a config has not answered: after the last comparison point, in the end any."""
+        name, size = status.config.name, state.plan.population_size
+        first, end = state.compared, min(state.compared + ahead(state.plan, running), size)
+        if state.all_compared:
             first, end = 0, size
-        else:
-            ahead = self._bounds.ahead(running, progress.plan.race.look_every)
-            first, end = progress.looked, min(progress.looked + ahead, size)
-        item = first
-        while item < end and ((name, item) in self._done or (name, item) in self._going):
-            item += 1
-        return item if item < end else None
+        results = state.results.by_config[name]
+        for item in range(first, end):
+            result = results.get(item)
+            if (name, item) not in self._begun and (result is None or result.execution is None):
+                return item
+        return None

@@ -1,4 +1,4 @@
-"""What is asked: a Python callable, sync or async, or an HTTP endpoint."""
+"""Targets: the Python function, sync or async, or the HTTP endpoint that answers questions."""
 
 import asyncio
 import inspect
@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 
 class Target(Protocol):
-    """Answers questions with given knobs."""
+    """Answers questions with given parameters."""
 
-    async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
+    async def answer(self, item: Item, parameters: Mapping[str, Any]) -> Answer:
         """Return the answer to an item.
 
         Raises:
-            Exception: it has none; whatever is raised counts as a failed call.
+            Exception: any error counts as a failed call.
         """
 
 
 class CallableTarget:
-    """A function `question, **knobs -> documents, response`; it also gets `item` if it has a parameter of that name.
+    """A function `question, **parameters -> documents, response`, which also gets `item` if it has that parameter.
 
     Args:
         function: sync or async. Sync ones are called in threads of their own.
@@ -46,9 +46,11 @@ class CallableTarget:
         self._with_item = "item" in _parameters(function)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
-    async def answer(self, item: Item, knobs: Mapping[str, Any]) -> Answer:
+    async def answer(self, item: Item, parameters: Mapping[str, Any]) -> Answer:
         """Return the function's answer."""
-        call = partial(self._function, item.question, **({**knobs, "item": item} if self._with_item else knobs))
+        call = partial(
+            self._function, item.question, **({**parameters, "item": item} if self._with_item else parameters)
+        )
         if self._is_async:
             return answer_from(await call())
         value = await in_thread(call)
@@ -89,22 +91,22 @@ async def in_thread(call: Callable[[], T]) -> T:
 async def target_of(
     target: str | Callable[..., Any], *, folder: Path | None = None, concurrency: int = 8
 ) -> AsyncIterator[Target]:
-    """Give what a plan's target means, and close it in the end.
+    """Give the target of a plan, and close it in the end.
 
     Args:
         target: a function, `module:function`, or an http(s) URL.
-        folder: where a module is looked for first.
+        folder: folder in which a module is looked for first.
         concurrency: most calls at once.
 
     Raises:
         ExperimentError: there is no such function.
     """
     if isinstance(target, str) and target.startswith(("http://", "https://")):
-        # Late: nobody else here needs an HTTP client.
+        # Late: functions need no HTTP client.
         import aiohttp  # noqa: PLC0415
 
         connector = aiohttp.TCPConnector(limit=concurrency)
-        # The endpoint's replies are unpacked piece by piece: aiohttp would unpack more than may be kept.
+        # The endpoint's replies are unpacked piece by piece: aiohttp would unpack more than the bound.
         async with aiohttp.ClientSession(connector=connector, headers=HEADERS, auto_decompress=False) as session:
             yield HttpTarget(target, session)
         return
@@ -127,7 +129,7 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:  # the user's module: whatever importing it raises
+    except Exception as error:  # the user's module may raise any error
         raise ExperimentError(
             f"{what} {path} cannot be loaded ({type(error).__name__}: {error}): correct the name or the module"
         ) from error
@@ -137,11 +139,11 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
     return function
 
 
-def check_knobs(function: Callable[..., Any], configs: Sequence[Config]) -> tuple[str, ...] | None:
-    """Return the names of the knobs that a function takes; None if it takes any.
+def check_parameters(function: Callable[..., Any], configs: Sequence[Config]) -> tuple[str, ...] | None:
+    """Return the names of the parameters that a function takes besides the question; None if it takes any.
 
     Raises:
-        ExperimentError: a config has a knob that the function does not take, or lacks one that it needs.
+        ExperimentError: a config has a parameter that the function does not take, or lacks one that it needs.
     """
     parameters = _parameters(function)
     kinds = [parameter.kind for parameter in parameters.values()]
@@ -152,13 +154,13 @@ def check_knobs(function: Callable[..., Any], configs: Sequence[Config]) -> tupl
     known = [one.name for one in named]
     needed = [one.name for one in named if one.default is inspect.Parameter.empty]
     for config in configs:
-        for knob in config.knobs:
-            if knob not in known:
-                raise ExperimentError(f"config {config.name!r}: {unknown('parameter of the target', knob, known)}")
-        missing = [name for name in needed if name not in config.knobs]
+        for name in config.parameters:
+            if name not in known:
+                raise ExperimentError(f"config {config.name!r}: {unknown('parameter of the target', name, known)}")
+        missing = [name for name in needed if name not in config.parameters]
         if missing:
             raise ExperimentError(
-                f"config {config.name!r} has no knob {missing[0]!r}, which the target needs: give it a value"
+                f"config {config.name!r} has no parameter {missing[0]!r}, which the target needs: give it a value"
             )
     return tuple(known)
 

@@ -6,7 +6,7 @@ from typing import Final
 from ragtide_schemas.experiments import OWN
 
 from ..experiments.board import Board
-from .reader import Judged
+from ..experiments.state import ExperimentState
 
 ONE_LOOK: Final = ("normal", "wilson", "hoeffding")
 """Strategies whose intervals hold at one look that was fixed beforehand."""
@@ -18,38 +18,37 @@ LOCAL: Final = "local"
 """Name of the labeler that needs no model."""
 
 
-def cautions_of(judged: Judged, board: Board, instruments: Sequence[str]) -> list[str]:
+def cautions_of(state: ExperimentState, board: Board, instruments: Sequence[str]) -> list[str]:
     """Return what is to be said, the weightiest first."""
-    plan = judged.progress.plan
     return [
         *_unfinished(board),
         *_missing(board),
         *_instruments(instruments),
-        *_looks(judged, board),
-        *_local(plan.metric, instruments),
+        *_looks(state, board),
+        *_local(state.plan.metric, instruments),
     ]
 
 
-def instruments_of(judged: Judged, metric: str | None = None) -> list[str]:
+def instruments_of(state: ExperimentState, metric: str | None = None) -> list[str]:
     """Return the labelers, with version and profile, that scored the answers; if asked, those of one metric."""
     return sorted(
         {
-            f"{cell.event.labeler} {cell.event.labeler_version} ({cell.event.profile})"
-            for cells in judged.book.cells.values()
-            for cell in cells.values()
-            if cell.event is not None and (metric is None or metric in cell.event.scores)
+            f"{result.event.labeler} {result.event.labeler_version} ({result.event.profile})"
+            for results in state.results.by_config.values()
+            for result in results.values()
+            if result.event is not None and (metric is None or metric in result.event.scores)
         }
     )
 
 
 def _unfinished(board: Board) -> list[str]:
     said = []
-    if board.halted is not None:
-        said.append(f"The experiment is halted: {board.halted}.")
+    if board.paused is not None:
+        said.append(f"The experiment is paused: {board.paused}.")
     if not board.completed:
         said.append(
-            f"It is not complete: {board.looked:,} of {board.population_size:,} items have been looked at, and what "
-            "is shown may change."
+            f"It is not complete: {board.compared:,} of {board.population_size:,} items have been compared, and the "
+            "numbers may change."
         )
     if board.leader is None:
         said.append(f"Nothing has a score of {board.metric} yet.")
@@ -75,9 +74,9 @@ def _instruments(instruments: Sequence[str]) -> list[str]:
     return [f"{said}: their scores are different measurements under one name."]
 
 
-def _looks(judged: Judged, board: Board) -> list[str]:
-    plan = judged.progress.plan
-    looks = -(-board.looked // plan.race.look_every)
+def _looks(state: ExperimentState, board: Board) -> list[str]:
+    plan = state.plan
+    looks = -(-board.compared // plan.race.look_every)
     if plan.intervals.strategy not in ONE_LOOK or looks < 2:
         return []
     said = (

@@ -14,11 +14,12 @@ from ragtide_aggregator.statistics.moments import Moments, MomentTable
 from ragtide_schemas import Direction, Kind, MetricDefinition, Workspace
 from ragtide_schemas.experiments import OWN
 
+from ..experiments.projections import mean_differences
+from ..experiments.state import ExperimentState
 from .cautions import instruments_of
 from .labelings import Paired
 from .measured_metric import MeasuredMetric
-from .paired import mean_differences
-from .reader import Judged
+from .reader import ReportedExperiment
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
@@ -72,7 +73,7 @@ class _What(NamedTuple):
 
 class _Item(NamedTuple):
     item_id: str
-    place: int
+    position: int
     score: float
 
 
@@ -112,7 +113,7 @@ def names_given(text: str, first: Collection[str], second: Collection[str]) -> t
 
 
 def compare_experiments(
-    first: Judged, second: Judged, names: Names, *, confidence: float, made_at: datetime
+    first: ReportedExperiment, second: ReportedExperiment, names: Names, *, confidence: float, made_at: datetime
 ) -> RunComparison:
     """Return the differences of configs of two experiments, in every metric both measured with one instrument.
 
@@ -127,18 +128,19 @@ def compare_experiments(
         made_at: time of the report.
     """
     each = confidence_each(confidence, names)
-    metrics, cautions = _metrics(first, second)
-    raced = first.progress.plan.metric
+    mine, theirs = first.state, second.state
+    metrics, cautions = _metrics(mine, theirs)
+    raced = mine.plan.metric
     metrics.sort(key=lambda metric: metric != raced)
     gaps = []
     for metric in metrics:
-        definition = first.book.definition(first.progress.plan, metric)
-        together = [_together(first, second, _What(*pair, metric, definition)) for pair in names]
+        definition = mine.results.definition(mine.plan, metric)
+        together = [_together(mine, theirs, _What(*pair, metric, definition)) for pair in names]
         paired = [one for one in together if one.pairs]
         ends = mean_differences(
             [[a - b for a, b in one.pairs] for one in paired],
             together[0].what.value_range,
-            sizes=[_shared_size(first, second, one.what, len(one.pairs)) for one in paired],
+            sizes=[_shared_size(mine, theirs, one.what, len(one.pairs)) for one in paired],
             confidence=each,
         )
         found = {one.what: end for one, end in zip(paired, ends, strict=True)}
@@ -148,12 +150,12 @@ def compare_experiments(
             elif one.mine and one.theirs:
                 moments = (_moments(items, one.what.value_range) for items in (one.mine, one.theirs))
                 gaps.append(_unpaired(one.what, *moments, confidence=each))
-    if first.progress.plan.data_digest != second.progress.plan.data_digest and any(g.method == PAIRED for g in gaps):
+    if mine.plan.data_digest != theirs.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append("The data of the two differ: items are paired by id, so an id must mean one question in both.")
-    for judged in (first, second):
-        if not judged.progress.completed:
-            cautions.append(f"{judged.info.run} is not complete: what is shown may change.")
-    same = raced == second.progress.plan.metric
+    for side in (first, second):
+        if not side.state.completed:
+            cautions.append(f"{side.info.run} is not complete: the numbers may change.")
+    same = raced == theirs.plan.metric
     return RunComparison(
         first.info, second.info, made_at, raced if same else None, confidence, each, gaps, cautions
     )  # fmt: skip
@@ -208,64 +210,62 @@ def confidence_each(confidence: float, names: Names) -> float:
     return 1 - (1 - confidence) / max(len(names), 1)
 
 
-def _metrics(first: Judged, second: Judged) -> tuple[list[str], list[str]]:
+def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str], list[str]]:
     """Return the metrics that both have by one instrument, and what is left out with why."""
     names = [
         dict.fromkeys(
             metric
-            for cells in judged.book.cells.values()
-            for cell in cells.values()
-            if cell.event is not None
-            for metric in cell.event.scores
+            for results in state.results.by_config.values()
+            for result in results.values()
+            if result.event is not None
+            for metric in result.event.scores
         )
-        for judged in (first, second)
+        for state in (first, second)
     ]
     common, left_out = [], []
     for metric in names[0]:
         if metric not in names[1]:
             continue
-        instruments = [set(instruments_of(judged, metric)) for judged in (first, second)]
+        instruments = [set(instruments_of(state, metric)) for state in (first, second)]
         # Scores that an experiment measures itself do not depend on the labeler.
         alike = metric.startswith(f"{OWN}.") or (instruments[0] == instruments[1] and len(instruments[0]) == 1)
-        if alike and first.book.measures.get(metric) == second.book.measures.get(metric):
+        if alike and first.results.measures.get(metric) == second.results.measures.get(metric):
             common.append(metric)
         else:
             left_out.append(metric)
     said = []
     if left_out:
-        by = " and ".join(", ".join(instruments_of(judged)) for judged in (first, second))
+        by = " and ".join(", ".join(instruments_of(state)) for state in (first, second))
         said.append(f"{', '.join(left_out)} is left out: scored by {by}, which are different measurements.")
     return common, said
 
 
 def _later(mine: Mapping[str, _Item], theirs: Mapping[str, _Item], item_id: str) -> int:
     """Return after how many items both had had an item."""
-    return max(mine[item_id].place, theirs[item_id].place)
+    return max(mine[item_id].position, theirs[item_id].position)
 
 
-def _scores(judged: Judged, config: str, metric: str) -> dict[str, _Item]:
-    standing = judged.progress.configs[config]
+def _scores(state: ExperimentState, config: str, metric: str) -> dict[str, _Item]:
     return {
-        cell.execution.item_id: _Item(cell.execution.item_id, place, score)
-        for place, cell in judged.book.counted(judged.progress, standing)
-        if cell.execution is not None and not isnan(score := cell.score(metric))
+        result.execution.item_id: _Item(result.execution.item_id, index, score)
+        for index, result in state.counted(config)
+        if result.execution is not None and not isnan(score := result.score(metric))
     }
 
 
-def _shared_size(first: Judged, second: Judged, what: _What, pairs: int) -> int | None:
+def _shared_size(first: ExperimentState, second: ExperimentState, what: _What, pairs: int) -> int | None:
     """Return how many pairs there would be if both were run on all items; None if that is not known."""
-    plan = first.progress.plan
-    if plan.data_digest != second.progress.plan.data_digest:
+    if first.plan.data_digest != second.plan.data_digest:
         return None
     lost: set[str] = set()
-    for judged, name in ((first, what.first), (second, what.second)):
-        for _, cell in judged.book.counted(judged.progress, judged.progress.configs[name]):
-            if cell.execution is not None and isnan(cell.score(what.metric)):
-                lost.add(cell.execution.item_id)
-    return max(plan.population_size - len(lost), pairs)
+    for state, name in ((first, what.first), (second, what.second)):
+        for _, result in state.counted(name):
+            if result.execution is not None and isnan(result.score(what.metric)):
+                lost.add(result.execution.item_id)
+    return max(first.plan.population_size - len(lost), pairs)
 
 
-def _together(first: Judged, second: Judged, what: _What) -> _Together:
+def _together(first: ExperimentState, second: ExperimentState, what: _What) -> _Together:
     mine, theirs = _scores(first, what.first, what.metric), _scores(second, what.second, what.metric)
     shared = sorted(mine.keys() & theirs.keys(), key=partial(_later, mine, theirs))
     pairs = [(mine[item].score, theirs[item].score) for item in shared]
@@ -290,7 +290,7 @@ def _unpaired(what: _What, mine: Moments, theirs: Moments, *, confidence: float)
 
 def _moments(items: Iterable[_Item], value_range: tuple[float, float]) -> Moments:
     lowest, highest = value_range
-    ordered = sorted(items, key=lambda item: item.place)
+    ordered = sorted(items, key=lambda item: item.position)
     table = MomentTable()
     row = table.add_row()
     values = (np.array([item.score for item in ordered]) - lowest) / (highest - lowest)

@@ -1,4 +1,4 @@
-"""What a report of an experiment says, before anybody decides how it looks."""
+"""The content of an experiment's report, independent of its layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,27 +7,11 @@ from typing import Literal
 
 from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_schemas import Workspace
-from ragtide_schemas.experiments import Order, Plan
+from ragtide_schemas.experiments import Plan
 
 from ..experiments.board import Board
-from ..experiments.gaps import Source
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """An order that was followed."""
-
-    order: Order
-    item: int | None
-    """Items that had been looked at when it began to count; None if it changed nothing about which items count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An order that changed nothing."""
-
-    order: Order
-    why: str
+from ..experiments.differences import Source
+from ..experiments.state import FollowedCommand, RefusedCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +76,8 @@ class ItemView:
 
 
 @dataclass(frozen=True, slots=True)
-class KnobValue:
-    """The configs that have one value of a knob."""
+class ParameterValue:
+    """The configs that have one value of a parameter."""
 
     value: str
     configs: int
@@ -101,20 +85,20 @@ class KnobValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Knob:
-    """A knob with more than one value among the configs."""
+class Parameter:
+    """A parameter with more than one value among the configs."""
 
     name: str
-    values: Sequence[KnobValue]
+    values: Sequence[ParameterValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
-    """Means by the values of knobs, over the same items for all configs."""
+class ParameterEffects:
+    """Means by the values of parameters, over the same items for all configs."""
 
     n: int
     """Items on which every config has a score."""
-    knobs: Sequence[Knob]
+    parameters: Sequence[Parameter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +141,8 @@ class ExperimentReport:
     """When the last call ended; None before the first."""
     instruments: Sequence[str]
     """Labelers with version and profile that scored the answers."""
-    happened: Sequence[Happened]
-    refused: Sequence[Refused]
+    commands: Sequence[FollowedCommand]
+    refused: Sequence[RefusedCommand]
     pairs: Pairs | None
     """None with fewer than two configs that have a score."""
     curves: Sequence[Curve]
@@ -166,7 +150,7 @@ class ExperimentReport:
     """Items with the lowest quality over configs."""
     disputed: Sequence[ItemView]
     """Items about which the scores of configs differ most."""
-    knobs: Knobs | None
+    parameters: ParameterEffects | None
     failures: Sequence[Failure]
     cautions: Sequence[str]
     """What to know before believing the numbers, a sentence each."""

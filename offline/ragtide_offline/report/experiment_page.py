@@ -1,18 +1,18 @@
-"""The page of an experiment: what the template is given, and the sentences that say what the numbers mean."""
+"""The page of an experiment's report: the values of its template, and sentences about the meaning of the numbers."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from ragtide_schemas import Kind
 
-from ..experiments.board import Row
-from ..experiments.projecting import Projected
+from ..experiments.board import BoardRow
+from ..experiments.projections import Projection
 from . import charts
 from .content import ExperimentReport
-from .findings import knob_value
+from .findings import parameter_value
 from .pages import Format, number, page
 
-ANYTIME: Final = ("betting", "empirical_bernstein", "running")
+ANYTIME: Final = ("betting", "empirical_bernstein", "running", "auto")
 """Strategies whose intervals hold at every look."""
 
 
@@ -31,7 +31,7 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "meaning": meaning(report),
             "scale": scale([row.estimates[board.metric] for row in board.rows]),
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
-            "knobs_shown": not all(names_its_knobs(row) for row in board.rows),
+            "parameters_shown": not all(names_its_parameters(row) for row in board.rows),
             "numbers": {row.name: row.number for row in board.rows},
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
             "cost": charts.cost_chart(report),
@@ -47,7 +47,7 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
 
 
 def headline(report: ExperimentReport) -> str:
-    """Return what came out, in a sentence or two."""
+    """Return the outcome in a sentence or two."""
     board, leader = report.board, report.board.leader
     if leader is None:
         return f"Nothing has a score of {board.metric} yet."
@@ -79,14 +79,14 @@ def headline(report: ExperimentReport) -> str:
 
 
 def status(report: ExperimentReport) -> str:
-    """Return where the experiment stands, in a few words."""
-    if report.board.halted is not None and not report.board.completed:
-        return f"halted: {report.board.halted}"
+    """Return the status of the experiment in a few words."""
+    if report.board.paused is not None and not report.board.completed:
+        return f"paused: {report.board.paused}"
     return "complete" if report.board.completed else "not complete"
 
 
 def meaning(report: ExperimentReport) -> dict[str, str]:
-    """Return what is to be said of the numbers, by what they belong to."""
+    """Return the meaning of the numbers in sentences, by the part of the page."""
     plan, options = report.plan, report.plan.intervals
     level = f"{options.confidence:.0%}"
     looks = (
@@ -95,22 +95,23 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
         else "holds at one look at a number of items fixed beforehand"
     )
     kind = next((row.estimates[report.board.metric].kind for row in report.board.rows), Kind.ALGEBRAIC)
-    what = "total" if kind is Kind.DISTRIBUTIVE else "mean"
+    projected = "total" if kind is Kind.DISTRIBUTIVE else "mean"
+    strategy = {"auto": "betting (asymptotic for counts)"}.get(options.strategy, options.strategy)
     said = {
-        "estimates": f"Estimates of the {what} over all {plan.population_size:,} items; intervals {options.strategy}, "
+        "estimates": f"Estimates of the {projected} over all {plan.population_size:,} items; intervals {strategy}, "
         f"{level}; cost and latency are of answers that were given",
-        "intervals": f"With a probability of {level} a config's interval holds what it would score if it were run on "
-        f"all items, and it {looks}. Each is on its own: of many configs some may be missed, and whoever leads was "
-        "lucky more often than not; what decides between two is their difference on the same items, which is narrower.",
+        "intervals": f"With a probability of {level} the interval of a config holds its {projected} over all items, "
+        f"and it {looks}. Each interval is for one config alone: with many configs some intervals miss, and the leader "
+        "was probably lucky. To decide between two configs take their difference on the same items, which is narrower.",
         "race": "",
         "pairs": "",
     }
     if plan.race.enabled:
         said["race"] = (
-            f"The race stops a config once it is surely not better than another by {plan.race.margin:g} or more; the "
-            f"probability that any of its stops is wrong is {1 - plan.race.confidence:.2g} at most, however often it "
-            "looks. An e-value is how many times a bettor against the config has multiplied its capital; 1 / alpha is "
-            "enough."
+            f"The race stops a config once it is surely not better than another by {plan.race.margin:g} or more. The "
+            f"probability that any of its stops is wrong is {1 - plan.race.confidence:.2g} at most, at all looks "
+            "together. An e-value is the factor by which a bettor against the config has multiplied its capital; a "
+            "stop needs 1 / alpha."
         )
     if report.pairs is not None:
         pairs = report.pairs
@@ -119,9 +120,9 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
         sentences = []
         if own < len(pairs.pairs):
             sentences.append(
-                "Intervals are the race's: paired by item, valid at every look, those of one config's duels together "
-                f"at {plan.race.confidence:.0%}. That of a stop is the one on which the race decided: the config is "
-                f"surely not better by the margin of {plan.race.margin:g}."
+                "Intervals are the race's: paired by item, valid at every look; those of all duels of a config hold "
+                f"together at {plan.race.confidence:.0%}. For a stop it is the interval on which the race decided: the "
+                f"config is surely not better by the margin of {plan.race.margin:g}."
             )
         if own:
             sentences.append(
@@ -133,12 +134,12 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
     return said
 
 
-def names_its_knobs(row: Row) -> bool:
-    """Return whether the name of a config says its knobs already, as those of a grid do."""
-    return row.name == ",".join(f"{name}={knob_value(value)}" for name, value in row.knobs.items())
+def names_its_parameters(row: BoardRow) -> bool:
+    """Return whether the name of a config shows its parameters, as the names of a grid do."""
+    return row.name == ",".join(f"{name}={parameter_value(value)}" for name, value in row.parameters.items())
 
 
-def scale(estimates: Sequence[Projected]) -> tuple[float, float]:
+def scale(estimates: Sequence[Projection]) -> tuple[float, float]:
     """Return the ends of the bars: those of all intervals together, or the metric's range before the first score."""
     known = [at for at in estimates if at.n]
     if not known:
@@ -146,7 +147,7 @@ def scale(estimates: Sequence[Projected]) -> tuple[float, float]:
     return min(at.lower for at in known), max(at.upper for at in known)
 
 
-def _surely_behind(row: Row, report: ExperimentReport) -> bool:
+def _surely_behind(row: BoardRow, report: ExperimentReport) -> bool:
     if row.behind is None:
         return False
     return row.behind.lower > 0 if report.board.higher_is_better else row.behind.upper < 0

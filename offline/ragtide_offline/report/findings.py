@@ -1,4 +1,4 @@
-"""What an experiment shows beside its leaderboard: pairs, the effect of knobs, curves, failures. No I/O."""
+"""What an experiment shows beside its leaderboard: pairs, the effect of parameters, curves, failures. No I/O."""
 
 import json
 from collections import defaultdict
@@ -10,10 +10,10 @@ import numpy as np
 
 from ragtide_schemas.experiments import RACE
 
-from ..experiments.board import Board, Row
-from ..experiments.gaps import gaps
-from .content import Curve, Failure, Knob, Knobs, KnobValue, Pair, Pairs, Point
-from .reader import Judged
+from ..experiments.board import Board, BoardRow
+from ..experiments.differences import differences
+from ..experiments.state import ExperimentState
+from .content import Curve, Failure, Pair, Pairs, Parameter, ParameterEffects, ParameterValue, Point
 
 PAIRED_MAX: Final = 12
 """Most configs that are compared each with each."""
@@ -22,22 +22,19 @@ POINTS_MAX: Final = 60
 """Points of a curve."""
 
 
-def pairs_of(judged: Judged, board: Board) -> Pairs | None:
+def pairs_of(state: ExperimentState, board: Board) -> Pairs | None:
     """Return the differences of the best configs, each with each; None with fewer than two that have a score."""
     scored = [row.name for row in board.rows if row.estimates[board.metric].n]
     names = scored[:PAIRED_MAX]
     if len(names) < 2:
         return None
-    confidence = judged.progress.plan.intervals.confidence
+    confidence = state.plan.intervals.confidence
     each = 1 - (1 - confidence) / comb(len(names), 2)
-    progress, book = judged.progress, judged.book
     shown = {row.name: row for row in board.rows}
     found: list[Pair] = []
     for place, first in enumerate(names):
         others = names[place + 1 :]
-        for second, gap in zip(
-            others, gaps(progress, book, judged.judging, first, others, confidence=each), strict=True
-        ):
+        for second, gap in zip(others, differences(state, first, others, confidence=each), strict=True):
             if gap is not None:
                 loser = next((one for one in (first, second) if _lost(shown[one], first, second)), None)
                 found.append(Pair(first, second, gap.n, gap.difference, gap.source, loser))
@@ -57,24 +54,22 @@ def as_in_pairs(board: Board, pairs: Pairs | None) -> Board:
     return replace(board, rows=rows)
 
 
-def _lost(row: Row, first: str, second: str) -> bool:
+def _lost(row: BoardRow, first: str, second: str) -> bool:
     return row.stopped_by == RACE and row.against in (first, second) and row.name in (first, second)
 
 
-def knobs_of(judged: Judged) -> Knobs | None:
-    """Return the means by the values of knobs over the items that every config with a score has.
+def parameters_of(state: ExperimentState) -> ParameterEffects | None:
+    """Return the means by the values of parameters over the items that every config with a score has.
 
-    None if that says nothing: there are fewer than three configs, no knob has two values, or no item is common to all.
+    None with fewer than three configs, without a parameter that has two values, or without an item common to all.
     """
-    progress, metric = judged.progress, judged.progress.plan.metric
     scores = {
-        standing.config.name: {
+        one.config.name: {
             item: score
-            for item, cell in judged.book.counted(progress, standing)
-            if not isnan(score := cell.score(metric))
+            for item, result in state.counted(one.config.name)
+            if not isnan(score := result.score(state.plan.metric))
         }
-        for standing in progress.configs.values()
-        if standing.status != "deleted"
+        for one in state.shown
     }
     # A config that was stopped before its first item shares no items with the others.
     scores = {name: of_one for name, of_one in scores.items() if of_one}
@@ -84,52 +79,51 @@ def knobs_of(judged: Judged) -> Knobs | None:
     means = {name: sum(of_one[item] for item in common) / len(common) for name, of_one in scores.items()}
     by_value: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, mean in means.items():
-        for knob, value in progress.configs[name].config.knobs.items():
-            by_value[knob][knob_value(value)].append(mean)
+        for parameter, value in state.configs[name].config.parameters.items():
+            by_value[parameter][parameter_value(value)].append(mean)
     found = [
-        Knob(knob, [KnobValue(value, len(ms), sum(ms) / len(ms)) for value, ms in values.items()])
-        for knob, values in by_value.items()
+        Parameter(parameter, [ParameterValue(value, len(ms), sum(ms) / len(ms)) for value, ms in values.items()])
+        for parameter, values in by_value.items()
         if len(values) > 1
     ]
-    return Knobs(len(common), found) if found else None
+    return ParameterEffects(len(common), found) if found else None
 
 
-def curves_of(judged: Judged, board: Board) -> list[Curve]:
+def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
     """Return how the mean of each config went over the items, in the order of the leaderboard."""
     curves = []
     for row in board.rows:
-        standing = judged.progress.configs[row.name]
-        cells = judged.book.counted(judged.progress, standing)
-        known = [(item + 1, score) for item, cell in cells if not isnan(score := cell.score(board.metric))]
+        counted = state.counted(row.name)
+        known = [(item + 1, score) for item, one in counted if not isnan(score := one.score(board.metric))]
         if not known:
             continue
         means = np.cumsum([score for _, score in known]) / np.arange(1, len(known) + 1)
         # The first few means jump about and would set the scale for all.
-        first = min(len(known) - 1, max(board.looked // 20, 2))
+        first = min(len(known) - 1, max(board.compared // 20, 2))
         places = np.unique(np.linspace(first, len(known) - 1, POINTS_MAX).round().astype(int)).tolist()
         points = [Point(known[place][0], float(means[place])) for place in places]
         curves.append(Curve(row.name, points, stopped=row.status == "stopped"))
     return curves
 
 
-def failures_of(judged: Judged) -> list[Failure]:
+def failures_of(state: ExperimentState) -> list[Failure]:
     """Return why answers are missing, the most frequent reason first."""
     Kind = Literal["call failed", "not labeled"]  # noqa: N806 - a type
     found: defaultdict[tuple[Kind, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for name, cells in judged.book.cells.items():
-        for cell in cells.values():
-            if cell.execution is not None and cell.execution.failure is not None:
-                found["call failed", cell.execution.failure][name] += 1
-            elif cell.unlabeled is not None and cell.event is None:
-                found["not labeled", cell.unlabeled][name] += 1
+    for name, results in state.results.by_config.items():
+        for result in results.values():
+            if result.execution is not None and result.execution.failure is not None:
+                found["call failed", result.execution.failure][name] += 1
+            elif result.unlabeled is not None and result.event is None:
+                found["not labeled", result.unlabeled][name] += 1
     failures = [Failure(kind, why, sum(names.values()), list(names)) for (kind, why), names in found.items()]
     return sorted(failures, key=lambda failure: -failure.count)
 
 
-def knob_value(value: Any) -> str:
-    """Return the value of a knob as it is shown.
+def parameter_value(value: Any) -> str:
+    """Return the value of a parameter as it is shown.
 
-    >>> knob_value("short"), knob_value(True), knob_value([1, 2])
+    >>> parameter_value("short"), parameter_value(True), parameter_value([1, 2])
     ('short', 'true', '[1, 2]')
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -7,18 +7,19 @@ from typing import Final
 
 from ragtide_schemas import RagInteraction
 
+from ..experiments.state import ExperimentState
 from .content import Answered, ItemView
-from .reader import Judged, Texts
+from .reader import Texts
 
 TEXT_CHARS: Final = 600
 """Characters of a question, reference or response that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredItem:
     """An item with the scores it has."""
 
-    place: int
+    index: int
     scores: dict[str, float]
 
     @property
@@ -32,52 +33,50 @@ class Scored:
         return max(self.scores.values()) - min(self.scores.values())
 
 
-def scored_items(judged: Judged) -> list[Scored]:
-    """Return the items on which a config counts with a score of the raced metric, in the order of the permutation."""
-    metric = judged.progress.plan.metric
+def scored_items(state: ExperimentState) -> list[ScoredItem]:
+    """Return the items on which a config counts with a score of the race's metric, in the order they are run in."""
     found: dict[int, dict[str, float]] = {}
-    for name, standing in judged.progress.configs.items():
-        if standing.status != "deleted":
-            for place, cell in judged.book.counted(judged.progress, standing):
-                if not isnan(score := cell.score(metric)):
-                    found.setdefault(place, {})[name] = score
-    return [Scored(place, found[place]) for place in sorted(found)]
+    for one in state.shown:
+        for index, result in state.counted(one.config.name):
+            if not isnan(score := result.score(state.plan.metric)):
+                found.setdefault(index, {})[one.config.name] = score
+    return [ScoredItem(index, found[index]) for index in sorted(found)]
 
 
-def worst(items: Sequence[Scored], count: int, *, higher_is_better: bool) -> list[Scored]:
+def worst(items: Sequence[ScoredItem], count: int, *, higher_is_better: bool) -> list[ScoredItem]:
     """Return the items with the worst mean over configs, the worst first."""
     sign = 1.0 if higher_is_better else -1.0
-    return sorted(items, key=lambda item: (sign * item.mean, item.place))[:count]
+    return sorted(items, key=lambda item: (sign * item.mean, item.index))[:count]
 
 
-def disputed(items: Sequence[Scored], count: int) -> list[Scored]:
+def disputed(items: Sequence[ScoredItem], count: int) -> list[ScoredItem]:
     """Return the items whose scores differ most between configs, the most disputed first."""
     differing = [item for item in items if item.spread > 0]
-    return sorted(differing, key=lambda item: (-item.spread, item.place))[:count]
+    return sorted(differing, key=lambda item: (-item.spread, item.index))[:count]
 
 
-def texts_wanted(judged: Judged, items: Iterable[Scored]) -> list[tuple[str, int]]:
+def texts_wanted(state: ExperimentState, items: Iterable[ScoredItem]) -> list[tuple[str, int]]:
     """Return the answers whose texts are to be read for items."""
-    cells = judged.book.cells
-    wanted = [(name, item.place) for item in items for name in judged.progress.configs if item.place in cells[name]]
+    results = state.results.by_config
+    wanted = [(name, item.index) for item in items for name in state.configs if item.index in results[name]]
     return list(dict.fromkeys(wanted))
 
 
-def view(judged: Judged, item: Scored, texts: Texts, names: Sequence[str]) -> ItemView:
-    """Return an item with what every config made of it.
+def view(state: ExperimentState, item: ScoredItem, texts: Texts, names: Sequence[str]) -> ItemView:
+    """Return an item with the answer of every config.
 
     Args:
-        judged: the experiment.
+        state: of the experiment.
         item: which one.
         texts: answers that were read.
         names: configs, in the order in which they are shown.
     """
-    said = [texts[name, item.place] for name in names if (name, item.place) in texts]
+    said = [texts[name, item.index] for name in names if (name, item.index) in texts]
     first: RagInteraction | None = said[0] if said else None
-    executions = (judged.book.cells[name].get(item.place) for name in names)
-    item_id = next((cell.execution.item_id for cell in executions if cell and cell.execution), str(item.place))
+    results = (state.results.by_config[name].get(item.index) for name in names)
+    item_id = next((one.execution.item_id for one in results if one and one.execution), str(item.index))
     return ItemView(
-        place=item.place,
+        place=item.index,
         item_id=item_id,
         question=None if first is None else shortened(first.question),
         reference=None if first is None or first.reference_answer is None else shortened(first.reference_answer),
@@ -86,25 +85,24 @@ def view(judged: Judged, item: Scored, texts: Texts, names: Sequence[str]) -> It
         answers=[
             answered
             for name in names
-            if (answered := _answered(judged, item, name, texts.get((name, item.place)))) is not None
+            if (answered := _answered(state, item, name, texts.get((name, item.index)))) is not None
         ],
     )
 
 
-def _answered(judged: Judged, item: Scored, name: str, text: RagInteraction | None) -> Answered | None:
-    cell = judged.book.cells[name].get(item.place)
-    standing = judged.progress.configs[name]
-    if cell is None or not (name in item.scores or standing.covers(item.place)):
+def _answered(state: ExperimentState, item: ScoredItem, name: str, text: RagInteraction | None) -> Answered | None:
+    result = state.results.by_config[name].get(item.index)
+    if result is None or not (name in item.scores or state.configs[name].covers(item.index)):
         return None
     score = item.scores.get(name)
-    failure = None if cell.execution is None else cell.execution.failure
-    undefined = None if cell.event is None else cell.event.absent.get(judged.progress.plan.metric)
+    failure = None if result.execution is None else result.execution.failure
+    undefined = None if result.event is None else result.event.absent.get(state.plan.metric)
     if failure is not None:
         note = f"call failed: {failure}"
-    elif cell.unlabeled is not None:
-        note = f"not labeled: {cell.unlabeled}"
+    elif result.unlabeled is not None:
+        note = f"not labeled: {result.unlabeled}"
     elif score is None:
-        note = "not labeled yet" if cell.event is None else f"no score: {undefined or 'the labeler gave none'}"
+        note = "not labeled yet" if result.event is None else f"no score: {undefined or 'the labeler gave none'}"
     else:
         note = "" if text is not None else "its text is no longer on the stream"
     return Answered(name, score, None if text is None else shortened(text.response), note)

@@ -1,7 +1,7 @@
 """Exporting an experiment's report to MLflow: one run for the experiment, one below it for each config.
 
 Exporting again brings the runs that are there up to date; they are found by their tags. A metric that has changed
-gets a new value at the step it was measured at: the number of items that had been looked at.
+gets a new value at the step it was measured at: the number of items that had been compared.
 """
 
 import re
@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.version import __version__
 
-from ..experiments.board import Row
+from ..experiments.board import BoardRow
 from .content import ExperimentReport
-from .findings import knob_value
+from .findings import parameter_value
 
 EXPERIMENT: Final = "ragtide"
 """Name of the MLflow experiment, unless told otherwise."""
@@ -91,7 +91,7 @@ class _Export:
             parent,
             {
                 "completed": board.completed,
-                "halted": board.halted or "",
+                "paused": board.paused or "",
                 "leader": "" if leader is None else leader.name,
                 "instruments": ", ".join(report.instruments),
             },
@@ -110,10 +110,10 @@ class _Export:
         self._end(parent, done=board.completed)
         return parent
 
-    def _config(self, parent: str, row: Row) -> None:
+    def _config(self, parent: str, row: BoardRow) -> None:
         tags = {_PARENT: parent}
         run = self._run(row.name, config=row.name, tags=tags)
-        self._params(run, {name: knob_value(value) for name, value in row.knobs.items()})
+        self._params(run, {name: parameter_value(value) for name, value in row.parameters.items()})
         self._tags(
             run,
             {
@@ -169,7 +169,7 @@ class _Export:
 
     def _metrics(self, run: str, values: Mapping[str, float | None]) -> None:
         known = self._client.get_run(run).data.metrics
-        step, at = self._report.board.looked, _milliseconds(self._report.last_at or self._report.began_at)
+        step, at = self._report.board.compared, _milliseconds(self._report.last_at or self._report.began_at)
         for name, value in values.items():
             if value is not None and known.get(_key(name)) != value:
                 self._client.log_metric(run, _key(name), value, timestamp=at, step=step)

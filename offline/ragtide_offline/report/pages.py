@@ -10,10 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from ragtide_runtime.version import __version__
-from ragtide_schemas.experiments import Order
+from ragtide_schemas.experiments import Command
 from ragtide_schemas.printable import printable
 
-from .findings import knob_value
+from .findings import parameter_value
 
 Format = Literal["html", "md"]
 
@@ -29,7 +29,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
     Args:
         template: name of the template without its ending, such as `experiment`.
         layout: `html` or `md`.
-        content: what the template speaks of.
+        content: values for the template.
     """
     # Everything in HTML is escaped; in Markdown what people wrote goes through the filter `text`.
     environment = Environment(
@@ -48,10 +48,10 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         "usd": usd,
         "seconds": seconds,
         "when": when,
-        "knobs": knobs,
+        "parameters": parameters,
         "lasting": lasting,
         "bar": bar,
-        "wish": wish,
+        "details": details,
         "text": markdown_text,
     }
     return environment.get_template(f"{template}.{layout}").render(**content, version=__version__)
@@ -110,25 +110,27 @@ def lasting(value: timedelta) -> str:
     return str(timedelta(seconds=round(value.total_seconds())))
 
 
-def knobs(values: Mapping[str, Any]) -> str:
-    """Return knobs in one line.
+def parameters(values: Mapping[str, Any]) -> str:
+    """Return parameters in one line.
 
-    >>> knobs({"top_k": 4, "style": "short"})
+    >>> parameters({"top_k": 4, "style": "short"})
     'top_k=4, style=short'
     """
-    return ", ".join(f"{name}={knob_value(value)}" for name, value in values.items())
+    return ", ".join(f"{name}={parameter_value(value)}" for name, value in values.items())
 
 
-def wish(order: Order) -> str:
-    """Return what an order wants, as far as its name and its config do not say it.
+def details(command: Command) -> str:
+    """Return the details of a command besides its operation and its config.
 
     >>> from ragtide_schemas.experiments import Limits
-    >>> wish(Order(op="limits", limits=Limits(max_cost_usd=5.0))), wish(Order(op="resume", config="a", keep=True))
-    ('max_cost_usd=5.0', 'the race must not stop it again')
+    >>> details(Command(op="limits", limits=Limits(max_cost_usd=5.0)))
+    'max_cost_usd=5.0'
+    >>> details(Command(op="resume", config="a", keep=True))
+    'the race must not stop it again'
     """
-    if order.limits is not None:
-        return knobs(order.limits.model_dump(exclude_none=True)) or "none any more"
-    return "the race must not stop it again" if order.keep else knobs(order.knobs)
+    if command.limits is not None:
+        return parameters(command.limits.model_dump(exclude_none=True)) or "no limits"
+    return "the race must not stop it again" if command.keep else parameters(command.parameters)
 
 
 def bar(low: float, value: float | None, high: float, scale: tuple[float, float]) -> list[float]:

@@ -30,7 +30,7 @@ from .experiment import ITEMS, chosen_items, experiment_report, wanted_texts
 from .experiment_page import experiment_page
 from .labelings import is_complete, named_recording, paired, read_scores
 from .pages import Format
-from .reader import Judged, read_experiment, read_texts
+from .reader import ReportedExperiment, read_experiment, read_texts
 from .replays import ReplayReport, moments_of, replay_page, replay_report
 
 Report = ExperimentReport | ReplayReport | RunComparison
@@ -104,10 +104,10 @@ async def _read_one(
     redis: Redis, settings: Settings, workspace: Workspace, request: ReportRequest
 ) -> tuple[Report, list[str]]:
     if workspace.kind == "experiment":
-        judged = await read_experiment(redis, settings, workspace)
-        chosen = chosen_items(judged, request.items)
-        texts = await read_texts(redis, settings, workspace, wanted_texts(judged, chosen))
-        return experiment_report(judged, chosen, texts), []
+        experiment = await read_experiment(redis, settings, workspace)
+        chosen = chosen_items(experiment, request.items)
+        texts = await read_texts(redis, settings, workspace, wanted_texts(experiment, chosen))
+        return experiment_report(experiment, chosen, texts), []
     deployment = Deployment(redis, settings_of_workspace(settings, workspace))
     alerts = await deployment.alerts()
     return replay_report(workspace, await deployment.estimates(), alerts), deployment.warnings()
@@ -158,8 +158,8 @@ def _confidence(settings: Settings, request: ReportRequest) -> float:
     return settings.confidence if request.confidence is None else request.confidence
 
 
-def _configs(judged: Judged) -> list[str]:
-    return [name for name, config in judged.progress.configs.items() if config.status != "deleted"]
+def _configs(experiment: ReportedExperiment) -> list[str]:
+    return [one.config.name for one in experiment.state.shown]
 
 
 def _names(

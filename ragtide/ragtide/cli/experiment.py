@@ -1,4 +1,4 @@
-"""`ragtide experiment`: run configs over a data set, look at them, and give orders while they run."""
+"""`ragtide experiment`: run configs over a data set, show the leaderboard, and give commands while they run."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 from redis import RedisError
 from redis.asyncio import Redis
 from rich.console import Group, RenderableType
@@ -15,10 +16,8 @@ from rich.text import Text
 
 from ragtide_offline.experiments.board import Board, board
 from ragtide_offline.experiments.control import ExperimentControl
-from ragtide_offline.experiments.drafts import read_draft
-from ragtide_offline.experiments.driver import streams_of
 from ragtide_offline.experiments.experiment import Experiment
-from ragtide_offline.experiments.reader import ExperimentReader
+from ragtide_offline.experiments.reader import ExperimentReader, streams_of
 from ragtide_roles.running import cancelled_by_signal, on_signal
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle, resolve_redis
@@ -26,7 +25,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas import Workspace
-from ragtide_schemas.experiments import Plan
+from ragtide_schemas.experiments import Command, Limits, Plan
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .experiment_tables import board_view, shown_metrics
@@ -35,15 +34,23 @@ REDRAW_S = 1.0
 """Seconds between two drawings of the leaderboard."""
 
 GO_ON = "give ragtide experiment run FILE again, or run the program again that began it"
-"""The way to give an experiment a driver."""
+"""How a user gives an experiment a driver."""
 
 experiment = typer.Typer(
-    help="Run configs over a data set, compare them while they run, and stop the losers early.", no_args_is_help=True
+    help="Run configs over a data set, compare them while they run, and stop those that have surely lost.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(help="Name of the experiment.")]
 Config = Annotated[str, typer.Argument(help="Name of the config, or its number such as #3.")]
-Reason = Annotated[str, typer.Option(help="Why, for the report.")]
+
+
+def _option(model: type[BaseModel], field: str, *names: str) -> Any:
+    """Return an option for a field of a model: its help is the field's sentence."""
+    return typer.Option(*names, help=model.model_fields[field].description)
+
+
+Reason = Annotated[str, _option(Command, "reason")]
 NoRoles = Annotated[
     bool, typer.Option("--no-roles", help="Only call the target; ragtide worker --workspace NAME labels.")
 ]
@@ -56,7 +63,7 @@ def run(
     no_roles: NoRoles = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an experiment, or go on with one that was interrupted, until the end or Ctrl-C."""
+    """Run an experiment, or continue an interrupted one, until it is complete or Ctrl-C."""
     _run(given(context).settings(), file, roles=not no_roles, as_json=as_json)
 
 
@@ -64,22 +71,22 @@ def run(
 def resume(
     context: typer.Context,
     name: Name,
-    config: Annotated[str | None, typer.Argument(help="Config to resume; without one the experiment goes on.")] = None,
+    config: Annotated[str | None, typer.Argument(help="Config to resume; without it the experiment goes on.")] = None,
     file: Annotated[
         Path | None, typer.Option(help="TOML file that describes the experiment; needed if no config is given.")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="The race must not stop it again: a veto.")] = False,
+    keep: Annotated[bool, _option(Command, "keep", "--keep")] = False,
     reason: Reason = "",
     no_roles: NoRoles = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a stopped config go on; or go on with an experiment that was interrupted or halted."""
+    """Let a stopped config go on, or continue an experiment that was interrupted or paused."""
     settings = given(context).settings()
     if config is not None and file is not None:
         raise typer.BadParameter("give a config to resume, or the file of the experiment to go on with; not both")
     if config is not None:
         driven = ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
-        _said_of(f"{config} goes on", driven=driven)
+        _confirm(f"{config} goes on", driven=driven)
         return
     if file is None:
         info = with_redis(settings, lambda redis, _: get_workspace(redis, settings, name))
@@ -102,16 +109,16 @@ def _how_to_go_on(info: Workspace) -> str:
 def show(
     context: typer.Context,
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Redraw until it is over, or Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Redraw until it is complete, or Ctrl-C.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the leaderboard of an experiment, whoever runs it."""
+    """Show the leaderboard of an experiment that any process runs."""
     settings = given(context).settings()
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         await get_workspace(redis, settings, name)
         streams = streams_of(settings, name)
-        reader = ExperimentReader(redis, streams, races=True)
+        reader = ExperimentReader(redis, streams)
         await reader.read()
 
         async def driven() -> bool:
@@ -120,19 +127,19 @@ def show(
         if follow and not as_json:
             await cancelled_by_signal(_follow(reader, driven))
         else:
-            found = board(reader.progress, reader.book, judging=reader.judging)
+            found = board(reader.state)
             _print(found, as_json=as_json)
             if not found.completed and not await driven():
-                warn(f"No driver runs: nothing of {name} goes on. To go on, {GO_ON}.")
+                warn(f"No driver runs: no config of {name} is called. To go on, {GO_ON}.")
 
     with_redis(settings, body)
 
 
 @experiment.command()
 def stop(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
-    """Stop a config: nothing more is executed of it."""
-    driven = ExperimentControl(name, settings=given(context).settings()).stop(config, reason)
-    _said_of(f"{config} is stopped", driven=driven)
+    """Stop a config: it is no longer called."""
+    driven = _control(context, name).stop(config, reason)
+    _confirm(f"{config} is stopped", driven=driven)
 
 
 @experiment.command()
@@ -141,57 +148,56 @@ def clone(
     name: Name,
     config: Config,
     clone: Annotated[str, typer.Argument(help="Name of the clone.")],
-    knobs: Annotated[
-        list[str] | None, typer.Option("--set", help="Changed knob as name=value; the value as JSON or text.")
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", help="Changed parameter as name=value; the value as JSON or text.")
     ] = None,
     reason: Reason = "",
 ) -> None:
-    """Let a new config run that has the knobs of another, but for those given."""
-    changed = dict(_knob(text) for text in knobs or [])
-    driven = ExperimentControl(name, settings=given(context).settings()).clone(config, clone, reason=reason, **changed)
-    _said_of(f"{clone} runs", driven=driven)
+    """Add a config with the parameters of another one, except those given."""
+    changed = dict(_parameter(text) for text in parameters or [])
+    driven = _control(context, name).clone(config, clone, reason=reason, **changed)
+    _confirm(f"{clone} runs", driven=driven)
 
 
 @experiment.command()
 def delete(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
-    """Stop a config for good and leave it out of everything that is shown."""
-    driven = ExperimentControl(name, settings=given(context).settings()).delete(config, reason)
-    _said_of(f"{config} is deleted", driven=driven)
+    """Stop a config for good, and leave it out of leaderboard and report."""
+    driven = _control(context, name).delete(config, reason)
+    _confirm(f"{config} is deleted", driven=driven)
 
 
 @experiment.command()
 def limits(
     context: typer.Context,
     name: Name,
-    max_cost_usd: Annotated[float | None, typer.Option(min=1e-9, help="US dollars, all in all.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens, all in all.")] = None,
+    max_cost_usd: Annotated[float | None, _option(Limits, "max_cost_usd")] = None,
+    max_tokens: Annotated[int | None, _option(Limits, "max_tokens")] = None,
 ) -> None:
-    """Set new limits of an experiment; what is not given has none."""
-    control = ExperimentControl(name, settings=given(context).settings())
-    _said_of("the limits are set", driven=control.limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens))
+    """Set new limits of an experiment; a limit that is not given is lifted."""
+    control = _control(context, name)
+    _confirm("the limits are set", driven=control.limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens))
 
 
-def _said_of(followed: str, *, driven: bool) -> None:
-    err.print(followed, markup=False, highlight=False)
+def _control(context: typer.Context, name: str) -> ExperimentControl:
+    return ExperimentControl(name, settings=given(context).settings())
+
+
+def _confirm(done: str, *, driven: bool) -> None:
+    err.print(done, markup=False, highlight=False)
     if not driven:
         warn(f"No driver runs, so this takes effect when the experiment goes on: {GO_ON}")
 
 
 def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: str | None = None) -> None:
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
-    draft = read_draft(file)
-    if name not in (None, draft.name):
-        raise ConfigurationError(
-            f"{file} describes the experiment {draft.name!r}, not {name!r}: give the file of {name}"
-        )
-    made = Experiment.of_draft(draft, settings, file=file)
-    err.print(_said(made.plan), markup=False, highlight=False, soft_wrap=True)
+    made = Experiment.from_file(file, settings, name=name)
+    err.print(_summary(made.plan), markup=False, highlight=False, soft_wrap=True)
 
     async def body(url: str) -> None:
         stopping = asyncio.Event()
 
         async def table(redis: Redis) -> None:
-            await _follow(ExperimentReader(redis, streams_of(settings, made.plan.run), races=True))
+            await _follow(ExperimentReader(redis, streams_of(settings, made.plan.run)))
 
         with on_signal(stopping.set):
             beside = [] if as_json or not out.is_terminal else [table]
@@ -218,10 +224,7 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
                 continue
             if reader.begun:
                 # Drawing takes a while; other tasks of this process must not wait for it.
-                plan = reader.progress.plan
-                found = await asyncio.to_thread(
-                    board, reader.progress, reader.book, judging=reader.judging, metrics=[plan.metric]
-                )
+                found = await asyncio.to_thread(board, reader.state, metrics=[reader.state.plan.metric])
                 view: list[RenderableType] = [board_view(found, out.width)]
                 if not (found.completed or runs):
                     view.append(Text(f"No driver runs. To go on, {GO_ON}.", style="yellow"))
@@ -238,11 +241,11 @@ def _print(found: Board, *, as_json: bool) -> None:
         out.print(board_view(found, out.width, shown_metrics(found)))
 
 
-def _said(plan: Plan) -> str:
+def _summary(plan: Plan) -> str:
     race = (
-        f"configs that lose by more than {plan.race.margin:g} are stopped, looked at every {plan.race.look_every} items"
+        f"the race compares configs every {plan.race.look_every} items, with a margin of {plan.race.margin:g}"
         if plan.race.enabled
-        else "nobody is stopped by itself"
+        else "no race"
     )
     return (
         f"{plan.run}: {len(plan.configs)} configs x {plan.population_size:,} items of {plan.data}, by {plan.metric}; "
@@ -250,7 +253,7 @@ def _said(plan: Plan) -> str:
     )
 
 
-def _knob(text: str) -> tuple[str, Any]:
+def _parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{text!r} is not name=value", param_hint="--set")

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_offline.experiments.board import Board, Row
+from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_schemas.metric_definitions import OUTCOMES
 
 from .tables import NARROW, NARROW_BAR_WIDTH, interval_bar
@@ -16,17 +16,17 @@ BAR_WIDTH = 24
 
 STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"}
 
-KNOB_CHARS = 40
+NAME_CHARS = 40
 """Characters of a config's name in one line."""
 
-NARROW_KNOB_CHARS = 18
+NARROW_NAME_CHARS = 18
 
 
 def board_view(board: Board, width: int, others: Sequence[str] = ()) -> RenderableType:
     """Return the leaderboard as it is drawn on a terminal of so many columns.
 
     Args:
-        board: what to draw.
+        board: leaderboard to draw.
         width: columns of the terminal.
         others: metrics whose estimates are shown besides the one that the race is about.
     """
@@ -34,7 +34,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
     others = () if narrow else others
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", style="bright_black")
-    table.add_column("config", overflow="fold", max_width=NARROW_KNOB_CHARS if narrow else KNOB_CHARS)
+    table.add_column("config", overflow="fold", max_width=NARROW_NAME_CHARS if narrow else NAME_CHARS)
     table.add_column("", no_wrap=True)
     table.add_column(board.metric.rpartition(".")[2], justify="right")
     table.add_column("interval", no_wrap=True)
@@ -52,19 +52,19 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
 
 
 def _head(board: Board) -> Text:
-    state = "complete" if board.completed else "halted" if board.halted else "running"
+    state = "complete" if board.completed else "paused" if board.paused else "running"
     text = Text.assemble(
         (board.run, "bold cyan"),
-        f"   {state}   {board.looked:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}   "
+        f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}   "
         f"{board.executed:,} calls, {board.share_of_work:.0%} of all   {board.cost_usd:.4f} USD   "
         f"{board.tokens:,} tokens",
     )
-    if board.halted and not board.completed:
-        text.append(f"\n{board.halted}", style="yellow")
+    if board.paused and not board.completed:
+        text.append(f"\n{board.paused}", style="yellow")
     return text
 
 
-def _add(table: Table, board: Board, row: Row, width: int, others: Sequence[str]) -> None:
+def _add(table: Table, board: Board, row: BoardRow, width: int, others: Sequence[str]) -> None:
     style = STYLES.get(row.status, "")
     main = row.estimates[board.metric]
     narrow = width < NARROW

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from ragtide_schemas import Alert, DeadLetter, Dropped, Estimate, Feedback, MetricEvent, RagInteraction
 from ragtide_schemas.base import SCHEMA_VERSION
-from ragtide_schemas.experiments import Begun, Completed, Execution, Halted, Looked, Order
+from ragtide_schemas.experiments import Begun, Command, Completed, Execution, Look, Paused
 
 from .keys import DATA_FIELD, LABEL_GROUP, RECORD_GROUP, TRACEPARENT_FIELD, Streams
 
@@ -66,7 +66,7 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
     ),
     "experiment": _Stream(
         "The log of an experiment: its plan, every command, every comparison point and its end.",
-        [Begun, Order, Looked, Halted, Completed],
+        [Begun, Command, Look, Paused, Completed],
         ["experiment driver", "experiment control"],
         ["experiment driver", "experiment control"],
     ),

@@ -1,4 +1,4 @@
-"""The table of settings in the documentation: `python -m ragtide_runtime.settings.table` prints it."""
+"""Tables of settings in the documentation: `python -m ragtide_runtime.settings.table` prints that of a deployment."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,14 @@ from .remote import ServiceName, ServiceSettings
 
 
 def settings_table() -> str:
-    """Return every setting with its default and meaning as a Markdown table; those of a table as `table.name`."""
+    """Return every setting of a deployment as a Markdown table."""
+    return table_of(Settings)
+
+
+def table_of(model: type[BaseModel]) -> str:
+    """Return the fields of a model with default and meaning as a Markdown table; those of a table as `table.name`."""
     lines = ["| setting | default | meaning |", "|---|---|---|"]
-    lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in _rows(Settings)]
+    lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in _rows(model)]
     return "\n".join(lines) + "\n"
 
 
@@ -31,7 +36,9 @@ def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
 
 
 def _shown(default: object) -> str:
-    if default is None or default is PydanticUndefined or default in ("", (), {}):
+    if default is PydanticUndefined:
+        return "required"
+    if default is None or default in ("", (), {}):
         return ""
     if isinstance(default, tuple):
         return ", ".join(rule.name if isinstance(rule, AlertRule) else f"`{rule}`" for rule in default)

@@ -1,28 +1,27 @@
-"""The contract of experiments: the plan, the log of orders and looks, and where an experiment stands by its log."""
+"""The contract of experiments: the plan, the entries of the log, and the result of an execution."""
 
-from .entries import DRIVER, RACE, Begun, Completed, Entry, Evidence, Execution, Halted, Looked, Order, decode_entry
-from .plan import OWN, Config, IntervalOptions, Limits, OwnMetric, Plan, RaceOptions
-from .progress import Progress, Standing
+from .entries import DRIVER, RACE, Begun, Command, Completed, Evidence, Execution, LogEntry, Look, Paused, decode_entry
+from .plan import OWN, OWN_SCORES, Config, ExperimentOptions, IntervalOptions, Limits, OwnMetric, Plan, RaceOptions
 
 __all__ = [
     "DRIVER",
     "OWN",
+    "OWN_SCORES",
     "RACE",
     "Begun",
+    "Command",
     "Completed",
     "Config",
-    "Entry",
     "Evidence",
     "Execution",
-    "Halted",
+    "ExperimentOptions",
     "IntervalOptions",
     "Limits",
-    "Looked",
-    "Order",
+    "LogEntry",
+    "Look",
     "OwnMetric",
+    "Paused",
     "Plan",
-    "Progress",
     "RaceOptions",
-    "Standing",
     "decode_entry",
 ]

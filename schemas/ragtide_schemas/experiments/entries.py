@@ -1,7 +1,7 @@
-"""Entries of an experiment's log, and the results of its calls.
+"""The entries of an experiment's log, and the result of each execution.
 
-The log is the experiment: read from the start, it says which config runs, and when and why a config was stopped. Any
-process may add a command; the race adds commands too.
+The log is the experiment: read from its start, it says which config runs, and which was stopped when and why. Any
+process may add a command; the race stops configs by commands too.
 """
 
 from typing import Annotated, Any, Final, Literal, Self
@@ -34,63 +34,63 @@ DRIVER: Final = "driver"
 
 
 class Evidence(WireModel):
-    """Why the race stopped a config: its scores and those of the config that beat it, on the items both have."""
+    """Evidence with which the race stopped a config: its difference to the leader, on the items both have."""
 
     by: Name
-    """Config that is better, or so close that the rest is not worth the money."""
+    """Config that led the race: better, or so close that the rest of the items is not worth their cost."""
     n: int
-    """Items both were scored on."""
+    """Items on which both have a score."""
     item: int
-    """Items of the permutation that had been looked at."""
+    """Items up to the comparison point."""
     difference: float
-    """Mean of the other minus its own, so far, in the metric's unit, on these items."""
+    """Mean of the leader minus the mean of the stopped config, on these items, in the metric's unit."""
     lower: float
     """Lower end of the interval for that difference over all items."""
     upper: float
     """Upper end."""
     e_value: float
-    """Capital of the bet against "it is better by the margin or more", of 1 for all bets against it."""
+    """Capital of the bet against "the config is better than the leader by the margin or more", of 1 at the start."""
     alpha: float
-    """Probability that this config is stopped wrongly in any comparison."""
+    """Probability that the race stops this config wrongly, all comparisons together."""
     margin: float
     """The difference that does not matter."""
 
 
-class _Entry(VersionedModel):
+class _Timed(VersionedModel):
     at: UtcTime = Field(default_factory=utc_now)
-    """When it was written."""
+    """Time of writing."""
 
 
-class Begun(_Entry):
+class Begun(_Timed):
     """The experiment begins: the first entry."""
 
     kind: Literal["begun"] = "begun"
     """Kind of the entry."""
     plan: Plan
-    """The plan."""
+    """Plan of the experiment."""
 
 
-class Order(_Entry):
-    """Somebody wants something of a config."""
+class Command(_Timed):
+    """A command to an experiment: it takes effect from the most recent comparison point before it in the log."""
 
-    kind: Literal["order"] = "order"
+    kind: Literal["command"] = "command"
     """Kind of the entry."""
     op: Literal["stop", "resume", "clone", "delete", "limits"]
-    """The command: `limits` sets new limits of the whole experiment and lets it continue."""
+    """Operation; `limits` sets new limits of the whole experiment and lets it go on."""
     config: Name | None = None
-    """Of which config."""
+    """Config that the command is about."""
     clone: Name | None = None
     """Name of the clone."""
-    knobs: Metadata = Field(default_factory=dict)
-    """Parameters of the clone that differ from its parent."""
+    parameters: Metadata = Field(default_factory=dict)
+    """With `clone`: the parameters in which the clone differs from its parent."""
     keep: bool = False
-    """With `resume`: the race must not stop it again. So a person overrules it."""
+    """With `resume`: a veto, the race must not stop the config again."""
     limits: Limits | None = None
     """With `limits`: the new ones."""
-    by: Name = "somebody"
+    by: Name = "unknown"
     """Author of the command."""
     reason: str = ""
-    """Why, in a sentence."""
+    """Reason in a sentence, for the report."""
     evidence: Evidence | None = None
     """Evidence of the race."""
 
@@ -98,7 +98,7 @@ class Order(_Entry):
     def _is_whole(self) -> Self:
         if (self.config is None) != (self.op == "limits"):
             raise ValueError(
-                f"an order to {self.op} {'needs a config: name one' if self.config is None else 'names no config'}"
+                f"a command to {self.op} {'needs a config: name one' if self.config is None else 'names no config'}"
             )
         if (self.clone is None) == (self.op == "clone"):
             raise ValueError("clone is the name of a new config: give one with op clone, and with no other")
@@ -107,75 +107,98 @@ class Order(_Entry):
         return self
 
 
-class Looked(_Entry):
-    """The race has looked: so many items of the permutation are complete for every config that ran."""
+class Look(_Timed):
+    """A comparison point: every config that runs has a result on so many items."""
 
-    kind: Literal["looked"] = "looked"
+    kind: Literal["look"] = "look"
     """Kind of the entry."""
     item: Count
     """Number of items."""
 
 
-class Halted(_Entry):
-    """Nothing more is executed, for a reason such as a limit; an order `limits` lets it go on."""
+class Paused(_Timed):
+    """The experiment is paused, for example at a limit: no config is called until a command lets it go on."""
 
-    kind: Literal["halted"] = "halted"
+    kind: Literal["paused"] = "paused"
     """Kind of the entry."""
     reason: str
-    """Why."""
+    """Reason in a sentence."""
 
 
-class Completed(_Entry):
+class Completed(_Timed):
     """Every config that was not stopped has been run on every item."""
 
     kind: Literal["completed"] = "completed"
     """Kind of the entry."""
 
 
-Entry = Begun | Order | Looked | Halted | Completed
-"""Content of an entry of the log."""
+LogEntry = Begun | Command | Look | Paused | Completed
+"""An entry of the log."""
 
-_ENTRIES: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
+_ENTRIES: TypeAdapter[LogEntry] = TypeAdapter(Annotated[LogEntry, Field(discriminator="kind")])
 
 
-def decode_entry(payload: bytes) -> Entry:
-    """Return the content of an entry of the log.
+def decode_entry(payload: bytes) -> LogEntry:
+    """Return an entry of the log.
 
     Raises:
         InvalidEntryError: not JSON, of an unknown kind or schema version, or invalid in a field.
     """
-    fields: dict[str, Any] = read_json_object(payload)
+    fields: dict[str, Any] = _with_new_names(read_json_object(payload))
     try:
         return _ENTRIES.validate_python(fields)
     except ValidationError as error:
         raise InvalidEntryError(reason_of(error), describe(error)) from None
 
 
+_FORMER_KINDS: Final = {"order": "command", "looked": "look", "halted": "paused"}
+
+
+def _with_new_names(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry with the names of this release; logs of earlier releases have others, and stay readable."""
+    kind, plan = fields.get("kind"), fields.get("plan")
+    if isinstance(kind, str):
+        fields["kind"] = _FORMER_KINDS.get(kind, kind)
+    if isinstance(plan, dict):
+        _rename(plan, "parameters", "target_parameters")
+        configs = plan.get("configs")
+        for config in configs if isinstance(configs, list) else []:
+            if isinstance(config, dict):
+                _rename(config, "knobs", "parameters")
+    _rename(fields, "knobs", "parameters")
+    return fields
+
+
+def _rename(fields: dict[str, Any], former: str, name: str) -> None:
+    if former in fields and name not in fields:
+        fields[name] = fields.pop(former)
+
+
 class Execution(VersionedModel):
-    """The result of calling one config with one item: an answer that was published, or a failure. Never both."""
+    """The result of calling one config on one item: an answer that was published, or a failure. Never both."""
 
     config: Name
     """Config that was called."""
     item: Count
-    """Place of the item in the permutation, from 0."""
+    """Index of the item in the order in which items are run, from 0."""
     item_id: Name
     """The item's id in the data set."""
     interaction_id: Name | None = None
     """Id under which the answer was published; None if the call failed."""
     failure: str | None = None
-    """Why there is no answer."""
+    """Error of the call; None if it has an answer."""
     tries: Annotated[int, Field(ge=1, le=1000)] = 1
     """Calls it took."""
     latency_s: Seconds = 0.0
     """Seconds of the last call."""
     tokens: Tokens = 0
-    """Tokens the answer took, prompt and completion, as the callable says."""
+    """Tokens of the answer, prompt and completion, as the target reports them."""
     cost_usd: Dollars = 0.0
-    """Cost of the answer, as the callable reports it."""
+    """Cost of the answer, as the target reports it."""
     copied_from: Name | None = None
-    """Config with the very same knobs whose answer this is: nothing was called."""
+    """Config with the same parameters whose answer was taken over without a call."""
     at: UtcTime = Field(default_factory=utc_now)
-    """When."""
+    """Time at which the call ended."""
 
     @model_validator(mode="after")
     def _answered_or_failed(self) -> Self:

@@ -11,7 +11,7 @@ from ragtide_aggregator.maintenance.damaged_field import DroppedField, drop_fiel
 from ragtide_aggregator.service.commit import CommitLimits, Step, commit_step
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
 from ragtide_consumers.recorder.fence import advance_recording, check_recording
-from ragtide_offline.experiments.ledger import record_execution
+from ragtide_offline.experiments.execution_log import record_execution
 from ragtide_offline.replay.publishing import Batch, publish_replay
 from ragtide_roles.doctor.known_ids_size import shard_size
 from ragtide_runtime.redis.backlog import read_backlog

@@ -1,26 +1,27 @@
-"""What was executed, written exactly once: the execution and the answer in one script, or none of both."""
+"""The execution log of an experiment: each execution is written once, with its answer in the same script."""
 
+import asyncio
 from typing import Final, cast
 
+from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, executed_field, known_digest
-from ragtide_runtime.redis.log import read_all, read_range
+from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
+from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution
 
 RECORD: Final = Lua("record_execution")
 
-Pair = tuple[str, int]
-"""A config and the place of an item."""
 
-
-class Ledger:
+class ExecutionLog:
     """The executions of one experiment.
 
     Args:
-        redis: where they are.
+        redis: client.
         streams: keys of the experiment's run.
         dedupe_window_s: seconds for which workers know an answer's id.
     """
@@ -30,13 +31,6 @@ class Ledger:
         self._streams = streams
         self._window_ms = int(dedupe_window_s * 1000)
 
-    async def read(self) -> list[Execution]:
-        """Return every execution, in the order in which they ended."""
-        return [
-            Execution.decode(entry.fields[DATA_FIELD])
-            async for entry in read_all(self._redis, self._streams.executions)
-        ]
-
     async def write(self, execution: Execution, interaction: RagInteraction | None) -> bool:
         """Write an execution with its answer; return whether it was the first of this config on this item.
 
@@ -45,6 +39,19 @@ class Ledger:
         """
         call = record_execution(self._streams, execution, interaction, self._window_ms)
         return await run_script(self._redis, call)
+
+    async def write_surely(self, execution: Execution, interaction: RagInteraction | None) -> bool:
+        """Write as `write` does, again and again until Redis answers."""
+        outage, backoff = redis_outage(self._redis).attempt("writing answers"), Backoff()
+        while True:
+            try:
+                written = await self.write(execution, interaction)
+            except RedisError as error:
+                outage.failed(error)
+                await asyncio.sleep(backoff.pause_s())
+            else:
+                outage.succeeded()
+                return written
 
     async def answer(self, config: str, item: int) -> RagInteraction | None:
         """Return the answer of a config to an item; None if it has none."""

@@ -1,0 +1,73 @@
+"""The difference of two configs, with the one interval that is shown for it everywhere. No I/O.
+
+Where the race decided between the two, the interval is that of its decision. Where both raced, it is the race's as of
+now. Only without both (the race is disabled, or the two have no item of it in common) is it a betting sequence on the
+paired differences.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_schemas.experiments import Evidence
+
+from .projections import paired
+from .state import ExperimentState
+
+Source = Literal["decision", "race", "pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDifference:
+    """The mean of one config minus that of another."""
+
+    n: int
+    """Items it is over."""
+    difference: Difference
+    source: Source
+    """`decision` of the race, which stopped one because of the other; `race`; or `pairs`, without the race."""
+
+
+def decided(state: ExperimentState, name: str) -> Evidence | None:
+    """Return the evidence with which the race stopped a config; None if it did not."""
+    status = state.configs[name]
+    return status.evidence if status.status == "stopped" else None
+
+
+def differences(
+    state: ExperimentState, first: str, others: Sequence[str], *, raced: bool = True, confidence: float | None = None
+) -> list[ConfigDifference | None]:
+    """Return the mean of one config minus that of each of others; None without an item in common.
+
+    Args:
+        state: of the experiment.
+        first: a config.
+        others: other configs, further down on the leaderboard.
+        raced: whether the intervals of the race as of now are taken; each takes a while to compute.
+        confidence: level of each interval that is not the race's; that of the plan's intervals unless given.
+    """
+    found = [_of_race(state, first, second, raced=raced) for second in others]
+    rest = [second for second, one in zip(others, found, strict=True) if one is None]
+    pairs = iter(paired(state, first, rest, confidence=confidence))
+    result: list[ConfigDifference | None] = []
+    for one in found:
+        pair = next(pairs) if one is None else None
+        result.append(one if pair is None else ConfigDifference(*pair, "pairs"))
+    return result
+
+
+def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) -> ConfigDifference | None:
+    for loser, winner in ((second, first), (first, second)):
+        evidence = decided(state, loser)
+        if evidence is not None and evidence.by == winner:
+            return ConfigDifference(evidence.n, difference_of(evidence, negated=loser == first), "decision")
+    found = state.race.difference(first, second) if raced and state.race is not None else None
+    return None if found is None else ConfigDifference(*found, "race")
+
+
+def difference_of(evidence: Evidence, *, negated: bool = False) -> Difference:
+    """Return the difference on which the race decided: the leader's mean minus that of the stopped config."""
+    if negated:
+        return Difference(-evidence.difference, -evidence.upper, -evidence.lower)
+    return Difference(evidence.difference, evidence.lower, evidence.upper)

@@ -1,0 +1,176 @@
+"""Estimates for all items of a data set, projected from the items with a score, and paired differences. No I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.strategies import AUTO, RunningIntervals, moments_interval, resolved
+from ragtide_schemas import Kind, MetricDefinition
+from ragtide_schemas.experiments import IntervalOptions
+
+from .state import ExperimentState
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """A metric of one config over all items of the data set, projected from its scores so far."""
+
+    n: int
+    """Items with a score; failed calls and undefined metrics have none."""
+    estimate: float | None
+    """Mean, or total for a distributive metric, projected onto all items; None without a score."""
+    lower: float
+    upper: float
+    kind: Kind
+    value_range: tuple[float, float] = (0.0, 1.0)
+    """Lowest and highest possible estimate."""
+
+
+def projected(
+    scores: Sequence[Sequence[float]],
+    definition: MetricDefinition | None,
+    *,
+    missing: Sequence[int],
+    population: int,
+    options: IntervalOptions,
+) -> list[Projection]:
+    """Return the estimates for all items of several configs.
+
+    Args:
+        scores: of each config, in the order in which items are run.
+        definition: of their metric; None for one between 0 and 1.
+        missing: for each config, items that were run and have no score: the mean is not over them.
+        population: number of all items.
+        options: how the intervals are computed.
+    """
+    kind = Kind.ALGEBRAIC if definition is None else definition.kind
+    lowest, highest = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
+    sizes = [max(population - one, 1) for one in missing]
+    strategy = "betting" if options.strategy == AUTO else options.strategy
+    table = _table(
+        # A sum is no proportion.
+        "normal" if strategy == "wilson" and kind is Kind.DISTRIBUTIVE else strategy,
+        scores,
+        confidence=options.confidence,
+        value_range=(lowest, highest),
+        sizes=sizes if options.use_fpc else [None] * len(sizes),
+    )
+    if options.strategy == AUTO and kind is Kind.DISTRIBUTIVE:
+        table = _of_counts(table, scores, sizes, (lowest, highest), options)
+    result = []
+    for values, size, ends in zip(scores, sizes, table, strict=True):
+        factor = size if kind is Kind.DISTRIBUTIVE else 1
+        estimate, lower, upper = (factor * end for end in ends)
+        possible = factor * lowest, factor * highest
+        if not values:
+            result.append(Projection(0, None, *possible, kind, possible))
+        elif len(values) == size:  # all were seen: no uncertainty is left
+            result.append(Projection(size, estimate, estimate, estimate, kind, possible))
+        else:
+            result.append(Projection(len(values), estimate, lower, upper, kind, possible))
+    return result
+
+
+def _of_counts(
+    table: list[list[float]],
+    scores: Sequence[Sequence[float]],
+    sizes: Sequence[int],
+    value_range: tuple[float, float],
+    options: IntervalOptions,
+) -> list[list[float]]:
+    """Return the table with intervals as wide as the spread of the counts, where there are enough: not as their range.
+
+    A bettor has to reckon with the largest possible count, which the range of a count puts far away.
+    """
+    lowest, width = value_range[0], value_range[1] - value_range[0]
+    moments = MomentTable()
+    rows = np.array([moments.add_row() for _ in scores], dtype=np.intp)
+    scaled = (np.array([value for one in scores for value in one], dtype=np.float64) - lowest) / width
+    moments.update(np.repeat(rows, [len(one) for one in scores]), np.clip(scaled, 0.0, 1.0))
+    found = moments.read(rows)
+    population = np.array(sizes, dtype=np.float64) if options.use_fpc else None
+    ends = moments_interval(AUTO, found, confidence=options.confidence, population=population, counts=True)
+    trusted = resolved(AUTO, found, counts=True) == "asymptotic"
+    return [
+        [estimate, *(float(lowest + width * end[row]) for end in ends)] if trusted[row] else [estimate, *rest]
+        for row, (estimate, *rest) in enumerate(table)
+    ]
+
+
+def paired(
+    state: ExperimentState, first: str, others: Sequence[str], *, confidence: float | None = None
+) -> list[tuple[int, Difference] | None]:
+    """Return the mean of one config minus that of each of others on the items that both have, with their number.
+
+    The intervals are betting sequences on paired differences without replacement, each valid at every look.
+    None for a config that has no item in common with the first.
+    """
+    if not others:
+        return []
+    plan = state.plan
+    own = dict(state.counted(first))
+    gaps: list[list[float]] = []
+    sizes: list[int] = []
+    for name in others:
+        pairs = [
+            (own[item].score(plan.metric), result.score(plan.metric))
+            for item, result in state.counted(name)
+            if item in own
+        ]
+        gaps.append([a - b for a, b in pairs if not (np.isnan(a) or np.isnan(b))])
+        sizes.append(max(plan.population_size - (len(pairs) - len(gaps[-1])), 1))
+    level = plan.intervals.confidence if confidence is None else confidence
+    ends = mean_differences(gaps, state.results.value_range(plan, plan.metric), sizes=sizes, confidence=level)
+    return [(len(values), end) if values else None for values, end in zip(gaps, ends, strict=True)]
+
+
+def mean_differences(
+    gaps: Sequence[Sequence[float]],
+    value_range: tuple[float, float],
+    *,
+    sizes: Sequence[int | None],
+    confidence: float,
+) -> list[Difference]:
+    """Return the mean of each list of differences with its interval: a betting sequence, valid at every look.
+
+    Args:
+        gaps: lists of differences, each in the order in which they came.
+        value_range: lowest and highest possible value of the metric.
+        sizes: for each list, of how many differences it is a part; None if that is not known.
+        confidence: level of each.
+    """
+    width = value_range[1] - value_range[0]
+    table = _table("betting", gaps, confidence=confidence, value_range=(-width, width), sizes=sizes)
+    return [
+        # All were seen: no uncertainty is left.
+        Difference(ends[0], ends[0], ends[0]) if len(values) == size else Difference(*ends)
+        for values, size, ends in zip(gaps, sizes, table, strict=True)
+    ]
+
+
+def _table(
+    strategy: str,
+    values: Sequence[Sequence[float]],
+    *,
+    confidence: float,
+    value_range: tuple[float, float],
+    sizes: Sequence[int | None],
+) -> list[list[float]]:
+    """Return estimate, lower and upper end for each list of values, all at once."""
+    if not values:
+        return []
+    table = RunningIntervals(
+        strategy,
+        keys=len(values),
+        confidence=confidence,
+        value_range=value_range,
+        population=np.array(sizes, dtype=object),
+    )
+    keys = np.repeat(np.arange(len(values)), [len(one) for one in values])
+    everything = np.array([value for one in values for value in one], dtype=np.float64)
+    table.update(keys, np.clip(everything, *value_range))
+    found = table.intervals()
+    return np.stack([found.estimate, found.lower, found.upper], axis=1).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,249 @@
+"""The state of an experiment: a fold over the entries of its log, with the results and the race beside it. No I/O.
+
+The driver, the race runner, the leaderboard, commands and reports all use this one fold, so each of them counts the
+same items for the same configs. A command takes effect from the most recent comparison point before it in the log.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import nan
+from typing import Final, Literal
+
+from ragtide_schemas.experiments import (
+    Begun,
+    Command,
+    Completed,
+    Config,
+    Evidence,
+    Limits,
+    LogEntry,
+    Look,
+    Paused,
+    Plan,
+)
+from ragtide_schemas.suggestions import unknown
+
+from .race import ExperimentRace
+from .results import Result, ResultsTable
+
+REFUSED_MAX: Final = 1000
+"""Most commands without effect that are kept, the newest: any process may write them."""
+
+
+@dataclass(slots=True)
+class ConfigStatus:
+    """The status of one config, and the items on which it counts."""
+
+    config: Config
+    index: int
+    """Its number, from 0, in the order in which configs were added."""
+    fingerprint: str
+    """Equal for configs with the same parameters."""
+    spans: list[list[int | None]]
+    """Items that it ran on: [first, end) each; the last end is None while it runs."""
+    last: Command | None = None
+    """The most recent command about it."""
+    status: Literal["running", "stopped", "deleted"] = "running"
+    protected: bool = False
+    """Whether a user has vetoed its stop: the race must not stop it."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return self.status == "running"
+
+    def covers(self, item: int) -> bool:
+        """Return whether it ran when the item was compared."""
+        return any(first is not None and first <= item and (end is None or item < end) for first, end in self.spans)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """Evidence with which the race stopped it; None if it runs, or a user stopped it."""
+        return self.last.evidence if self.last is not None and not self.running else None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedCommand:
+    """A command that had an effect."""
+
+    command: Command
+    item: int | None
+    """Items compared when it took effect; None if it changed nothing about which items count."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCommand:
+    """A command without effect."""
+
+    command: Command
+    reason: str
+
+
+class ExperimentState:
+    """The state of an experiment after some entries of its log; `apply` adds the next one.
+
+    Args:
+        plan: of the experiment, from the first entry of its log.
+        results: of its executions; the race reads scores from it when a comparison point is applied.
+        races: whether the race is followed along the log; a caller that only gives a command needs no race.
+    """
+
+    def __init__(self, plan: Plan, results: ResultsTable | None = None, *, races: bool = True) -> None:
+        self.plan = plan
+        self.results = ResultsTable() if results is None else results
+        self.limits: Limits = plan.limits
+        self.compared = 0
+        """Number of items up to the most recent comparison point."""
+        self.paused: str | None = None
+        """Why the experiment is paused; None if it is not."""
+        self.completed = False
+        self.configs: dict[str, ConfigStatus] = {}
+        self.commands: list[FollowedCommand] = []
+        self.refused: deque[RefusedCommand] = deque(maxlen=REFUSED_MAX)
+        for config in plan.configs:
+            self._add(config)
+        value_range = self.results.value_range(plan, plan.metric)
+        self.race = ExperimentRace(plan, value_range) if races and plan.race.enabled else None
+
+    @property
+    def running(self) -> list[ConfigStatus]:
+        """Configs that run, in the order in which they were added."""
+        return [one for one in self.configs.values() if one.running]
+
+    @property
+    def shown(self) -> list[ConfigStatus]:
+        """Configs that were not deleted, in the order in which they were added."""
+        return [one for one in self.configs.values() if one.status != "deleted"]
+
+    @property
+    def all_compared(self) -> bool:
+        """Whether all items were compared; only items that configs missed while they were stopped are left."""
+        return self.compared == self.plan.population_size
+
+    def next_look(self) -> int:
+        """Return the number of items at the next comparison point."""
+        return min(self.compared + self.plan.race.look_every, self.plan.population_size)
+
+    def counted(self, name: str) -> Iterator[tuple[int, Result]]:
+        """Yield the items on which a config counts, in the order in which items are run, with its results.
+
+        Until all items are compared, a config counts on those that were compared while it ran, so that all configs
+        that ran count on the same items. After that, a config that runs also counts on the items that it had missed.
+        """
+        of_config, status = self.results.by_config[name], self.configs[name]
+        late = self.all_compared and status.running
+        for item in range(self.compared):
+            result = of_config.get(item)
+            if result is not None and result.outcome != "waiting" and (late or status.covers(item)):
+                yield item, result
+
+    def scores_of(self, items: range) -> Iterator[dict[str, float]]:
+        """Yield for each item the scores of the configs that run, in the race's metric; nan without a score."""
+        running = [(one.config.name, self.results.by_config[one.config.name]) for one in self.running]
+        for item in items:
+            found = ((name, of_config.get(item)) for name, of_config in running)
+            yield {name: nan if result is None else result.score(self.plan.metric) for name, result in found}
+
+    def apply(self, entry: LogEntry) -> str | None:
+        """Apply the next entry of the log; return the reason if it has no effect."""
+        match entry:
+            case Begun():
+                return "the experiment has begun before"
+            case Look(item=item):
+                if not self.compared < item <= self.plan.population_size:
+                    return f"item {item} was compared before, or the experiment has fewer items"
+                if self.race is not None:
+                    self.race.look(item, self.scores_of(range(self.compared, item)))
+                self.compared = item
+            case Paused(reason=reason):
+                self.paused = reason
+            case Completed():
+                self.completed = True
+            case Command():
+                refusal = self.refusal(entry)
+                if refusal is not None:
+                    self.refused.append(RefusedCommand(entry, refusal))
+                    return refusal
+                self.commands.append(FollowedCommand(entry, self._follow(entry)))
+        return None
+
+    def refusal(self, command: Command) -> str | None:
+        """Return why a command would have no effect now; None if it would have one."""
+        if command.op == "limits":
+            return None
+        name, status = command.config, self.configs.get(command.config or "")
+        if status is None:
+            return f"there is no config {name!r}: use one of {', '.join(one.config.name for one in self.shown)}"
+        reasons = (
+            (status.status == "deleted", f"config {name!r} was deleted"),
+            (command.op == "stop" and not status.running, f"config {name!r} is stopped already"),
+            (
+                command.op == "stop" and command.evidence is not None and status.protected,
+                f"the race must not stop config {name!r}: a user has vetoed it",
+            ),
+            (
+                command.op == "resume" and status.running and (not command.keep or status.protected),
+                f"config {name!r} is running",
+            ),
+            (
+                command.op == "clone" and command.clone in self.configs,
+                f"there is a config {command.clone!r} already: give the clone another name",
+            ),
+        )
+        refusal = next((reason for holds, reason in reasons if holds), None)
+        if refusal is None and self.plan.target_parameters is not None:
+            return _unknown_parameter(command, self.plan.target_parameters)
+        return refusal
+
+    def doubt(self, command: Command) -> str | None:
+        """Return why a parameter of a clone is probably misspelt, where the target's parameters are not known.
+
+        An entry of the log is not refused for it; a command that a user gives is.
+        """
+        known = {name for one in self.configs.values() for name in one.config.parameters}
+        return _unknown_parameter(command, known) if known else None
+
+    def _follow(self, command: Command) -> int | None:
+        """Let a command take effect; return the number of items compared if it changes which items count."""
+        if command.op == "limits":
+            self.limits, self.paused = command.limits or Limits(), None
+            return None
+        status = self.configs[command.config or ""]
+        name, was_running = status.config.name, status.running
+        if command.op == "clone":
+            changed = status.config.parameters | command.parameters
+            self._add(Config(name=command.clone or "", parameters=changed, parent=name), command)
+            if self.race is not None:
+                self.race.add(command.clone or "")
+            self.paused = None
+            return self.compared
+        status.last = command
+        if command.op == "resume":
+            self.paused = None
+            status.protected = status.protected or command.keep
+            if not was_running:
+                status.status, self.completed = "running", False
+                status.spans.append([self.compared, None])
+            if self.race is not None:
+                self.race.resume(name, protected=command.keep)
+        else:
+            if was_running:
+                status.spans[-1][1] = self.compared
+            status.status = "stopped" if command.op == "stop" else "deleted"
+            if self.race is not None:
+                self.race.stop(name)
+        return self.compared if was_running != status.running else None
+
+    def _add(self, config: Config, command: Command | None = None) -> None:
+        self.completed = False
+        fingerprint = json.dumps(config.parameters, sort_keys=True)
+        self.configs[config.name] = ConfigStatus(
+            config, len(self.configs), fingerprint, [[self.compared, None]], command
+        )
+
+
+def _unknown_parameter(command: Command, known: Iterable[str]) -> str | None:
+    odd = [name for name in command.parameters if name not in set(known)]
+    return f"{unknown('parameter', odd[0], known)}" if odd else None
