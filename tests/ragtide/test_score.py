@@ -74,7 +74,7 @@ def test_scores_of_another_labeler_are_not_gone_on_with(tmp_path: Path) -> None:
     event = {**json.loads(score(ROWS, "--json", "--limit", 1).stdout), "labeler_version": "older"}
     output.write_text(json.dumps(event) + "\n")
     result = CliRunner().invoke(cli, ["score", str(ROWS), "--output", str(output)])
-    assert "holds scores of local older" in str(result.exception)
+    assert "has scores of local older" in str(result.exception)
     output.write_text('{"something": "else"}\n')
     result = CliRunner().invoke(cli, ["score", str(ROWS), "--output", str(output)])
     assert "not an output of ragtide score" in str(result.exception)
@@ -129,7 +129,7 @@ def test_ragcheckers_outputs_are_scored_compared_and_written_back(tmp_path: Path
 
 def test_rows_without_labels_say_so(tmp_path: Path) -> None:
     result = score(DATA / "ragchecker-example" / "checking_inputs.json", "--labeler", "stored", exit_code=1)
-    assert "it holds no labels" in result.stderr
+    assert "the row has no labels" in result.stderr
 
 
 def test_a_judge_scores_a_file_with_labels_money_and_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

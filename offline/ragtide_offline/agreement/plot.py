@@ -29,7 +29,7 @@ def plot_agreement(compared: PredictionAgreement, path: Path) -> None:
         ConfigurationError: matplotlib is not installed, or cannot write this format.
     """
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - an extra; nobody else shall need it
+        import matplotlib as mpl  # noqa: PLC0415 - an extra, imported only for a plot
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigurationError("--plot needs matplotlib: pip install 'ragtide[plot]'") from None

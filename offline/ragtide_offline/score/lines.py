@@ -1,4 +1,4 @@
-"""Scores as lines of JSON: written one by one, read again to go on where a run stopped."""
+"""A file of scores: a line of JSON for each interaction, read again to continue after a stop."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from ragtide_schemas.diagnosis import Score, diagnose
 from ragtide_schemas.printable import printable_json
 
 _EXTRAS: Final = ("diagnosis", "labels")
-"""What a line says beyond the event."""
+"""Fields of a line that do not belong to the event."""
 
 
 class UnusableScoresError(RagtideError):
-    """A file of scores cannot be gone on with."""
+    """A file of scores cannot be continued."""
 
 
 def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
     """Yield the events in a file of scores, each with its whole line.
 
     Raises:
-        UnusableScoresError: a line is not a score.
+        UnusableScoresError: a line has no valid scores.
     """
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
@@ -65,21 +65,21 @@ def sentence_labels_in(line: dict[str, Any]) -> SentenceLabels | None:
 
 
 class ScoreFile:
-    """A file of scores that grows by a line per interaction; a line cut off by a crash is taken away first."""
+    """A file of scores that grows by a line per interaction; an incomplete last line of a crash is removed first."""
 
     def __init__(self, path: Path, *, labeler: str | None) -> None:
-        """Open the file and read what is there.
+        """Open the file and read its lines.
 
         Args:
             path: created if it does not exist.
             labeler: name and version that its lines must have; None takes any.
 
         Raises:
-            UnusableScoresError: it holds something else, or scores of another labeler.
+            UnusableScoresError: it is not a file of scores, or has scores of another labeler.
         """
         self.path = path
         self.done: defaultdict[tuple[str, str], deque[MetricEvent]] = defaultdict(deque)
-        """Events that were there, by pipeline and id, in order: an id may stand in a file twice."""
+        """Events of the existing lines by pipeline and id, in order: a file may have an id twice."""
         try:
             if path.exists():
                 self._mend()
@@ -98,15 +98,15 @@ class ScoreFile:
         if not self.path.exists():
             return
         for event, _ in read_lines(self.path):
-            who = f"{event.labeler} {event.labeler_version}"
-            if labeler is not None and who != labeler:
+            found = f"{event.labeler} {event.labeler_version}"
+            if labeler is not None and found != labeler:
                 raise UnusableScoresError(
-                    f"{self.path} holds scores of {who}, and this run is {labeler}: choose another --output"
+                    f"{self.path} has scores of {found}, and the labeler is {labeler} now: choose another --output"
                 )
             self.done[event.pipeline, event.interaction_id].append(event)
 
     def add(self, line: dict[str, Any]) -> None:
-        """Write one line, whole, at once."""
+        """Write one complete line and flush it."""
         self._file.write(printable_json(line).encode() + b"\n")
         self._file.flush()
 

@@ -1,4 +1,4 @@
-"""Scoring a file: rows in, metric events out in the same order, many in flight at once."""
+"""Labels rows with many calls in flight, and yields their metric events in the order of the rows."""
 
 import asyncio
 from collections import deque
@@ -24,12 +24,12 @@ Label = Callable[[Row], Awaitable[Labeling]]
 
 
 class ScoringStopped(RagtideError):  # noqa: N818  # reads as the state it names
-    """Scoring ended before the end of the file."""
+    """Nothing more can be labeled now: scoring ended before the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one row: an event, or a problem."""
+    """The outcome of one row: an event, or a problem."""
 
     row: Row
     event: MetricEvent | None = None
@@ -40,14 +40,14 @@ class Outcome:
 async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_once: int) -> AsyncGenerator[Outcome]:
     """Yield the outcome of every row, in order.
 
-    A row that cannot be labeled has a problem and stops nothing; a judge that refuses its key, or money that has run
-    out, stops everything, because every further row would end the same way. Rows that are in flight then are finished
-    and yielded first, because their labels are paid for.
+    A row that cannot be labeled has a problem, and the next rows are still labeled. A refused key or a reached spend
+    limit stops scoring, because every further row would fail in the same way. The rows in flight are finished and
+    yielded first, because their labels are paid for.
 
     Args:
         rows: as read; rows with problems are passed on.
         label: labels one row.
-        asked: who that is, for the event.
+        asked: identity of the labeler, for the event.
         at_once: rows in flight.
 
     Raises:
@@ -75,7 +75,7 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_o
                 async for finished in _finished(waiting):
                     yield finished
                 raise ScoringStopped(
-                    f"{failed} interactions in a row could not be labeled, last: {outcome.problem}; mend the cause, "
+                    f"{failed} interactions in a row could not be labeled, last: {outcome.problem}; remove the cause, "
                     "then run the same command again"
                 )
     finally:
@@ -84,7 +84,7 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_o
 
 
 async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
-    """Yield those of the rows in flight that are labeled in the end."""
+    """Yield the rows in flight that get labels."""
     while waiting:
         try:
             outcome = await waiting[0]
@@ -107,7 +107,7 @@ async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
         raise ScoringStopped(f"{error}; run the same command again to go on where it stopped") from None
     except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))
-    except Exception as error:  # noqa: BLE001 - a labeler is somebody's code: one bad row must not stop the file
+    except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
         return Outcome(row, problem=f"labeling failed with {type(error).__name__}: {error}")
     return Outcome(row, event, labeling)
 

@@ -1,4 +1,4 @@
-"""Scores from the labels a file holds: RAGBench's and RAGChecker's own, without any labeler."""
+"""Computes scores from the labels that a file contains, such as those of RAGBench and RAGChecker."""
 
 from typing import Final
 
@@ -13,13 +13,13 @@ STORED: Final = "stored"
 
 
 def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:
-    """Return the scores of a row by its own labels.
+    """Return the scores of a row, computed from its own labels.
 
     Raises:
-        ValueError: it has none.
+        ValueError: the row has no labels.
     """
     if not row.labels:
-        raise ValueError("it holds no labels: use another labeler, or give RAGBench rows or RAGChecker's outputs")
+        raise ValueError("the row has no labels: use another labeler, or give RAGBench rows or RAGChecker's outputs")
     scores: dict[str, float] = {}
     absent: dict[str, str] = {}
     profiles: list[str] = []

@@ -1,4 +1,4 @@
-"""What a scored file adds up to: means with intervals, diagnoses, and published results beside them."""
+"""The summary of a scored file: means with intervals, diagnoses, and published results beside them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ragtide_schemas.reference_results import ReferenceResult
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Estimates of a scored file, with what they suggest."""
+    """Estimates of a scored file, with their diagnoses."""
 
     estimates: Sequence[Estimate]
     diagnoses: Sequence[tuple[str, Diagnosis]]
@@ -35,7 +35,7 @@ def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float
 
 
 def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
-    """Return what the means of each scope suggest, with the scope's name."""
+    """Return the diagnoses of the means of each scope, with the name of the scope."""
     scopes: dict[tuple[object, ...], dict[str, Score]] = {}
     for e in found:
         if e.estimate is not None and e.lower is not None and e.upper is not None:
@@ -63,7 +63,7 @@ class Comparison:
 
 
 def compare(found: Sequence[Estimate], published: ReferenceResult) -> list[Comparison]:
-    """Return our means beside the published ones, for the metrics both have."""
+    """Return our means beside the published ones, for the metrics that both have."""
     return [
         Comparison(e.metric, 100 * e.estimate, 100 * published.means[e.metric])
         for e in found

@@ -1,4 +1,4 @@
-"""Problems of many rows, summed up: the first few of each kind, and how many more there are."""
+"""Prints the problems of a file's rows: the first few of each kind, then the number of further ones."""
 
 from collections import Counter
 from typing import Final
@@ -11,17 +11,17 @@ SHOWN: Final = 5
 """Problems of one kind that are printed."""
 
 KINDS: Final = 20
-"""Kinds of problems that are told apart; the others are counted together."""
+"""Kinds of problems with a count of their own; all other kinds share one."""
 
 FIRST_CHARS: Final = 100
-"""Characters of a problem that are repeated in the sum."""
+"""Characters of a problem that are repeated beside the number."""
 
 
 class Problems:
     """Prints the problems of a file's rows as they come, the first five of each kind, and sums up the rest.
 
     Args:
-        console: where to.
+        console: to print on.
         source: name of the file.
     """
 
@@ -32,7 +32,7 @@ class Problems:
         self._first: dict[str, str] = {}
 
     def add(self, line: int | str, problem: str) -> None:
-        """Take a problem of a row."""
+        """Count a problem of a row, and print it if it is among the first of its kind."""
         kind = kind_of(problem)
         if kind not in self._first and len(self._first) >= KINDS:
             kind = ""

@@ -1,4 +1,4 @@
-"""`ragtide rules`: alert rules in a file, checked before they are used."""
+"""`ragtide rules check`: checks the alert rules of a file."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -24,14 +24,14 @@ def _group() -> None:
 @rules.command()
 def check(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="TOML file with [[alerts]] tables.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings, too.")] = False,
+    file: Annotated[Path, typer.Argument(help="TOML file with a table of each alert rule.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check alert rules; exit code 1 if one is wrong.
 
-    A rule is wrong if a field of it is, or if there is no such metric. A warning is about a metric that the labeler of
-    the settings never publishes, or that is not known here. Needs no Redis.
+    A rule is wrong if a field is wrong or the metric does not exist. A warning names a metric that the labeler of the
+    settings never publishes, or that no setting declares. The command needs no Redis.
     """
     found = rules_of(file)
     findings = rule_findings(found, given(context).settings())

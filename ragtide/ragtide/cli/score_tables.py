@@ -1,4 +1,4 @@
-"""Tables of the results of a scored file. This module makes renderables only."""
+"""Tables of a scored file, as renderables of rich."""
 
 from collections.abc import Sequence
 
