@@ -19,10 +19,10 @@ class EndpointState:
     labeler: str
     """Name of the labeler that asks it, such as `judge`."""
     model: str
-    left_alone: bool
+    paused: bool
     """Whether the circuit breaker is open."""
-    asked_to_wait: bool
-    """Whether the endpoint said that it has too much to do."""
+    busy: bool
+    """Whether the endpoint asked for fewer calls in the last seconds."""
     last_error: str
     """The last failure, since which no call succeeded; empty if the last call succeeded."""
     over_budget: str = ""
@@ -46,8 +46,8 @@ def _decoded(data: bytes) -> EndpointState | None:
         return EndpointState(
             str(found.get("labeler", "judge")),
             str(found["model"]),
-            found["left_alone"] is True,
-            found["asked_to_wait"] is True,
+            found["paused"] is True,
+            found["busy"] is True,
             str(found["last_error"])[:1000],
             str(found.get("over_budget", "")),
         )

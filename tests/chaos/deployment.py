@@ -27,7 +27,7 @@ COUNTED = (
     "took over abandoned entries",
     "trying an entry alone",
     "Redis failed",
-    "the judge is left alone",
+    "the endpoint is paused",
     "labeling failed",
     "working on an entry failed",
     "Traceback",

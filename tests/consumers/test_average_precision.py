@@ -10,7 +10,7 @@ from tests.consumers.judge.asking import TOWER, settings
 from tests.support.judge_server import JudgeServer
 
 from ragtide import RagInteraction, SentenceLabels
-from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_consumers.metrics.optional.average_precision import average_precision, of_labels
@@ -105,7 +105,7 @@ async def test_the_setting_turns_it_on_and_events_declare_it(server: JudgeServer
     given = settings(server).model_copy(update={"metrics": (NAME,)})
     async with labeler_of(given, None) as labeler:
         labeling = await labeler.label(TOWER)
-        event = metric_event(TOWER, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
+        event = metric_event(TOWER, labeler_id(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
     assert MetricEvent.decode(event.encode()) == event
     assert event.scores[NAME] == 1.0
     assert event.declared is not None

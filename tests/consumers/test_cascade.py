@@ -16,7 +16,7 @@ from tests.support.nli_server import NliServer
 
 from ragtide import ConfigurationError, LabelerUnavailable, Labeling, RagInteraction
 from ragtide_consumers.labelers.cascade import Draw, draw, position
-from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.nli import NliLabeler
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.cascade import CascadeSettings
@@ -109,7 +109,7 @@ async def event_of(
     options = settings(server, labeler="cascade", **judge).model_copy(update=update)
     async with labeler_of(options, None) as labeler:
         labeling = await labeler.label(one)
-        event = metric_event(one, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
+        event = metric_event(one, labeler_id(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
     assert MetricEvent.decode(event.encode()) == event
     return event
 

@@ -13,7 +13,7 @@ from tests.support.judge_server import Drops, Hangs, Raw, Status
 from tests.support.nli_server import NliServer
 
 from ragtide import Labeler, LabelerUnavailable, RagInteraction
-from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.nli import MOST_PAIRS
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable, OverBudget
@@ -65,7 +65,7 @@ def another(number: int) -> RagInteraction:
 async def test_sentences_are_supported_by_the_documents_that_entail_them(nli: NliServer) -> None:
     async with labeler(nli, model="deberta") as one:
         labeling = await one.label(TOWER)
-        event = metric_event(TOWER, identity(one), labeling, labeled_at=utc_now(), latency_s=0.0)
+        event = metric_event(TOWER, labeler_id(one), labeling, labeled_at=utc_now(), latency_s=0.0)
     assert MetricEvent.decode(event.encode()) == event
     assert (event.labeler, event.labeler_version) == ("nli", "deberta/nli.1/sentencex-1+lines")
     assert event.profile == "ragbench+ragchecker_strict"
@@ -165,7 +165,7 @@ async def test_an_interaction_waits_for_a_service_that_is_down_and_is_labeled(nl
     assert found.counters["nli_calls"] == len(nli.requests)
 
 
-async def test_a_service_that_fails_again_and_again_is_left_alone(nli: NliServer) -> None:
+async def test_a_service_that_fails_again_and_again_is_paused(nli: NliServer) -> None:
     nli.always = Status(500)
     async with labeler(nli, breaker_failures=4, breaker_pause_s=60, attempts=3) as one:
         for number in range(5):
@@ -180,7 +180,7 @@ async def test_a_service_that_refuses_to_be_asked_is_asked_once_and_the_key_is_i
 ) -> None:
     nli.always = Status(status, f"wrong key {SECRET}", {"location": f"http://elsewhere/{SECRET}"})
     async with labeler(nli, breaker_pause_s=60) as one:
-        with pytest.raises(EndpointMisconfigured, match="the service nli refuses to be asked") as caught:
+        with pytest.raises(EndpointMisconfigured, match="the service nli refuses calls") as caught:
             await one.label(TOWER)
     assert SECRET not in str(caught.value)
     assert len(nli.requests) == 1
@@ -257,7 +257,7 @@ async def test_dollars_are_counted_and_limited(nli: NliServer, async_redis: Any)
     assert findings["nli: spent"] == "$0.80 of $1.00 today (UTC)"
 
 
-async def test_doctor_says_that_the_service_is_left_alone(nli: NliServer, async_redis: Any) -> None:
+async def test_doctor_says_that_the_service_is_paused(nli: NliServer, async_redis: Any) -> None:
     nli.always = Status(500, "out of memory")
     given = settings(nli, attempts=1, breaker_failures=1)
     async with labeler_of(given, async_redis) as one:

@@ -12,7 +12,7 @@ from tests.support.conditions import until
 
 from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLabeler, MetricDefinition, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler
-from ragtide_consumers.labelers.outage import Outage
+from ragtide_consumers.labelers.outage import LabelerOutage
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
@@ -121,7 +121,7 @@ async def test_one_outage_is_one_warning_and_one_line_when_it_is_over(async_redi
 
 def test_an_outage_soon_after_another_is_not_told_again_and_a_later_one_is() -> None:
     clock = [0.0]
-    outage = Outage("mine", "interactions wait", clock=lambda: clock[0])
+    outage = LabelerOutage("mine", "interactions wait", clock=lambda: clock[0])
     told = []
     for clock[0] in (0.0, 1.0, 50.0, 61.0, 70.0, 200.0):
         with capture_logs() as logs:
@@ -132,7 +132,7 @@ def test_an_outage_soon_after_another_is_not_told_again_and_a_later_one_is() -> 
 
 
 def test_readyz_says_that_the_labeler_is_unavailable_and_why() -> None:
-    outage = Outage("mine", "interactions wait")
+    outage = LabelerOutage("mine", "interactions wait")
     assert outage.ready().ok
     outage.unavailable(LabelerUnavailable(1.0, "the key was refused"))
     assert not outage.ready().ok

@@ -12,7 +12,7 @@ from tests.support.roles import STREAMS, command, dead_letters, metric_events, r
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler
-from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_schemas import METRICS, AlertRule, MetricEvent, utc_now
 
@@ -29,7 +29,7 @@ OUTCOMES = [
 
 async def event_of(labeler: Any, interaction: RagInteraction) -> MetricEvent:
     labeling = await labeler.label(interaction)
-    return metric_event(interaction, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
+    return metric_event(interaction, labeler_id(labeler), labeling, labeled_at=utc_now(), latency_s=0.0)
 
 
 def of(*families: str) -> set[str]:

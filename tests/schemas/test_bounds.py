@@ -9,7 +9,7 @@ from tests.support.metric_events import event
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_consumers.labelers.event import metric_event
 from ragtide_consumers.labelers.judge.completions import read_reply
-from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas import from_milliseconds, utc_now
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, REPLY_TOKENS_MAX, TOKENS_MAX
@@ -100,7 +100,7 @@ def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores(
         counters={"x": 10**30},
     )  # fmt: skip
     found = metric_event(
-        RagInteraction(**INTERACTION), Identity("mine", "1", "p"), labeling, labeled_at=utc_now(), latency_s=1e9
+        RagInteraction(**INTERACTION), LabelerId("mine", "1", "p"), labeling, labeled_at=utc_now(), latency_s=1e9
     )
     assert found.scores["trace.adherence"] == 0.5
     assert (found.latency_s, found.cost_usd, found.prompt_tokens) == (LATENCY_MAX_S, COST_MAX_USD, TOKENS_MAX)

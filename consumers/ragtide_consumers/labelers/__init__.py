@@ -1,1 +1,1 @@
-"""Labelers: the protocol, the registry, those that come with ragtide, and metrics of the user's own."""
+"""Labelers: the protocol, the registry, the labelers of ragtide, and plugins of users."""

@@ -9,9 +9,9 @@ from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_schemas import RagInteraction
 
 from ..metrics.scores import AbsentReason
-from .event import identity
-from .outage import Outage
-from .protocol import Judged, Labeler, Labeling, close
+from .event import labeler_id
+from .outage import LabelerOutage
+from .protocol import Labeler, Labeling, ReferenceLabeling, close
 from .remote.errors import OverBudget
 from .unavailable import LabelerUnavailable
 
@@ -75,14 +75,14 @@ class CascadeLabeler:
         self._settings = settings
         self._wait = wait
         self._reference_metrics: tuple[str, ...] = tuple(getattr(reference, "metrics", ()))
-        self.outage = Outage(reference.name, "its metrics are absent")
+        self.outage = LabelerOutage(reference.name, "its metrics are absent")
         self.version = proxy.version
         self.profile = proxy.profile
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the proxy's scores, with the reference's beside them if the interaction was chosen."""
         labeling = await self._proxy.label(interaction)
-        labeling = replace(labeling, by=labeling.by or identity(self._proxy))
+        labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
         chance = draw(interaction, labeling, self._settings)
         if not chance.chosen:
             return labeling
@@ -94,9 +94,9 @@ class CascadeLabeler:
             cost_usd=labeling.cost_usd + judged.cost_usd,
             counters=Counter(labeling.counters) + Counter(judged.counters),
             declared={**labeling.declared, **judged.declared},
-            judged=Judged(
+            judged=ReferenceLabeling(
                 labeling=judged,
-                by=judged.by or identity(self._reference),
+                by=judged.by or labeler_id(self._reference),
                 inclusion_probability=chance.inclusion_probability,
                 uniform=chance.uniform,
             ),

@@ -6,12 +6,12 @@ from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, TOKENS_MAX
 
 from ..metrics.outcomes import outcome_scores
-from .protocol import Identity, Judged, Labeler, Labeling
+from .protocol import Labeler, LabelerId, Labeling, ReferenceLabeling
 
 
 def metric_event(
     interaction: RagInteraction,
-    asked: Identity,
+    asked: LabelerId,
     labeling: Labeling,
     *,
     labeled_at: datetime,
@@ -22,7 +22,7 @@ def metric_event(
 
     Args:
         interaction: that was labeled.
-        asked: the labeler that was asked for the labels; the labeling may name another one that gave them.
+        asked: id of the labeler that was asked; the labeling names another if that one gave the labels.
         labeling: the scores.
         labeled_at: when.
         latency_s: seconds it took.
@@ -61,12 +61,12 @@ def metric_event(
     )
 
 
-def identity(labeler: Labeler) -> Identity:
-    """Return the identity of a labeler."""
-    return Identity(labeler.name, labeler.version, labeler.profile)
+def labeler_id(labeler: Labeler) -> LabelerId:
+    """Return the id of a labeler."""
+    return LabelerId(labeler.name, labeler.version, labeler.profile)
 
 
-def _judged_scores(judged: Judged) -> JudgedScores:
+def _judged_scores(judged: ReferenceLabeling) -> JudgedScores:
     return JudgedScores(
         labeler=judged.by.name,
         labeler_version=judged.by.version,

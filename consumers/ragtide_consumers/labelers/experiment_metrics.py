@@ -1,4 +1,4 @@
-"""Metrics that an experiment measured itself: they travel with its interactions and join the labeler's scores."""
+"""Metrics that an experiment measured: its interactions carry them, and they join the labeler's scores."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Outages of a labeler: one warning when it begins, one line when it is over, and what /readyz says meanwhile."""
+"""Outages of a labeler: one warning at the begin, one line at the end, and a failed health check in between."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -11,7 +11,7 @@ from ragtide_runtime.telemetry.log_limit import LogLimit
 log = structlog.get_logger("ragtide.worker")
 
 
-class Outage:
+class LabelerOutage:
     """Whether a labeler is unavailable, and since when.
 
     Args:
@@ -27,25 +27,25 @@ class Outage:
         self._log_limit = LogLimit(clock=clock)
         self._since: float | None = None
         self._because = ""
-        self._told = False
+        self._warned = False
         self._interactions = 0
 
     def unavailable(self, error: Exception) -> None:
-        """Take note that the labeler was unavailable for one interaction."""
+        """Count an interaction for which the labeler was unavailable, and begin an outage if there is none."""
         self._because = str(error)
         self._interactions += 1
         if self._since is not None:
             return
         self._since = self._clock()
-        self._told = bool(self._log_limit.due())
-        if self._told:
+        self._warned = bool(self._log_limit.due())
+        if self._warned:
             log.warning("the labeler is unavailable", labeler=self._labeler, effect=self._effect, because=self._because)
 
     def available(self) -> None:
-        """Take note that it labeled an interaction."""
+        """End the outage, because the labeler labeled an interaction."""
         if self._since is None:
             return
-        if self._told:
+        if self._warned:
             log.info(
                 "the labeler is available again",
                 labeler=self._labeler,

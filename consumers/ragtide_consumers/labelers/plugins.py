@@ -1,4 +1,4 @@
-"""Labelers and metrics of the user's own: installed packages bring them as entry points, settings name them."""
+"""Loads labelers and metrics of users: installed packages bring them as entry points, or settings name them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -96,7 +96,7 @@ def installed_labelers() -> list[str]:
 
 
 def attribute_at(origin: str, path: str) -> Any:
-    """Return what `module:attribute` names.
+    """Return the value of `module:attribute`.
 
     Raises:
         ConfigurationError: it cannot be loaded; the message begins with the origin.

@@ -9,8 +9,8 @@ from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Name, version and formulas of the labeler that scored; an estimate never mixes two identities."""
+class LabelerId:
+    """Name, version and formulas of the labeler that scored; an estimate never mixes two labeler ids."""
 
     name: str
     version: str
@@ -18,11 +18,11 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ReferenceLabeling:
     """A second labeler's result for an interaction that was chosen for it."""
 
     labeling: "Labeling"
-    by: Identity
+    by: LabelerId
     inclusion_probability: float
     """Probability with which it was chosen."""
     uniform: bool
@@ -48,9 +48,9 @@ class Labeling:
     """Prompts a judge was given, by name, language and version."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Counts of repairs and events during labeling, by name: dropped keys, retries, cache hits."""
-    by: Identity | None = None
+    by: LabelerId | None = None
     """The labeler that scored; None if it is the labeler that was asked."""
-    judged: Judged | None = None
+    judged: ReferenceLabeling | None = None
     """A judge's result for the same interaction."""
     declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
     """Range and meaning of each metric, absent ones too, that is not one of ragtide's own."""

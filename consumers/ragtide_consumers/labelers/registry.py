@@ -34,7 +34,7 @@ BUILT_IN: Final = ("local", "judge", "cascade", *IN_ONE_FILE)
 
 
 class Bounded:
-    """A labeler of the user's own that may not take for ever."""
+    """A labeler with a timeout."""
 
     def __init__(self, labeler: Labeler, timeout_s: float) -> None:
         self._labeler = labeler
@@ -46,7 +46,7 @@ class Bounded:
         """Return its scores.
 
         Raises:
-            TimeoutError: it took too long.
+            TimeoutError: the labeler took too long.
         """
         async with asyncio.timeout(self._timeout_s):
             return await self._labeler.label(interaction)
@@ -68,7 +68,7 @@ async def labeler_of(
     """Give the labeler that the settings name, with the user's own metrics, and close it in the end.
 
     Args:
-        settings: name it and hold what it needs.
+        settings: name the labeler, and have its own settings.
         redis: holds the cache and the spend of remote labelers for all processes; without one they are this process's.
         patient: whether a cascade may wait for its reference, as in a worker.
         telemetry: counts the calls of remote labelers. Its health reports whether the reference of a cascade can be
@@ -76,7 +76,7 @@ async def labeler_of(
         also: metrics besides those that the settings name.
 
     Raises:
-        ConfigurationError: there is none of that name, or what it needs is missing.
+        ConfigurationError: no labeler has that name, or a setting that it needs is missing.
     """
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
@@ -106,7 +106,7 @@ class _Builder:
         """Return a labeler by its name.
 
         Raises:
-            ConfigurationError: there is none of that name, or what it needs is missing.
+            ConfigurationError: no labeler has that name, or a setting that it needs is missing.
         """
         if name == "local":
             return LocalLabeler()

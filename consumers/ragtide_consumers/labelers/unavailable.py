@@ -1,4 +1,4 @@
-"""The error by which a labeler says that it cannot label now: its interactions wait, and none is lost."""
+"""The error of a labeler that cannot label now: its interactions wait, and none is lost."""
 
 from math import isfinite
 from typing import Final
@@ -9,7 +9,7 @@ USUAL_WAIT_S: Final = 30.0
 """Seconds to wait for a labeler that does not say how long."""
 
 LONGEST_WAIT_S: Final = 300.0
-"""Seconds after which a labeler is asked again at most, whatever it says."""
+"""Most seconds until a labeler is asked again."""
 
 
 class LabelerUnavailable(RagtideError):  # noqa: N818  # reads as the state it names

@@ -15,7 +15,7 @@ def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
 
 
 def nothing_to_label(interaction: RagInteraction) -> AbsentReason | None:
-    """Return why the labels of an interaction would say nothing; None if it has documents and a response.
+    """Return why an interaction is not labeled; None if it has documents and a response.
 
     Without documents no response can adhere to them. Without a response the labelers miss the hint that they take for
     relevance, so that even the metrics of retrieval would not compare with those of other interactions. If both are

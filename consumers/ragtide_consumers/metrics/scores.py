@@ -1,4 +1,4 @@
-"""Scores of one interaction, and why one is missing."""
+"""Scores of one interaction, and the reasons of absent ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class AbsentReason(StrEnum):
-    """Why a metric has no value."""
+    """Reason why a metric has no value."""
 
     NOTHING_RETRIEVED = "nothing_retrieved"
     """The retriever returned no document; `retrieval.empty` counts it."""
@@ -28,15 +28,15 @@ class AbsentReason(StrEnum):
     """The metric is made of four TRACe scores, and at least one of them is absent."""
     LANGUAGE_NOT_SUPPORTED = "language_not_supported"
     NOT_ACCURATE_ENOUGH = "not_accurate_enough"
-    """The labeler was measured to be worse at it than a constant."""
+    """By measurement, the labeler is worse at this metric than a constant."""
     JUDGE_REFUSED = "judge_refused"
     """The judge, or its endpoint, refused to label this content."""
     JUDGE_UNUSABLE = "judge_unusable"
-    """The judge gave no usable answer, though it was told what was wrong and asked again."""
+    """The judge gave no usable answer, although later prompts named the faults."""
     JUDGE_UNAVAILABLE = "judge_unavailable"
-    """The judge could not be asked when it was this interaction's turn."""
+    """The judge, or another reference of a cascade, could not be asked for this interaction."""
     OVER_BUDGET = "over_budget"
-    """A spend limit was reached when it was this interaction's turn."""
+    """A spend limit was reached before this interaction was labeled."""
     SERVICE_REFUSED = "service_refused"
     """The HTTP service of the labeler refused this content."""
     SERVICE_UNUSABLE = "service_unusable"
@@ -51,7 +51,7 @@ class AbsentReason(StrEnum):
     """Response and documents are more than the labeler compares: for `local` 20 million matches of a word, for `nli`
     2,000 pairs of texts."""
     METRIC_FAILED = "metric_failed"
-    """A metric of the user's own raised an error or left its range; the worker's log says which."""
+    """A metric of the user's own raised an error or left its range; the worker's log names it."""
 
 
 _REASON: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -82,7 +82,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class MetricScores:
-    """Scores by metric name, and for each metric without a score why."""
+    """Scores by metric name, and the reason for each metric without a score."""
 
     scores: Mapping[str, float]
     absent: Mapping[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ SENTENCES: Final = "sentences."
 """Family of the counts of response sentences."""
 
 MOST_COUNTED: Final = 100
-"""Sentences past which a count says no more: the end of the metric's range."""
+"""Most sentences of a count, which is the end of the metric's range."""
 
 CAPSTONE_FULL_RELEVANCE: Final = 20
 """Number of relevant sentences that the `capstone` profile takes as full relevance."""

@@ -1,4 +1,4 @@
-"""Which language a text is in: cheap evidence for English and Russian first, a bundled model where it is not enough.
+"""The language of a text: by cheap evidence for English and Russian, else by a bundled model.
 
 The model (py3langid) comes with its package, is deterministic and loads at its first use; nothing is downloaded.
 """
@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 UNKNOWN: Final = "und"
-"""ISO 639-2 code of a language that could not be told."""
+"""ISO 639-2 code of an undetermined language."""
 
 SAMPLE_CHARS: Final = 400
-"""How much of a text is looked at."""
+"""Characters at the beginning of a text that decide its language."""
 
 CONFIDENT: Final = 0.8
 """Probability from which the model's language counts more than that of question and documents."""
@@ -55,7 +55,7 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
     either, in English, or in Russian if its letters are Cyrillic.
 
     Args:
-        text: what to look at.
+        text: the text.
         context: other texts that are likely to be in the same language, the most telling first.
 
     >>> language_of("The tower was built in 1889."), language_of("Башня была построена в 1889 году.")

@@ -1,4 +1,4 @@
-"""Cutting text into sentences. The number of sentences defines relevance and utilization, so the splitter has an id."""
+"""Cutting texts into sentences. The number of sentences defines relevance and utilization: the splitter has an id."""
 
 import re
 from bisect import bisect_right
@@ -108,7 +108,7 @@ def _windows(language: str, line: str) -> Iterator[str]:
     while len(line) - start > _WINDOW:
         pieces: list[str] = list(sentencex.segment(language, line[start : start + _WINDOW]))
         ends = list(accumulate(map(len, pieces)))
-        # A sentence longer than that is cut, so that each character is looked at a bounded number of times.
+        # A longer sentence is cut, so that each character is read a bounded number of times.
         whole = bisect_right(ends, _WINDOW * 3 // 4) or 1
         yield from pieces[:whole]
         start += ends[whole - 1]

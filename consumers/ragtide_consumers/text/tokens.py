@@ -4,7 +4,7 @@ from math import ceil
 
 
 def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text has, rather too many than too few: no tokenizer fits all models.
+    """Return an estimate of the tokens of a text, rather too high than too low: no tokenizer fits all models.
 
     Four characters of Latin text a token, two of Cyrillic, one of most others.
 

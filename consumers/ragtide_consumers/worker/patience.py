@@ -8,7 +8,7 @@ from time import perf_counter
 
 from ragtide_schemas import RagInteraction
 
-from ..labelers.outage import Outage
+from ..labelers.outage import LabelerOutage
 from ..labelers.protocol import Labeler, Labeling
 from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable
 
@@ -30,7 +30,7 @@ class Patience:
 
     def __init__(self, labeler: Labeler) -> None:
         self.labeler = labeler
-        self.outage = Outage(labeler.name, "interactions wait and none is lost")
+        self.outage = LabelerOutage(labeler.name, "interactions wait and none is lost")
         self._random = random.Random()  # noqa: S311  # jitter is no secret
 
     async def label(

@@ -21,7 +21,7 @@ from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent
 from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason, utc_now
 
-from ..labelers.event import identity, metric_event
+from ..labelers.event import labeler_id, metric_event
 from ..labelers.protocol import Labeler
 from .claims import ClaimKeeper
 from .delivery import Delivered, Delivery, Refused, Scored
@@ -238,7 +238,7 @@ class LabelWorker:
                 timed = await self._patience.label(interaction, before_waiting=partial(self._not_counted, entry))
                 event = metric_event(
                     interaction,
-                    identity(self._labeler),
+                    labeler_id(self._labeler),
                     timed.labeling,
                     labeled_at=utc_now(),
                     latency_s=timed.latency_s,

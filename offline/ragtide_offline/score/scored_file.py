@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ragtide_consumers.labelers.event import identity
-from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.event import labeler_id
+from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.settings.model import Settings
@@ -118,14 +118,14 @@ class ScoredFile:
 
 
 @asynccontextmanager
-async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, Identity, int]]:
-    """Yield the function that labels a row, the labeler's identity, and the number of rows in flight."""
+async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
+    """Yield the function that labels a row, the labeler's labeler_id, and the number of rows in flight."""
     if settings.labeler == STORED:
 
         async def label_stored(row: Row) -> Labeling:
             return stored_labeling(row, profile=settings.profile, claim_profile=settings.claim_profile)
 
-        yield label_stored, Identity(STORED, "1", ""), AT_ONCE_LOCAL
+        yield label_stored, LabelerId(STORED, "1", ""), AT_ONCE_LOCAL
         return
     async with labeler_of(settings, None, patient=False) as labeler:
 
@@ -133,7 +133,7 @@ async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, Identity, 
             assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
             return await labeler.label(row.interaction)
 
-        yield label, identity(labeler), _at_once(settings)
+        yield label, labeler_id(labeler), _at_once(settings)
 
 
 def _at_once(settings: Settings) -> int:

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Final
 
 from ragtide_consumers.labelers.event import metric_event
-from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, OverBudget
 from ragtide_consumers.labelers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
@@ -37,7 +37,7 @@ class Outcome:
     problem: str | None = None
 
 
-async def score_rows(rows: Iterable[Row], label: Label, asked: Identity, *, at_once: int) -> AsyncGenerator[Outcome]:
+async def score_rows(rows: Iterable[Row], label: Label, asked: LabelerId, *, at_once: int) -> AsyncGenerator[Outcome]:
     """Yield the outcome of every row, in order.
 
     A row that cannot be labeled has a problem, and the next rows are still labeled. A refused key or a reached spend
@@ -95,7 +95,7 @@ async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outc
             yield outcome
 
 
-async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
+async def _score(row: Row, label: Label, asked: LabelerId) -> Outcome:
     interaction = row.interaction
     if interaction is None:
         return Outcome(row, problem=row.problem)
@@ -112,5 +112,5 @@ async def _score(row: Row, label: Label, asked: Identity) -> Outcome:
     return Outcome(row, event, labeling)
 
 
-def _event(interaction: RagInteraction, asked: Identity, labeling: Labeling, latency_s: float) -> MetricEvent:
+def _event(interaction: RagInteraction, asked: LabelerId, labeling: Labeling, latency_s: float) -> MetricEvent:
     return metric_event(interaction, asked, labeling, labeled_at=utc_now(), latency_s=latency_s)

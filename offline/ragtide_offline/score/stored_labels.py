@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ragtide_consumers.labelers.protocol import Identity, Labeling
+from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.metrics.ragchecker import RAGCHECKER, ragchecker_metrics
 from ragtide_consumers.metrics.trace import SENTENCES, TRACE, trace_metrics
 from ragtide_producers import Row
@@ -32,4 +32,4 @@ def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:
         scores |= some | {SENTENCES + name: count for name, count in found.counts.items()}
         absent |= missing
         profiles.append(used)
-    return Labeling(scores, absent, labels=row.labels, by=Identity(STORED, "1", "+".join(profiles)))
+    return Labeling(scores, absent, labels=row.labels, by=LabelerId(STORED, "1", "+".join(profiles)))

@@ -31,11 +31,11 @@ def _of_state(state: EndpointState, processes: list[str]) -> Finding:
     subject = f"judge {state.model}" if judge else f"service {state.labeler}"
     table = "judge" if judge else f"services.{state.labeler}"
     asked_by = f"{len(processes)} processes" if len(processes) > 1 else processes[0]
-    if state.left_alone:
+    if state.paused:
         return Finding(
             "problem",
             subject,
-            f"{asked_by}: left alone, because calls fail: {state.last_error}",
+            f"{asked_by}: calls are paused, because they fail: {state.last_error}",
             "correct its key, model, address or quota, or wait until the endpoint works again",
         )
     if state.over_budget:
@@ -45,7 +45,7 @@ def _of_state(state: EndpointState, processes: list[str]) -> Finding:
             f"{asked_by}: the spend limit of the {state.over_budget} is reached",
             f"raise {table}.spend_per_{state.over_budget}_usd, or wait for the next {state.over_budget}",
         )
-    if state.asked_to_wait:
+    if state.busy:
         return Finding(
             "warning",
             subject,

@@ -31,9 +31,9 @@ class RemoteSettings(BaseModel):
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Calls one worker makes a minute."""
     breaker_failures: Annotated[int, Field(ge=1)] = 10
-    """Failures in a row after which the endpoint is left alone for a while."""
+    """Failures in a row after which calls to the endpoint are paused."""
     breaker_pause_s: Annotated[float, Field(gt=0)] = 15.0
-    """Seconds it is left alone, before one call tries whether it is back; doubled while it is not, up to 5 minutes."""
+    """Seconds of the pause, after which one call tries the endpoint; doubled while it fails, up to 5 minutes."""
     spend_per_hour_usd: Annotated[float, Field(gt=0)] | None = None
     """Dollars the whole deployment may spend in a clock hour (UTC)."""
     spend_per_day_usd: Annotated[float, Field(gt=0)] | None = None

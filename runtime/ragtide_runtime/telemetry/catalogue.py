@@ -106,7 +106,7 @@ def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> End
         Metric(
             f"ragtide_{kind}_breaker_open",
             "gauge",
-            "1 while the endpoint is left alone after many failures.",
+            "1 while calls are paused after many failures.",
             (label,),
         ),
         Metric(

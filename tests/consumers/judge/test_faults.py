@@ -100,7 +100,7 @@ async def test_a_worker_waits_for_an_endpoint_that_is_down_and_loses_nothing(ser
     assert found.counters["judge_calls"] == len(server.requests)
 
 
-async def test_an_endpoint_that_fails_again_and_again_is_left_alone(server: JudgeServer) -> None:
+async def test_an_endpoint_that_fails_again_and_again_is_paused(server: JudgeServer) -> None:
     server.always = Status(500)
     async with judge(server, breaker_failures=4, breaker_pause_s=60, attempts=3) as labeler:
         for number in range(5):

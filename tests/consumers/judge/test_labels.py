@@ -8,7 +8,7 @@ from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
 from tests.support.judge_server import JudgeServer, Says, Status, rules_model
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
-from ragtide_consumers.labelers.event import identity, metric_event
+from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_schemas import MetricEvent, utc_now
 
 pytestmark = pytest.mark.processes
@@ -82,7 +82,7 @@ async def test_without_a_reference_answer_only_what_needs_none_is_scored(server:
 async def test_both_families_share_one_event_whose_profile_names_both(server: JudgeServer) -> None:
     async with judge(server, families=("trace", "ragchecker")) as labeler:
         labeling = await labeler.label(TOWER)
-        event = metric_event(TOWER, identity(labeler), labeling, labeled_at=utc_now(), latency_s=0.1)
+        event = metric_event(TOWER, labeler_id(labeler), labeling, labeled_at=utc_now(), latency_s=0.1)
     assert event.profile == "ragbench+ragchecker_strict"
     assert {name.partition(".")[0] for name in event.scores} == {
         "trace", "sentences", "ragchecker", "retrieval", "response"

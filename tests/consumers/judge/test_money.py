@@ -14,7 +14,7 @@ from tests.support.judge_server import JudgeServer, Says, Status
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import OverBudget
-from ragtide_consumers.labelers.remote.spend import Reached, RedisSpend, Reservation
+from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Reservation
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.endpoint_states import read_spend
@@ -172,15 +172,15 @@ async def test_workers_together_never_reserve_more_than_the_limit(kind: str, asy
     outcomes = await asyncio.gather(*(spend.reserve(0.1) for _ in range(30)))
     granted = [outcome for outcome in outcomes if isinstance(outcome, Reservation)]
     assert len(granted) == 10
-    refused = [outcome for outcome in outcomes if isinstance(outcome, Reached)]
-    assert refused[0] == Reached("hour", 1800.0)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, LimitReached)]
+    assert refused[0] == LimitReached("hour", 1800.0)
     for reservation in granted:
         await spend.settle(reservation, 0.05)
     assert isinstance(await spend.reserve(0.45), Reservation)
-    assert isinstance(await spend.reserve(0.1), Reached)
+    assert isinstance(await spend.reserve(0.1), LimitReached)
     now = NOON + timedelta(hours=1)
     assert isinstance(await spend.reserve(0.5), Reservation)
-    assert await spend.reserve(0.1) == Reached("day", 10.5 * 3600)
+    assert await spend.reserve(0.1) == LimitReached("day", 10.5 * 3600)
     now = NOON + timedelta(days=1)
     assert isinstance(await spend.reserve(0.1), Reservation)
 
@@ -205,7 +205,7 @@ async def test_runs_share_the_account_and_the_alert_of_their_deployment(async_re
     live = RedisSpend(async_redis, "ragtide", LIMITED, now=lambda: NOON)
     replay = RedisSpend(async_redis, run, LIMITED, now=lambda: NOON)
     assert isinstance(await live.reserve(0.6), Reservation)
-    assert isinstance(await replay.reserve(0.6), Reached)
+    assert isinstance(await replay.reserve(0.6), LimitReached)
     assert await read_spend(async_redis, run, now=NOON) == await read_spend(async_redis, "ragtide", now=NOON)
     assert (await read_spend(async_redis, "ragtide", now=NOON)).hour_usd == pytest.approx(0.6)
     assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
@@ -216,7 +216,7 @@ async def test_a_resolved_alert_says_all_that_the_firing_one_said(async_redis: A
     now = NOON
     falling_back = LIMITED.model_copy(update={"over_budget": "local"})
     spend = RedisSpend(async_redis, "ragtide", falling_back, now=lambda: now)
-    assert isinstance(await spend.reserve(2.0), Reached)
+    assert isinstance(await spend.reserve(2.0), LimitReached)
     now = NOON + timedelta(minutes=1)
     await asyncio.gather(*(spend.reserve(0.01) for _ in range(20)))
     entries = await async_redis.xrange(Streams("ragtide", 0).alerts)

@@ -1,4 +1,4 @@
-"""An endpoint that answers, and never with labels: it is left alone like one that fails, and burns no traffic."""
+"""An endpoint that answers, and never with labels: calls are paused as for one that fails."""
 
 import asyncio
 from typing import Any

@@ -48,7 +48,7 @@ async def judge_finding(redis: Any, given: Settings, level: str) -> Finding:
     return found[0]
 
 
-async def test_doctor_says_that_the_judge_answers_is_left_alone_and_answers_again(
+async def test_doctor_says_that_the_judge_answers_is_paused_and_answers_again(
     server: JudgeServer, async_redis: Any
 ) -> None:
     given = settings(server, attempts=1, breaker_failures=2, breaker_pause_s=0.1)
@@ -61,7 +61,7 @@ async def test_doctor_says_that_the_judge_answers_is_left_alone_and_answers_agai
             with suppress(LabelerUnavailable):
                 await labeler.label(another(number))
         failing = await judge_finding(async_redis, given, "problem")
-        assert "left alone" in failing.found
+        assert "paused" in failing.found
         assert "the disk is full" in failing.found
         server.always = None
         await Patience(labeler).label(TOWER)

@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JudgeAnswer:
     """A judge's answer, and its cost."""
 
     text: str

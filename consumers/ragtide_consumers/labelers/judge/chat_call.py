@@ -12,9 +12,9 @@ from ...metrics.scores import AbsentReason
 from ..remote.access import Access
 from ..remote.endpoint import Call
 from ..remote.errors import ContextTooLong, NoLabels
-from ..remote.replies import Failure, FailureKind, ReplyTooLarge, failure_of_status
+from ..remote.replies import CallFailure, FailureKind, ReplyTooLarge, failure_of_status
 from ..remote.usage import Usage
-from .answers import Answer
+from .answers import JudgeAnswer
 from .completions import is_completion, read_reply
 from .dialect import Dialect, Message
 from .prompts import Prompt
@@ -31,7 +31,7 @@ class NoCompletion(ValueError):  # noqa: N818  # never leaves the client
 
 
 @dataclass(kw_only=True)
-class ChatCall(Call[Answer]):
+class ChatCall(Call[JudgeAnswer]):
     """A prompt, sent over the chat completions protocol."""
 
     errors = (openai.OpenAIError, TimeoutError, ValueError, RecursionError)
@@ -46,13 +46,13 @@ class ChatCall(Call[Answer]):
     """Messages after the prompt."""
     usage: Usage
     """Counts tokens and dollars of every reply, usable or not."""
-    usable: Callable[[Answer], bool]
+    usable: Callable[[JudgeAnswer], bool]
     """Returns whether an answer holds labels."""
     probable_tokens: Callable[[], int]
     """Returns the tokens that the call probably takes."""
 
     def __post_init__(self) -> None:
-        """Set what is derived."""
+        """Set the attributes of the span."""
         self.span = {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.dialect.model}
         self._parameters: Mapping[str, Any] = {}
 
@@ -60,7 +60,7 @@ class ChatCall(Call[Answer]):
         """Return the tokens that the call probably takes."""
         return self.probable_tokens()
 
-    async def make(self) -> Answer:
+    async def make(self) -> JudgeAnswer:
         """Return the judge's answer, in the form that the endpoint takes now."""
         self._parameters = self.dialect.parameters(self.prompt, self.corrections)
         # As the library documents for any endpoint: half the work of `chat.completions.create`, which walks
@@ -77,43 +77,45 @@ class ChatCall(Call[Answer]):
             raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS])
         return answer
 
-    def defect(self, reply: Answer) -> str:
+    def defect(self, reply: JudgeAnswer) -> str:
         """Return the reason why an answer holds no labels; empty if it holds some."""
         # The text is not shown: a model may repeat a text of the interaction.
         return "" if self.usable(reply) else f"the answer of {len(reply.text)} characters holds no labels"
 
-    def result(self, reply: Answer) -> Mapping[str, int]:
+    def result(self, reply: JudgeAnswer) -> Mapping[str, int]:
         """Return the tokens of an answer, for the call's span."""
         return {
             "gen_ai.usage.input_tokens": reply.prompt_tokens,
             "gen_ai.usage.output_tokens": reply.completion_tokens,
         }
 
-    def failure(self, error: Exception) -> Failure:
+    def failure(self, error: Exception) -> CallFailure:
         """Return the meaning of an error of the client."""
         cause = error.__cause__
-        said = self.access.endpoint.told(cause if isinstance(cause, ReplyTooLarge) else error)
+        message = self.access.endpoint.described(cause if isinstance(cause, ReplyTooLarge) else error)
         if isinstance(error, openai.APIStatusError):
-            return self._refused(error, said)
+            return self._refused(error, message)
         of_content = isinstance(error, NoCompletion)
-        return Failure(
+        return CallFailure(
             FailureKind.FAILED,
             _outcome(error),
-            said,
+            message,
             overloaded=isinstance(error, TimeoutError | openai.APITimeoutError),
             of_content=of_content,
-            final=_about_content(said) if of_content else None,
+            final=_about_content(message) if of_content else None,
         )
 
-    def _refused(self, error: openai.APIStatusError, said: str) -> Failure:
+    def _refused(self, error: openai.APIStatusError, message: str) -> CallFailure:
         if error.status_code == 429 and getattr(error, "code", None) == "insufficient_quota":
-            return Failure(FailureKind.MISCONFIGURED, "rate_limited", said)
-        failure = failure_of_status(error.status_code, error.response.headers, said, clean=self.access.endpoint.clean)
+            return CallFailure(FailureKind.MISCONFIGURED, "rate_limited", message)
+        failure = failure_of_status(
+            error.status_code, error.response.headers, message, clean=self.access.endpoint.clean
+        )
         if failure.kind is FailureKind.REFUSED:
-            if (about := _about_content(said)) is not None:
-                return Failure(failure.kind, failure.outcome, said, final=about)
-            if self.dialect.learn(f"{getattr(error, 'param', '')} {said}", self._parameters):
-                return Failure(FailureKind.REPHRASED, failure.outcome, said)
+            if (about := _about_content(message)) is not None:
+                return CallFailure(failure.kind, failure.outcome, message, final=about)
+            if self.dialect.learn(f"{getattr(error, 'param', '')} {message}", self._parameters):
+                return CallFailure(FailureKind.REPHRASED, failure.outcome, message)
         return failure
 
 
@@ -124,11 +126,11 @@ def _outcome(error: Exception) -> str:
     return "no_connection" if isinstance(error, openai.APIConnectionError) else "unreadable"
 
 
-def _about_content(said: str) -> Exception | None:
+def _about_content(message: str) -> Exception | None:
     """Return the error of a message about the text of one interaction; None if it is about something else."""
-    lower = said.lower()
+    lower = message.lower()
     if any(words in lower for words in ("context_length", "context length", "maximum context", "too many tokens")):
-        return ContextTooLong(said)
+        return ContextTooLong(message)
     if "content_filter" in lower or "content management policy" in lower:
-        return NoLabels(AbsentReason.JUDGE_REFUSED, said)
+        return NoLabels(AbsentReason.JUDGE_REFUSED, message)
     return None

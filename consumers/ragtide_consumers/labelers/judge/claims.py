@@ -19,12 +19,12 @@ from ..remote.usage import Usage
 from .answers import texts
 from .client import JudgeClient
 from .prompts import Language, claims_prompt, verdicts_prompt
-from .reading import Reading, ask_until_usable
+from .repairing import AnswerReading, ask_until_usable
 from .trace import SMALLEST_BUDGET
 from .trace_answer import KEY_CHARS
 
 MOST_CLAIMS: Final = 200
-"""Claims of one text that are looked at."""
+"""Most claims of one text; further claims are dropped and counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ async def judge_claims(
     prompt = claims_prompt(interaction.question, interaction.response, interaction.reference_answer, language)
     has_reference = interaction.reference_answer is not None
     claims = await ask_until_usable(
-        client, prompt, lambda fields, mended: read_claims(fields, mended, has_reference=has_reference), usage
+        client, prompt, lambda fields, repairs: read_claims(fields, repairs, has_reference=has_reference), usage
     )
     verdicts = await _verdicts(client, interaction, claims, language, usage)
     documents = [f"d{index}" for index in range(len(interaction.documents))]
@@ -116,13 +116,13 @@ async def _verdicts_of(
     return await ask_until_usable(
         client,
         verdicts_prompt(sources, claims, language),
-        lambda fields, mended: read_verdicts(fields, keys, known, mended),
+        lambda fields, repairs: read_verdicts(fields, keys, known, repairs),
         usage,
     )
 
 
-def read_claims(fields: Mapping[str, object], mended: Usage, *, has_reference: bool) -> Reading[Claims]:
-    """Return the claims in a judge's answer, each once, and what is wrong with it."""
+def read_claims(fields: Mapping[str, object], repairs: Usage, *, has_reference: bool) -> AnswerReading[Claims]:
+    """Return the claims in a judge's answer, each once, and its faults."""
     complaints = []
     found: list[tuple[str, ...]] = []
     for name in ("response_claims", *(["reference_claims"] if has_reference else [])):
@@ -132,18 +132,18 @@ def read_claims(fields: Mapping[str, object], mended: Usage, *, has_reference: b
             continue
         claims = [claim.strip() for claim in value]
         unique = list(dict.fromkeys(claim for claim in claims if claim))
-        mended.counters["duplicate_claims"] += len(claims) - len(unique)
-        mended.counters["dropped_claims"] += max(len(unique) - MOST_CLAIMS, 0)
+        repairs.counters["duplicate_claims"] += len(claims) - len(unique)
+        repairs.counters["dropped_claims"] += max(len(unique) - MOST_CLAIMS, 0)
         found.append(tuple(unique[:MOST_CLAIMS]))
     if complaints:
-        return Reading(None, tuple(complaints))
-    return Reading(Claims(found[0], found[1] if has_reference else ()))
+        return AnswerReading(None, tuple(complaints))
+    return AnswerReading(Claims(found[0], found[1] if has_reference else ()))
 
 
 def read_verdicts(
-    fields: Mapping[str, object], claims: Sequence[str], sources: Sequence[str], mended: Usage
-) -> Reading[Verdicts]:
-    """Return the verdicts in a judge's answer, and what is wrong with it.
+    fields: Mapping[str, object], claims: Sequence[str], sources: Sequence[str], repairs: Usage
+) -> AnswerReading[Verdicts]:
+    """Return the verdicts in a judge's answer, and its faults.
 
     A claim without a verdict is a complaint, and the answer is unusable if it stays one: it is never taken for neutral.
     Keys of sources that do not exist are dropped and counted. A source that both entails and contradicts a claim is a
@@ -156,13 +156,13 @@ def read_verdicts(
     for entry in value if isinstance(value, list) else []:
         claim = normalize_key(str(entry.get("claim", ""))[:KEY_CHARS]) if isinstance(entry, dict) else ""
         if claim not in claims:
-            mended.counters["dropped_keys"] += 1
+            repairs.counters["dropped_keys"] += 1
             continue
         if claim in seen:
-            mended.counters["duplicate_keys"] += 1
+            repairs.counters["duplicate_keys"] += 1
             continue
         entailed, contradicted = (
-            _sources(entry.get(name), sources, mended) for name in ("entailed_by", "contradicted_by")
+            _sources(entry.get(name), sources, repairs) for name in ("entailed_by", "contradicted_by")
         )
         if entailed is None or contradicted is None:
             continue
@@ -176,15 +176,15 @@ def read_verdicts(
     missing = [claim for claim in claims if claim not in seen]
     if missing:
         complaints.append(f"claims {', '.join(missing[:20])} have no entry with both lists")
-    return Reading(None if missing else found, tuple(complaints))
+    return AnswerReading(None if missing else found, tuple(complaints))
 
 
-def _sources(value: object, known: Sequence[str], mended: Usage) -> set[str] | None:
+def _sources(value: object, known: Sequence[str], repairs: Usage) -> set[str] | None:
     listed = texts(value)
     if listed is None:
         return None
     named = {normalize_key(text[:KEY_CHARS]) for text in listed}
-    mended.counters["dropped_keys"] += len(named - set(known))
+    repairs.counters["dropped_keys"] += len(named - set(known))
     return named & set(known)
 
 

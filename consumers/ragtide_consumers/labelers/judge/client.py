@@ -18,7 +18,7 @@ from ..remote.cache import content_key
 from ..remote.endpoint import EndpointInfo
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
-from .answers import Answer
+from .answers import JudgeAnswer
 from .chat_call import ChatCall
 from .dialect import Dialect, Message
 from .prices import MESSAGE_TOKENS, cost
@@ -29,7 +29,7 @@ FIRST_ANSWER_TOKENS: Final = 600
 """Tokens that an answer is expected to have before the first answer came."""
 
 
-def _any(answer: Answer) -> bool:
+def _any(answer: JudgeAnswer) -> bool:
     del answer
     return True
 
@@ -87,8 +87,8 @@ class JudgeClient:
         usage: Usage,
         corrections: Sequence[Message] = (),
         *,
-        usable: Callable[[Answer], bool] = _any,
-    ) -> Answer:
+        usable: Callable[[JudgeAnswer], bool] = _any,
+    ) -> JudgeAnswer:
         """Return the judge's answer, and add its tokens and cost to `usage`.
 
         Args:
@@ -98,7 +98,7 @@ class JudgeClient:
             usable: returns whether an answer holds labels; answers without any open the circuit breaker as failures do.
 
         Raises:
-            EndpointUnavailable: the judge failed at every attempt, or is left alone.
+            EndpointUnavailable: the judge failed at every attempt, or its circuit breaker is open.
             EndpointMisconfigured: the judge refuses the key, the model or the address.
             OverBudget: a spend limit is reached.
             ContextTooLong: the prompt is longer than the model takes.
@@ -108,7 +108,7 @@ class JudgeClient:
             case [str(text), str(finish)]:
                 usage.counters["cache_hits"] += 1
                 self._access.telemetry.found()
-                return Answer(text, finish, from_cache=True)
+                return JudgeAnswer(text, finish, from_cache=True)
 
         call = ChatCall(
             client=self._client,
@@ -125,7 +125,7 @@ class JudgeClient:
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
         return answer
 
-    async def keep(self, prompt: Prompt, answer: Answer) -> None:
+    async def keep(self, prompt: Prompt, answer: JudgeAnswer) -> None:
         """Store a usable answer in the cache, so that the same prompt costs nothing the next time."""
         if not answer.from_cache:
             await self._access.cache.put(self._key(prompt), [answer.text, answer.finish])

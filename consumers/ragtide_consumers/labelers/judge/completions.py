@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
-from .answers import Answer
+from .answers import JudgeAnswer
 from .prices import cost
 
 
-def read_reply(reply: object, price: Price | None) -> Answer:
+def read_reply(reply: object, price: Price | None) -> JudgeAnswer:
     """Return the answer in a reply; a reply that lacks an expected value gives an empty answer."""
     counted = _part(reply, "usage")
     prompt_tokens, completion_tokens = _whole(counted, "prompt_tokens"), _whole(counted, "completion_tokens")
@@ -17,7 +17,7 @@ def read_reply(reply: object, price: Price | None) -> Answer:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = _part(choice, "message")
-    return Answer(
+    return JudgeAnswer(
         text=_text(message, "content") or "",
         finish=_text(choice, "finish_reason") or "stop",
         refusal=_text(message, "refusal"),

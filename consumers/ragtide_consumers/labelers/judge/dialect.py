@@ -1,4 +1,4 @@
-"""The parameters that an endpoint takes: each `OpenAI-compatible` one differs, so the client learns from refusals."""
+"""The parameters that an endpoint accepts: compatible endpoints differ, so the client learns from refusals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -54,19 +54,19 @@ class Dialect:
             sent: the parameters it complained about. Calls that were made together are refused together, so what has
                 been given up since is not given up twice.
         """
-        said = complaint.lower()
+        lower = complaint.lower()
         now = self.parameters(Prompt("", "", "", {}))
         if any(
             _form(sent.get(name)) != _form(now.get(name)) for name in ("response_format", "temperature", self._limit)
         ):
             return True
-        if self._may_change_form and self._structured < len(STRUCTURED) - 1 and _about_form(said):
+        if self._may_change_form and self._structured < len(STRUCTURED) - 1 and _about_form(lower):
             self._structured += 1
             return True
-        if self._temperature is not None and "temperature" in said:
+        if self._temperature is not None and "temperature" in lower:
             self._temperature = None
             return True
-        if "max_tokens" in said or "max_completion_tokens" in said:
+        if "max_tokens" in lower or "max_completion_tokens" in lower:
             other = "max_tokens" if self._limit == "max_completion_tokens" else "max_completion_tokens"
             if other not in self._limits_tried:
                 self._limit = other
@@ -79,5 +79,5 @@ def _form(value: object) -> object:
     return value.get("type") if isinstance(value, Mapping) else value
 
 
-def _about_form(said: str) -> bool:
-    return any(word in said for word in ("response_format", "json_schema", "json_object", "structured", "guided"))
+def _about_form(complaint: str) -> bool:
+    return any(word in complaint for word in ("response_format", "json_schema", "json_object", "structured", "guided"))

@@ -1,4 +1,4 @@
-"""Texts that talk to the judge. A count for operators, never a reason to change a label."""
+"""Texts that seem to address a model. The count is for operators and changes no label."""
 
 import re
 from collections.abc import Iterable

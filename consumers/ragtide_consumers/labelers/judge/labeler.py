@@ -15,7 +15,7 @@ from ...metrics.ragchecker import ragchecker_metrics
 from ...metrics.scores import AbsentReason, MetricScores
 from ...metrics.trace import SENTENCES, trace_metrics
 from ...text.sentences import SPLITTER_ID, cut
-from ..event import identity
+from ..event import labeler_id
 from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import UnfinishedUsage, Usage
@@ -77,7 +77,7 @@ class JudgeLabeler:
                     raise
                 usage.counters["over_budget"] += 1
                 labeling = await self._fallback.label(interaction)
-                labeling = replace(labeling, by=labeling.by or identity(self._fallback))
+                labeling = replace(labeling, by=labeling.by or labeler_id(self._fallback))
         return usage.added_to(labeling)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:

@@ -1,4 +1,4 @@
-"""The prompts: what the judge is told (Markdown files, by language), what it is shown, and in which form it answers.
+"""The prompts: rules (Markdown files, by language), data, and the form of the answer.
 
 Hardening: rules and data are in different messages; every text of an interaction is one JSON string on one line, so
 that it can neither end its line nor forge a key; the rules say that texts are material; the data is followed by a
@@ -58,7 +58,7 @@ class Prompt:
 
 @cache
 def rules(name: str, language: Language) -> str:
-    """Return the rules that the judge is told."""
+    """Return the rules of a prompt."""
     return (files(__package__) / "prompts" / f"{name}.{language}.md").read_text(encoding="utf-8")
 
 

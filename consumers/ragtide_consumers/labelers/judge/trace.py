@@ -12,7 +12,7 @@ from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .client import JudgeClient
 from .prompts import Language, trace_prompt
-from .reading import ask_until_usable
+from .repairing import ask_until_usable
 from .trace_answer import read_trace
 
 SMALLEST_BUDGET: Final = 200
@@ -66,7 +66,7 @@ async def _judge_part(
     response = list(zip(sentences.response_keys, sentences.response, strict=True))
     prompt = trace_prompt(sentences.question, documents, response, language)
     return await ask_until_usable(
-        client, prompt, lambda fields, mended: read_trace(fields, keys, sentences.response_keys, mended), usage
+        client, prompt, lambda fields, repairs: read_trace(fields, keys, sentences.response_keys, repairs), usage
     )
 
 

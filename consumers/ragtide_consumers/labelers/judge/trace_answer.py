@@ -9,26 +9,26 @@ from ...metrics.trace import SPECIAL_KEYS
 from ...text.keys import normalize_key
 from ..remote.usage import Usage
 from .answers import texts
-from .reading import Reading
+from .repairing import AnswerReading
 
 INVENTED_SHARE: Final = 0.2
 """Share of keys naming no sentence from which an answer is not trusted and asked for again."""
 
 KEY_CHARS: Final = 64
-"""Characters of a key that are looked at: a longer one names no sentence."""
+"""Most characters of a key; a longer key names no sentence."""
 
 
 def read_trace(
-    fields: Mapping[str, object], document_keys: Sequence[str], response_keys: Sequence[str], mended: Usage
-) -> Reading[SentenceLabels]:
-    """Return the labels in a judge's answer, and what is wrong with it.
+    fields: Mapping[str, object], document_keys: Sequence[str], response_keys: Sequence[str], repairs: Usage
+) -> AnswerReading[SentenceLabels]:
+    """Return the labels in a judge's answer, and its faults.
 
     Keys are normalized and checked against the real ones. A few that name nothing are dropped and counted; many, or a
     missing part, are complaints, after which the judge is asked again. Verdicts that contradict each other are
     complaints too: Friel et al. (arXiv:2407.11005, appendix 7.4) annotate such rows again. A list that is missing or
     malformed is None in the labels, and a response sentence without a whole verdict has no entry in them.
     """
-    keys = _Keys(document_keys, mended)
+    keys = _Keys(document_keys, repairs)
     complaints: list[str] = []
     lists: list[tuple[str, ...] | None] = []
     for name in ("all_relevant_sentence_keys", "all_utilized_sentence_keys"):
@@ -37,8 +37,8 @@ def read_trace(
             complaints.append(f"{name} is missing or not a list of keys that exist")
         lists.append(found)
     relevant, utilized = lists
-    support, fully, said = _verdicts(fields.get("sentence_support_information"), response_keys, keys, mended)
-    complaints += said
+    support, fully, faults = _verdicts(fields.get("sentence_support_information"), response_keys, keys, repairs)
+    complaints += faults
     missing = [key for key in response_keys if key not in support]
     if missing:
         complaints.append(f"response sentences {', '.join(missing[:20])} have no entry")
@@ -47,7 +47,7 @@ def read_trace(
     if len(keys.invented) > INVENTED_SHARE * keys.named:
         complaints.append(f"keys that no document sentence has: {', '.join(keys.invented[:5])}")
     if relevant is None and utilized is None and not support:
-        return Reading(None, tuple(complaints))
+        return AnswerReading(None, tuple(complaints))
     labels = SentenceLabels(
         relevant=relevant,
         utilized=utilized,
@@ -57,13 +57,13 @@ def read_trace(
         document_keys=tuple(document_keys),
         response_keys=tuple(response_keys),
     )
-    return Reading(labels, tuple(complaints))
+    return AnswerReading(labels, tuple(complaints))
 
 
 def _verdicts(
-    entries: object, response_keys: Sequence[str], keys: "_Keys", mended: Usage
+    entries: object, response_keys: Sequence[str], keys: "_Keys", repairs: Usage
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, bool | None], list[str]]:
-    """Return the support and the verdict of each response sentence that has both, and what is wrong with the rest."""
+    """Return the support and the verdict of each response sentence that has both, and the faults of the others."""
     if not isinstance(entries, list):
         return {}, {}, ["sentence_support_information is missing or not a list"]
     support: dict[str, tuple[str, ...]] = {}
@@ -74,7 +74,7 @@ def _verdicts(
             continue
         sentence = normalize_key(str(entry.get("response_sentence_key", ""))[:KEY_CHARS])
         if sentence not in response_keys:
-            mended.counters["dropped_keys"] += 1
+            repairs.counters["dropped_keys"] += 1
             continue
         supporting = keys.clean(entry.get("supporting_sentence_keys"), SPECIAL_KEYS)
         verdict = entry.get("fully_supported")
@@ -83,7 +83,7 @@ def _verdicts(
         elif not isinstance(verdict, bool):
             complaints.append(f"fully_supported of response sentence {sentence} is not true or false")
         elif sentence in support:
-            mended.counters["duplicate_keys"] += 1
+            repairs.counters["duplicate_keys"] += 1
             if verdict is not fully[sentence]:
                 complaints.append(f"response sentence {sentence} has two entries that differ")
         else:
@@ -96,9 +96,9 @@ def _verdicts(
 class _Keys:
     """Normalizes keys against those that exist, and counts dropped keys."""
 
-    def __init__(self, documents: Sequence[str], mended: Usage) -> None:
+    def __init__(self, documents: Sequence[str], repairs: Usage) -> None:
         self._known = frozenset(documents)
-        self._mended = mended
+        self._mended = repairs
         self.named = 0
         self.invented: list[str] = []
 

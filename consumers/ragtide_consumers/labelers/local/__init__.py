@@ -1,1 +1,1 @@
-"""The built-in labeler: words compared, no model, no key, no download."""
+"""The local labeler compares words: no model, no key, no download."""

@@ -16,7 +16,7 @@ RELEVANT: Final[Mapping[str, float]] = {
     "document_rank": 1.4440,
     "copied": 1.6505,
 }
-"""That a document sentence is relevant to the question. Penalty 10."""
+"""A document sentence is relevant to the question. Fitted with penalty 10."""
 
 UTILIZED: Final[Mapping[str, float]] = {
     "constant": -5.7246,
@@ -28,7 +28,7 @@ UTILIZED: Final[Mapping[str, float]] = {
     "document_rank": 2.8038,
     "document_sentences": -0.5766,
 }
-"""That the response used a document sentence. Penalty 3."""
+"""The response used a document sentence. Fitted with penalty 3."""
 
 SUPPORTED: Final[Mapping[str, float]] = {
     "constant": 1.9971,
@@ -38,7 +38,7 @@ SUPPORTED: Final[Mapping[str, float]] = {
     "response_best": 3.6523,
     "new_names": -2.9419,
 }
-"""That the documents support a response sentence. Penalty 3."""
+"""The documents support a response sentence. Fitted with penalty 3."""
 
 TOGETHERNESS: Final = 0.72
-"""How much the sentences of one response stand or fall together: 0 not at all, 1 wholly."""
+"""Dependence of the sentences of one response: 0 for independent sentences, 1 if all are supported or none is."""

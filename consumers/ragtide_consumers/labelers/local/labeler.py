@@ -1,4 +1,4 @@
-"""The built-in labeler: deterministic, no key, no download. A means of ranking, trend and triage, not a verdict.
+"""The local labeler: deterministic, no key, no download. It is for ranking, trend and triage, not for verdicts.
 
 It compares words (`overlap.py`), describes every sentence by a few numbers (`features.py`) and turns those into
 probabilities by three logistic functions (`coefficients.py`, fitted by `benchmarks/fit_local_labeler.py`, which also
@@ -27,13 +27,13 @@ from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
 from .overlap import Floats, TooManyMatchesError
 
 LANGUAGES: Final = frozenset({"en", "ru"})
-"""Languages whose stop words and endings are known here."""
+"""Languages whose stop words and endings the labeler knows."""
 
 HEAVY_CHARS: Final = 50_000
-"""Characters of an interaction above which it is labeled in a thread: in the event loop it would hold up the worker."""
+"""Characters above which an interaction is labeled in a thread, because it would block the worker's event loop."""
 
 SAMPLE_DOCUMENTS: Final = 3
-"""How many documents are asked for their language, by their beginnings."""
+"""Documents whose beginning decides the language of the context."""
 
 
 class LocalLabeler:
@@ -96,7 +96,7 @@ def _characters(interaction: RagInteraction) -> int:
 
 
 def _is_supported(language: str, interaction: RagInteraction) -> bool:
-    """Return whether the response's language is known here, and is the documents' language, too.
+    """Return whether the labeler knows the response's language, and the documents are in the same one.
 
     Words of two languages do not meet, so that a right answer in another language than its documents would score 0.
     """
@@ -115,5 +115,5 @@ _SUPPORTED = _aligned(SUPPORTED, RESPONSE_FEATURES)
 
 
 def _logistic(coefficients: Floats, features: Floats) -> tuple[float, ...]:
-    """Return a probability per sentence, summed feature by feature: no machine's matrix product or exp decides bits."""
+    """Return a probability per sentence. Features are summed one by one, so every machine computes the same bits."""
     return tuple([1 / (1 + exp(-logit)) for logit in (coefficients * features).sum(axis=0).tolist()])

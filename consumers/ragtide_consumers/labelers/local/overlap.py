@@ -1,7 +1,7 @@
-"""How much of one sentence stands in others, by word: the input of the features. No model, no I/O.
+"""Overlap of sentences, word by word: the input of the features. No model, no I/O.
 
-Words weigh by their inverse document frequency among the interaction's own document sentences, so that what every
-sentence says counts little. All sums run over words in order, so equal input gives equal bits.
+A word weighs by its inverse document frequency among the interaction's own document sentences, so a word of every
+sentence counts little. All sums run over words in order, so equal input gives equal bits.
 """
 
 from collections import Counter
@@ -18,16 +18,16 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _LONG = 256
-"""Sentences with a word from which on they are kept as an array, too."""
+"""Number of sentences with a word from which the index stores them as an array, too."""
 
 _CELLS = 1_000_000
 """Most pairs of a response and a document sentence for which a table of all of them is made.
 
-For more, only the pairs that share a word are looked at.
+For more pairs, only those that share a word are compared.
 """
 
 _AT_ONCE = 1_000_000
-"""About how many matches of a word are held at once."""
+"""About the most matches of a word in memory."""
 
 MOST_MATCHES = 20_000_000
 """Most matches that are compared: for each word of each different response sentence, the document sentences with it."""
@@ -52,12 +52,12 @@ class Matches:
 class Overlap:
     """Overlaps of texts with the document sentences of one interaction, all given as lists of words.
 
-    An index from words to sentences replaces comparing all pairs, and equal response sentences are looked at once. So
+    An index from words to sentences replaces comparing all pairs, and equal response sentences are compared once. So
     the time grows with the text, and with the matches of its words, which are bounded.
     """
 
     def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
-        """Index the document words that will be looked up: the words of question and response."""
+        """Index the wanted words of the documents: those of question and response."""
         self.sentences = [words for sentences in documents for words in sentences]
         self.lengths = np.array([len(sentences) for sentences in documents], np.intp)
         """Number of sentences of each document."""
@@ -133,23 +133,23 @@ class Overlap:
         return Matches(matched.max(axis=0), most / self._own, matched.max(axis=1))
 
     def _sparse_matches(self, response: Sequence[Iterable[str]], whole: Floats) -> Matches:
-        """Do as `matches`, looking only at sentences that share a word. Sums have the same order, so bits are equal."""
+        """Return `matches` from the pairs that share a word. Sums run in the same order, so the bits are equal."""
         counts = [sum(len(self._index.get(word, ())) for word in words) for words in response]
         if sum(counts) > MOST_MATCHES:
             raise TooManyMatchesError(f"{sum(counts)} matches of words; at most {MOST_MATCHES} are compared")
         n = len(self.sentences)
         of_response, most, best = np.zeros(n), np.zeros(n), np.zeros(len(response))
-        start = held = 0
+        start = pending = 0
         for row, count in enumerate(counts):
-            held += count
-            if held < _AT_ONCE and row + 1 < len(counts):
+            pending += count
+            if pending < _AT_ONCE and row + 1 < len(counts):
                 continue
             rows, columns, matched = self._pairs(response[start : row + 1])
             np.maximum.at(most, columns, matched)
             matched /= whole[start : row + 1][rows]
             np.maximum.at(of_response, columns, matched)
             np.maximum.at(best[start : row + 1], rows, matched)
-            start, held = row + 1, 0
+            start, pending = row + 1, 0
         return Matches(of_response, most / self._own, best)
 
     def _pairs(self, texts: Sequence[Iterable[str]]) -> tuple[Indices, Indices, Floats]:

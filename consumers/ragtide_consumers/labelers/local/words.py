@@ -6,7 +6,7 @@ from typing import Final
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
 _SPACES: Final = {code: chr(code).lower() if chr(code).isalnum() or chr(code) in "_'" else " " for code in range(128)}
-"""For ASCII text: letters to lower case, everything that is not part of a word to a space."""
+"""Translation of ASCII text: letters become lower case, and a character that is no part of a word becomes a space."""
 
 
 def _words(text: str) -> list[str]:
@@ -51,25 +51,25 @@ def content_words(text: str) -> list[str]:
     >>> content_words("The towers were built in 1889.")
     ['tower', 'built', '1889']
     """
-    # Most text is ASCII, where splitting costs a fifth of what matching does.
+    # Most text is ASCII: splitting it costs a fifth of matching a pattern.
     words = text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text.casefold())
     return list(filter(None, map(_STEMS.__getitem__, words)))
 
 
 class _Stems(dict[str, str]):
-    """Stems by word, empty for a stop word; found once, because most words come again."""
+    """Stems by word, empty for a stop word. Each is computed once, because most words come again."""
 
     def __missing__(self, word: str) -> str:
-        if len(word) > _WORD_KEPT:  # a million characters without a space are a word, too
+        if len(word) > _LONGEST_WORD:  # a million characters without a space are a word, too
             return _stem(word)
-        if len(self) >= _STEMS_KEPT:
+        if len(self) >= _MOST_STEMS:
             self.clear()
         stem = self[word] = _stem(word)
         return stem
 
 
-_STEMS_KEPT: Final = 65_536
-_WORD_KEPT: Final = 64
+_MOST_STEMS: Final = 65_536
+_LONGEST_WORD: Final = 64
 _STEMS: Final = _Stems()
 
 

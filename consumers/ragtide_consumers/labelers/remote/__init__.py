@@ -1,1 +1,1 @@
-"""What a labeler that asks a remote service needs: a cache, pacing, a circuit breaker, a spend limit, and its state."""
+"""Remote labelers: cache, pacing, retries, circuit breaker, spend limit and state for calls of any endpoint."""

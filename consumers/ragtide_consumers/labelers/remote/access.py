@@ -16,7 +16,7 @@ from ragtide_runtime.settings.remote import RemoteSettings
 from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
-from .spend import NoSpendLimit, Reached, RedisSpend, Reservation, Spend
+from .spend import LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
 from .spend_file import FileSpend
 from .state import StateReporter
 from .telemetry import EndpointTelemetry
@@ -95,8 +95,8 @@ class Access:
             reserved = await self._spend.reserve(expected_usd)
         except RedisError as error:
             raise EndpointUnavailable(f"the spend limit cannot be looked up ({error}): check Redis") from error
-        self._over_budget = reserved.period if isinstance(reserved, Reached) else ""
-        if isinstance(reserved, Reached):
+        self._over_budget = reserved.period if isinstance(reserved, LimitReached) else ""
+        if isinstance(reserved, LimitReached):
             raise OverBudget(
                 f"{self._info.subject}'s spend limit of the {reserved.period} is reached: raise it or wait for the "
                 "next",
@@ -109,8 +109,8 @@ class Access:
         return EndpointState(
             self._info.name,
             self._info.model,
-            left_alone=self.endpoint.breaker.is_open,
-            asked_to_wait=self.endpoint.asks_for_fewer_calls,
+            paused=self.endpoint.breaker.is_open,
+            busy=self.endpoint.asks_for_fewer_calls,
             last_error=self.endpoint.last_error,
             over_budget=self._over_budget,
         )

@@ -1,7 +1,7 @@
-"""A circuit breaker: an endpoint that fails again and again is left alone, then tried with one call.
+"""A circuit breaker: it stops calls to an endpoint that keeps failing, and then lets one call try.
 
-An answer without any label is a failure too: an endpoint that answers every prompt with prose or a login page would
-otherwise use up all traffic.
+An answer without any label is a failure too. Otherwise an endpoint that answers every prompt with prose or a login page
+would get all traffic.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from time import monotonic
 from ragtide_runtime.waiting import Backoff
 
 LONGEST_PAUSE_S = 300.0
-"""Seconds an endpoint is left alone at most."""
+"""Most seconds for which calls stop."""
 
 
 class Breaker:
@@ -32,7 +32,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are kept back."""
+        """Whether calls are stopped."""
         return self._open_until is not None
 
     @property

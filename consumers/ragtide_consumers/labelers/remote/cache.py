@@ -1,4 +1,4 @@
-"""Answers kept by their question, so that the same question is paid for once."""
+"""A cache of answers by their question, so that the same question is paid for once."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Calls of one remote endpoint: paced, bounded, repeated, and stopped for a while when the endpoint keeps failing."""
+"""Calls of one remote endpoint: limits, retries, and a circuit breaker for an endpoint that keeps failing."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from ...metrics.scores import AbsentReason
 from .breaker import Breaker
 from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels
 from .pacing import AdaptiveLimit, MinuteLimits
-from .replies import Failure, FailureKind
+from .replies import CallFailure, FailureKind
 from .telemetry import EndpointTelemetry
 
 FIRST_WAIT_S: Final = 0.5
@@ -37,7 +37,7 @@ BUSY_S: Final = 15.0
 """Seconds after a 429 in which the endpoint counts as one that asks for fewer calls."""
 
 CLEANED_CHARS: Final = 10_000
-"""Characters of a message of the endpoint that are looked at."""
+"""Characters of an endpoint's message that are cleaned; the rest is dropped."""
 
 Reply = TypeVar("Reply")
 
@@ -57,7 +57,7 @@ class Call(ABC, Generic[Reply]):
         """Return the endpoint's reply."""
 
     @abstractmethod
-    def failure(self, error: Exception) -> Failure:
+    def failure(self, error: Exception) -> CallFailure:
         """Return the meaning of an exception of `make`."""
 
     def defect(self, reply: Reply) -> str:
@@ -94,8 +94,8 @@ class EndpointInfo:
 
 
 class _TryAgain(Exception):  # noqa: N818  # never leaves this module
-    def __init__(self, failure: Failure, wait_s: float | None) -> None:
-        super().__init__(failure.said)
+    def __init__(self, failure: CallFailure, wait_s: float | None) -> None:
+        super().__init__(failure.message)
         self.failure = failure
         self.wait_s = wait_s
 
@@ -139,7 +139,7 @@ class Endpoint:
 
     @property
     def asks_for_fewer_calls(self) -> bool:
-        """Whether the endpoint said lately that it has too much to do."""
+        """Whether the endpoint asked for fewer calls in the last seconds (429)."""
         return monotonic() < max(self._resume_at, self._busy_until)
 
     async def call(self, call: Call[Reply], counts: Counter[str]) -> Reply:
@@ -150,7 +150,7 @@ class Endpoint:
             counts: counts calls and retries of the interaction.
 
         Raises:
-            EndpointUnavailable: every attempt failed, or the endpoint is left alone.
+            EndpointUnavailable: every attempt failed, or the circuit breaker is open.
             EndpointMisconfigured: the endpoint refuses the key, the model or the address.
             NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
             ContextTooLong: the question is longer than the endpoint takes.
@@ -168,12 +168,12 @@ class Endpoint:
                         counts[f"{self._info.name}_retries"] += 1
                     return await self._attempt(call, counts)
         except _TryAgain as error:
-            said = (
+            message = (
                 f"{self._info.subject} failed {self._settings.attempts} times, last with: {error}; check the endpoint"
             )
-            if error.failure.of_content and self._replies > replies:  # other interactions got replies meanwhile
-                raise NoLabels(self._info.unusable, said) from None
-            raise EndpointUnavailable(said, self.breaker.resumes_in_s or FAILED_WAIT_S) from None
+            if error.failure.of_content and self._replies > replies:  # others were answered meanwhile
+                raise NoLabels(self._info.unusable, message) from None
+            raise EndpointUnavailable(message, self.breaker.resumes_in_s or FAILED_WAIT_S) from None
         raise AssertionError("tenacity returns or raises")
 
     def _wait_s(self, state: RetryCallState) -> float:
@@ -193,8 +193,7 @@ class Endpoint:
             # Ask the breaker last: the endpoint may have failed while many calls waited for a slot.
             if not self.breaker.admits():
                 raise EndpointUnavailable(
-                    f"{self._info.subject} is left alone for a while after many failures, last: {self.last_error}; "
-                    "check the endpoint",
+                    f"{self._info.subject} is paused after many failures, last: {self.last_error}; check the endpoint",
                     self.breaker.resumes_in_s,
                 )
             counts[f"{self._info.name}_calls"] += 1
@@ -234,51 +233,51 @@ class Endpoint:
             self.breaker.succeeded()
             self.last_error = ""
 
-    def _failed(self, failure: Failure, latency_s: float) -> Exception:
+    def _failed(self, failure: CallFailure, latency_s: float) -> Exception:
         """Take note of a failed call, and return the error that it means."""
         if failure.overloaded:
             self.in_flight.overloaded(latency_s)
         if failure.kind is FailureKind.MISCONFIGURED:
             return self._misconfigured(failure)
         if failure.kind is FailureKind.FAILED and failure.final is None:
-            self._count_failure(failure.said)
+            self._count_failure(failure.message)
             return _TryAgain(failure, failure.retry_after_s)
         self.breaker.abandoned()  # an endpoint that says why it does not answer works
         if failure.final is not None:
             return failure.final
         if failure.kind is FailureKind.REPHRASED:
-            log.info("the endpoint takes a simpler request", endpoint=self._info.name, because=failure.said)
+            log.info("the endpoint takes a simpler request", endpoint=self._info.name, because=failure.message)
             return _TryAgain(failure, 0.0)
         if failure.kind is FailureKind.REFUSED:
             # Before the first reply the endpoint refuses the form of the request; later it refuses this content.
-            return NoLabels(self._info.refused, failure.said) if self._replies else self._misconfigured(failure)
+            return NoLabels(self._info.refused, failure.message) if self._replies else self._misconfigured(failure)
         self._busy_until = monotonic() + BUSY_S
         if failure.retry_after_s is not None:
             self._resume_at = max(self._resume_at, monotonic() + failure.retry_after_s)
         if self._busy_warnings.due():
             log.warning(
-                "the endpoint has too much to do; calls slow down",
+                "the endpoint asks for fewer calls",
                 endpoint=self._info.name,
                 retry_after_s=failure.retry_after_s,
-                said=failure.said,
+                message=failure.message,
             )
         return _TryAgain(failure, failure.retry_after_s)
 
-    def _count_failure(self, said: str, *, at_once: bool = False) -> None:
-        self.last_error = said
+    def _count_failure(self, message: str, *, at_once: bool = False) -> None:
+        self.last_error = message
         if self.breaker.failed(at_once=at_once):
             pause_s = round(self.breaker.resumes_in_s, 1)
-            log.info("the endpoint is left alone for a while", endpoint=self._info.name, pause_s=pause_s, error=said)
+            log.info("the endpoint is paused", endpoint=self._info.name, pause_s=pause_s, error=message)
 
-    def _misconfigured(self, failure: Failure) -> EndpointMisconfigured:
-        self._count_failure(failure.said, at_once=True)
+    def _misconfigured(self, failure: CallFailure) -> EndpointMisconfigured:
+        self._count_failure(failure.message, at_once=True)
         return EndpointMisconfigured(
-            f"{self._info.subject} refuses to be asked: {failure.said}; correct its key, model, address or quota, then "
+            f"{self._info.subject} refuses calls: {failure.message}; correct its key, model, address or quota, then "
             "restart",
             self.breaker.resumes_in_s,
         )
 
-    def told(self, error: Exception) -> str:
+    def described(self, error: Exception) -> str:
         """Return an error in words: its kind and its message, cleaned."""
         return self.clean(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)[:500]
 

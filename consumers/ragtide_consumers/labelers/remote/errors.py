@@ -1,7 +1,7 @@
 """Errors of a labeler that asks a remote endpoint. None of them loses an interaction.
 
 LabelerUnavailable
-├── EndpointUnavailable        the endpoint fails or is left alone: try again later
+├── EndpointUnavailable        the endpoint fails, or its circuit breaker is open: try again later
 │   └── EndpointMisconfigured  it refuses the key, the model or the address: only the operator can help
 └── OverBudget                 a spend limit is reached: wait, or let another labeler score
 ContextTooLong                 the question is longer than the endpoint takes: split it
@@ -15,7 +15,7 @@ from ..unavailable import USUAL_WAIT_S, LabelerUnavailable
 
 
 class EndpointUnavailable(LabelerUnavailable):
-    """The endpoint failed at every attempt, or is left alone after many failures."""
+    """The endpoint failed at every attempt, or its circuit breaker is open after many failures."""
 
     def __init__(self, message: str, resume_in_s: float = USUAL_WAIT_S) -> None:
         super().__init__(resume_in_s, message)

@@ -16,7 +16,7 @@ from .access import Access
 from .cache import content_key
 from .endpoint import Call
 from .errors import NoLabels
-from .replies import LARGEST_REPLY, Failure, FailureKind, ReplyTooLarge, failure_of_status
+from .replies import LARGEST_REPLY, CallFailure, FailureKind, ReplyTooLarge, failure_of_status
 from .usage import UnfinishedUsage, Usage
 
 T = TypeVar("T")
@@ -165,19 +165,19 @@ class _Post(Call[tuple[T, Any]]):
             reply = from_json(bytes(body))
             return self.read(reply), reply
         except _UNREADABLE as error:
-            told = self.access.endpoint.told(error)
+            told = self.access.endpoint.described(error)
             raise _UnusableReply(f"the reply cannot be used ({told}): {self._shown(body)}") from None
 
     def _shown(self, body: bytearray) -> str:
         return self.access.endpoint.clean(body[:10_000].decode("utf-8", "replace"))[:SHOWN_CHARS]
 
-    def failure(self, error: Exception) -> Failure:
+    def failure(self, error: Exception) -> CallFailure:
         """Return the meaning of an error of the client."""
         endpoint = self.access.endpoint
         if isinstance(error, _Refused):
             return failure_of_status(error.status, error.headers, endpoint.clean(str(error)), clean=endpoint.clean)
         if isinstance(error, _UnusableReply | ReplyTooLarge):
-            return Failure(FailureKind.FAILED, "unreadable", str(error), of_content=True)
+            return CallFailure(FailureKind.FAILED, "unreadable", str(error), of_content=True)
         timed_out = isinstance(error, TimeoutError)
         outcome = "timeout" if timed_out else "no_connection"
-        return Failure(FailureKind.FAILED, outcome, endpoint.told(error), overloaded=timed_out)
+        return CallFailure(FailureKind.FAILED, outcome, endpoint.described(error), overloaded=timed_out)

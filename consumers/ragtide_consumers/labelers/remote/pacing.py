@@ -1,4 +1,4 @@
-"""How fast an endpoint is asked: calls at once by how it copes, calls and tokens a minute by its limits."""
+"""Limits of an endpoint: calls in flight, which adapt to its latency, and calls and tokens a minute."""
 
 import asyncio
 from collections import deque
@@ -10,10 +10,10 @@ from typing import Final
 from aiolimiter import AsyncLimiter
 
 FIRST_LIMIT: Final = 16
-"""Calls at once before anything is known."""
+"""Calls in flight before the first answer."""
 
 CUT: Final = 0.7
-"""The share of the limit that stays after the endpoint said that it has too much to do."""
+"""Share of the limit that stays after the endpoint asked for fewer calls."""
 
 SLOW: Final = 2.0
 """Latency, as a multiple of the usual, from which the limit stops growing; from its square on the limit is cut."""
@@ -76,7 +76,7 @@ class AdaptiveLimit:
                 turn.set_result(None)
 
     def answered(self, latency_s: float) -> None:
-        """Take note of an answer and of how long it took."""
+        """Count an answer and its latency, and raise the limit if the endpoint keeps up."""
         if self._usual_s is None:
             self._usual_s = self._recent_s = latency_s
         # The usual latency follows slowly upwards and quickly downwards: a load we caused is not to become the usual.
@@ -89,7 +89,7 @@ class AdaptiveLimit:
             self._limit = min(self._limit + step, float(self._maximum))
 
     def overloaded(self, latency_s: float = 0.0) -> None:
-        """Take note that the endpoint has too much to do."""
+        """Cut the limit, because the endpoint is overloaded."""
         now = self._clock()
         if now - self._cut_at < max(latency_s, self._recent_s, 0.05):
             return

@@ -40,16 +40,16 @@ class FailureKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """A failed call."""
 
     kind: FailureKind
     outcome: str
     """Name of the failure for Prometheus, such as `server_error`."""
-    said: str
+    message: str
     """The endpoint's message, cleaned."""
     retry_after_s: float | None = None
-    """Seconds to wait, if the endpoint said so."""
+    """Seconds that the endpoint asks its callers to wait, if it names them."""
     overloaded: bool = False
     """Whether the endpoint was too slow for the calls in flight."""
     of_content: bool = False
@@ -59,14 +59,14 @@ class Failure:
 
 
 def failure_of_status(
-    status: int, headers: Mapping[str, str], said: str, *, clean: Callable[[str], str] = str
-) -> Failure:
+    status: int, headers: Mapping[str, str], message: str, *, clean: Callable[[str], str] = str
+) -> CallFailure:
     """Return the failure that an HTTP status of 300 or more means.
 
     Args:
         status: of the reply.
         headers: of the reply.
-        said: message of the endpoint, cleaned.
+        message: message of the endpoint, cleaned.
         clean: removes secrets and control characters from a text of the endpoint.
 
     >>> failure_of_status(429, {"retry-after": "2"}, "slow down").kind
@@ -75,16 +75,16 @@ def failure_of_status(
     'server_error'
     """
     if status == 429:
-        return Failure(FailureKind.BUSY, "rate_limited", said, retry_after_s(headers), overloaded=True)
+        return CallFailure(FailureKind.BUSY, "rate_limited", message, retry_after_s(headers), overloaded=True)
     if status < 400:
-        said = f"it redirects to {clean(headers.get('location', 'nowhere'))[:200]} with status {status}"
-        return Failure(FailureKind.MISCONFIGURED, "refused", said)
+        message = f"it redirects to {clean(headers.get('location', 'nowhere'))[:200]} with status {status}"
+        return CallFailure(FailureKind.MISCONFIGURED, "refused", message)
     if status in {401, 403, 404}:
-        return Failure(FailureKind.MISCONFIGURED, "refused", said)
+        return CallFailure(FailureKind.MISCONFIGURED, "refused", message)
     if status < 500 and status not in {408, 409}:
-        return Failure(FailureKind.REFUSED, "refused", said)
+        return CallFailure(FailureKind.REFUSED, "refused", message)
     outcome = "server_error" if status >= 500 else "refused"
-    return Failure(FailureKind.FAILED, outcome, said, retry_after_s(headers), overloaded=status == 503)
+    return CallFailure(FailureKind.FAILED, outcome, message, retry_after_s(headers), overloaded=status == 503)
 
 
 def retry_after_s(headers: Any) -> float | None:

@@ -1,7 +1,7 @@
 """The spend limit: dollars a clock hour and a day, over all workers of a deployment.
 
-A call reserves what it will probably cost before it is made, in one script, so that workers cannot overspend together;
-afterwards the reservation is corrected to the real cost. A worker that dies leaves its reservation counted.
+A call reserves its probable cost before it is made, in one script, so that workers cannot overspend together.
+Afterwards the reservation is corrected to the real cost. The reservation of a worker that dies stays counted.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class LimitReached:
     """A limit was reached; nothing was reserved."""
 
     period: str
@@ -45,24 +45,24 @@ class Reached:
 class Spend(Protocol):
     """The account of dollars that calls cost."""
 
-    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+    async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
         """Set dollars aside for a call."""
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
-        """Say what the call really cost."""
+        """Correct a reservation to the real cost of the call."""
 
 
-def reached(name: str, now: datetime) -> Reached:
+def reached(name: str, now: datetime) -> LimitReached:
     """Return that the limit of the hour or day is reached, and when the next one begins."""
     whole = now.replace(minute=0, second=0, microsecond=0)
     ends = whole + timedelta(hours=1) if name == "hour" else whole.replace(hour=0) + timedelta(days=1)
-    return Reached(name, (ends - now).total_seconds())
+    return LimitReached(name, (ends - now).total_seconds())
 
 
 class NoSpendLimit:
     """Lets everything pass."""
 
-    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+    async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
         """Return an empty reservation."""
         del amount_usd
         return Reservation(0.0, "", "")
@@ -140,7 +140,7 @@ class RedisSpend:
     def _key(self, name: str) -> str:
         return self._streams.labeler_spend(self._name, name)
 
-    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+    async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
         """Set dollars aside for a call.
 
         Raises:
@@ -168,7 +168,7 @@ class RedisSpend:
             await run_script(self._redis, resolve_spend_alert(self._streams, self._name, firing, resolved))
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
-        """Say what the call really cost.
+        """Correct a reservation to the real cost of the call.
 
         Raises:
             redis.RedisError: Redis failed; the reservation stays counted.

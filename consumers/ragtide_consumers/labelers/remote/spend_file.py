@@ -15,7 +15,7 @@ from ragtide_runtime.redis.server.data_directory import check_private
 from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_schemas import utc_now
 
-from .spend import Reached, Reservation, reached
+from .spend import LimitReached, Reservation, reached
 
 
 class FileSpend:
@@ -54,7 +54,7 @@ class FileSpend:
         with self._locked():
             self._read()
 
-    async def reserve(self, amount_usd: float) -> Reservation | Reached:
+    async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
         """Set dollars aside for a call."""
         now = self._now()
         hour, day = spend_periods(now)
@@ -70,7 +70,7 @@ class FileSpend:
         return Reservation(amount_usd, hour, day)
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
-        """Say what the call really cost."""
+        """Correct a reservation to the real cost of the call."""
         with self._locked():
             spent = self._read()
             for key in (reservation.hour, reservation.day):

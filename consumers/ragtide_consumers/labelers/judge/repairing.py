@@ -1,4 +1,4 @@
-"""Asking until an answer can be used: the judge is told the faults of its answer, and the best answer is taken."""
+"""Asking the judge until its answer is usable: each new prompt names the faults of the answer before it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 from ...metrics.scores import AbsentReason
 from ..remote.errors import NoLabels
 from ..remote.usage import Usage
-from .answers import Answer, parse
+from .answers import JudgeAnswer, parse
 from .client import JudgeClient
 from .dialect import Message
 from .prompts import Language, Prompt
@@ -18,7 +18,7 @@ SHOWN_CHARS: Final = 4000
 """Characters of an unusable answer that the judge is shown again."""
 
 COMPLAINTS_SHOWN: Final = 10
-"""Complaints that it is told."""
+"""Complaints that the judge is given."""
 
 _AGAIN: Final = {
     "en": "That answer cannot be used: {complaints}. Answer again, completely, in the form that was asked for.",
@@ -27,8 +27,8 @@ _AGAIN: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
-    """The result of reading one answer."""
+class AnswerReading(Generic[T]):
+    """The labels in one answer, and its faults."""
 
     labels: T | None
     """None if the answer holds nothing that can be used."""
@@ -36,7 +36,7 @@ class Reading(Generic[T]):
     """The faults of the answer, in words for the judge; empty if there are none."""
 
 
-Reader = Callable[[dict[str, object], Usage], Reading[T]]
+Reader = Callable[[dict[str, object], Usage], AnswerReading[T]]
 """Makes labels of the fields of an answer, and counts its repairs."""
 
 
@@ -50,21 +50,21 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
         NoLabels: the judge refused, or no answer held any labels.
         EndpointUnavailable, OverBudget: the judge could not be asked.
     """
-    looked = _Looked(reader)
+    read = _ReadOnce(reader)
     asked_for = hash(prompt.data)
-    best: tuple[int, T, Answer, Usage] | None = None
+    best: tuple[int, T, JudgeAnswer, Usage] | None = None
     corrections: list[Message] = []
     for asked in range(usage.unusable[asked_for], client.settings.repairs + 1):
         if asked:
             usage.counters["judge_repairs"] += 1
-        answer = await client.ask(prompt, usage, corrections, usable=looked.usable)
+        answer = await client.ask(prompt, usage, corrections, usable=read.usable)
         if answer.refusal is not None or answer.finish == "content_filter":
             raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {(answer.refusal or answer.finish)[:200]}")
-        reading, mended = looked.at(answer)
+        reading, repairs = read.at(answer)
         if reading.labels is None:
             usage.unusable[asked_for] += 1
         elif best is None or len(reading.complaints) < best[0]:
-            best = len(reading.complaints), reading.labels, answer, mended
+            best = len(reading.complaints), reading.labels, answer, repairs
         if not reading.complaints:
             break
         corrections = _corrections(answer, reading.complaints, prompt.language)
@@ -73,47 +73,47 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
             AbsentReason.JUDGE_UNUSABLE,
             f"the judge gave no usable answer in {client.settings.repairs + 1}: {reading.complaints[0]}",
         )
-    _, labels, answer, mended = best
-    usage.counters.update(mended.counters)
+    _, labels, answer, repairs = best
+    usage.counters.update(repairs.counters)
     await client.keep(prompt, answer)
     return labels
 
 
-class _Looked(Generic[T]):
+class _ReadOnce(Generic[T]):
     """Reads each answer once: the client asks whether it is usable, and the labels are made of the same reading."""
 
     def __init__(self, reader: Reader[T]) -> None:
         self._reader = reader
-        self._last: tuple[Answer, Reading[T], Usage] | None = None
+        self._last: tuple[JudgeAnswer, AnswerReading[T], Usage] | None = None
 
-    def usable(self, answer: Answer) -> bool:
+    def usable(self, answer: JudgeAnswer) -> bool:
         """Return whether an answer holds any labels; a refusal is an answer too."""
         if answer.refusal is not None or answer.finish == "content_filter":
             return True
         return self.at(answer)[0].labels is not None
 
-    def at(self, answer: Answer) -> tuple[Reading[T], Usage]:
-        """Return what an answer says, and what was mended in it."""
+    def at(self, answer: JudgeAnswer) -> tuple[AnswerReading[T], Usage]:
+        """Return the reading of an answer, and the counts of its repairs."""
         if self._last is None or self._last[0] is not answer:
-            mended = Usage()
-            self._last = answer, self._read(answer, mended), mended
+            repairs = Usage()
+            self._last = answer, self._read(answer, repairs), repairs
         return self._last[1], self._last[2]
 
-    def _read(self, answer: Answer, mended: Usage) -> Reading[T]:
+    def _read(self, answer: JudgeAnswer, repairs: Usage) -> AnswerReading[T]:
         parsed = parse(answer.text)
         if parsed is None:
-            return Reading(None, ("it is not a JSON object",))
-        reading = self._reader(parsed.fields, mended)
+            return AnswerReading(None, ("it is not a JSON object",))
+        reading = self._reader(parsed.fields, repairs)
         if parsed.complete and answer.finish != "length":
             return reading
-        mended.counters["judge_truncated"] += 1
+        repairs.counters["judge_truncated"] += 1
         cut = "it was cut off before its end: keep explanations to a few words"
-        return Reading(reading.labels, (cut, *reading.complaints))
+        return AnswerReading(reading.labels, (cut, *reading.complaints))
 
 
-def _corrections(answer: Answer, complaints: tuple[str, ...], language: Language) -> list[Message]:
-    told = "; ".join(complaints[:COMPLAINTS_SHOWN])
+def _corrections(answer: JudgeAnswer, complaints: tuple[str, ...], language: Language) -> list[Message]:
+    shown = "; ".join(complaints[:COMPLAINTS_SHOWN])
     return [
         {"role": "assistant", "content": answer.text[:SHOWN_CHARS] or "(empty)"},
-        {"role": "user", "content": _AGAIN[language].format(complaints=told)},
+        {"role": "user", "content": _AGAIN[language].format(complaints=shown)},
     ]
