@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtide import RagInteraction
-from ragtide_consumers.worker.delivery import Delivery, Scored
+from ragtide_consumers.worker.results import LabeledEntry, ResultCommitter
 from ragtide_offline.demo import demo_interactions
 from ragtide_producers.publishing.publish_command import Routing
 from ragtide_roles.serving import aggregate
@@ -83,11 +83,11 @@ async def timed(body: Callable[[], Awaitable[None]], count: int) -> float:
 
 async def hand_over(redis: Any, rows: list[RagInteraction], rates: dict[str, list[float]]) -> None:
     """Measure the three ways of handing results over."""
-    delivery = Delivery(redis, STREAMS, dedupe_window_s=86_400, feedback_window_s=604_800)
+    committer = ResultCommitter(redis, STREAMS, consumer="w", dedupe_window_s=86_400, feedback_window_s=604_800)
 
     async def ours() -> None:
         for start in range(0, len(results), AT_ONCE):
-            await delivery.deliver(results[start : start + AT_ONCE])
+            await committer.commit(results[start : start + AT_ONCE])
 
     async def plain(*, transaction: bool) -> None:
         for start in range(0, len(results), AT_ONCE):
@@ -116,7 +116,7 @@ async def hand_over(redis: Any, rows: list[RagInteraction], rates: dict[str, lis
     }
     for name, body in ways.items():
         entries = await fill(redis, rows)
-        results = [Scored(entry, event_of(row, entry)) for entry, row in zip(entries, rows, strict=True)]
+        results = [LabeledEntry(entry, event_of(row, entry)) for entry, row in zip(entries, rows, strict=True)]
         rates.setdefault(name, []).append(await timed(body, len(rows)))
 
 

@@ -1,4 +1,4 @@
-"""Interactions off the streams, labels, metric events; and subscribers of alerts."""
+"""Consumers of the streams: label workers with their labelers and metrics, the recorder, and the alert subscriber."""
 
 from typing import TYPE_CHECKING
 

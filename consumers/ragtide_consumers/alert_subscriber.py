@@ -1,4 +1,4 @@
-"""Subscribing to alerts: every change of every alert, in the order of its stream."""
+"""A subscriber of alerts: it yields every change of every alert, in the order of its stream."""
 
 import asyncio
 import logging
@@ -29,9 +29,9 @@ LONGEST_PAUSE_S: Final = 5.0
 """Most seconds between two tries to reach a Redis that does not answer."""
 
 REMEMBERED: Final = 100
-"""Ids of alerts remembered for each partition, to find the place at which a stream has lost its end."""
+"""Ids of alerts that are remembered for each partition, to find where a stream has lost its end."""
 
-# It runs in the user's own application, whose logging is the standard library's.
+# The subscriber runs in the user's own application, which logs by the standard library.
 log: Final = logging.getLogger("ragtide.alerts")
 
 
@@ -42,12 +42,12 @@ class AlertSubscriber:
     again, with a growing pause between the tries, and goes on after the last alert that it has yielded, so no alert is
     missed. Where Redis itself lost the end of the stream, the aggregator writes these alerts once more, under the same
     `alert_id`. The ids are kept in this process only: another subscriber sees everything from where it starts. An entry
-    that cannot be read is skipped, counted in `unreadable.count`, and told in the log.
+    that cannot be read is skipped, counted in `unreadable.count`, and logged.
 
     Args:
         redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the Redis that ragtide runs on this machine.
         from_start: begin with the first alert that the stream still holds instead of the next one.
-        settings: all settings at once, instead of the URL and what the environment says.
+        settings: all settings at once, instead of the URL and the environment.
 
     Raises:
         ConfigurationError: a setting is wrong.

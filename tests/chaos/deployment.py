@@ -25,7 +25,7 @@ RoleName = Literal["worker", "aggregator"]
 COUNTED = (
     "partition lost",
     "took over abandoned entries",
-    "trying an entry alone",
+    "labeling an entry alone",
     "Redis failed",
     "the endpoint is paused",
     "labeling failed",

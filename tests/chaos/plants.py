@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from ragtide_aggregator.service import commit
-from ragtide_consumers.worker import delivery
+from ragtide_consumers.worker import results
 from ragtide_runtime.ownership import lease, owner
 from ragtide_runtime.ownership.membership import rebalance
 from ragtide_runtime.redis.scripts import Lua
@@ -15,7 +15,7 @@ def emit() -> None:
     looks = """if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
     return 'finished_before'
 end"""
-    _replace(delivery.DELIVER, lambda script: script.replace(looks, "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])"))
+    _replace(results.DELIVER, lambda script: script.replace(looks, "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])"))
 
 
 def fencing() -> None:

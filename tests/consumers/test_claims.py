@@ -10,7 +10,7 @@ from tests.support.conditions import until, wait_until
 
 from ragtide import Labeling, RagInteraction
 from ragtide_consumers.worker.app import create_group
-from ragtide_consumers.worker.claims import ClaimKeeper
+from ragtide_consumers.worker.claims import ClaimRenewer
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
@@ -54,7 +54,7 @@ async def test_a_labeler_that_blocks_the_event_loop_keeps_its_entries(async_redi
     counting = asyncio.create_task(asyncio.to_thread(renewals, redis_url, labeler, wanted=5))
     await asyncio.sleep(0)  # the thread begins before the event loop is blocked
     await publish(async_redis, "fine")
-    async with working(async_redis, labeler, min_idle_s=0.2) as worker:
+    async with working(async_redis, labeler, worker_min_idle_s=0.2) as worker:
         await worker.take(await read(async_redis))
         assert await counting == 5
         await until(lambda: has(worker.counts["emitted"] == 1))
@@ -70,9 +70,9 @@ def held_for(redis: Any) -> float:
 
 async def test_a_worker_that_holds_nothing_is_seen_all_the_same(async_redis: Any, redis_url: str) -> None:
     await create_group(async_redis, STREAMS.interactions)
-    keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.3)
-    keeper.hold(STREAMS, list, Heartbeat("claims"))
-    keeper.start()
+    renewer = ClaimRenewer(redis_url, consumer="me", min_idle_s=0.3)
+    renewer.add(STREAMS, list, Heartbeat("claims"))
+    renewer.start()
     idle: list[float] = []
 
     def seen_twice() -> bool:
@@ -84,7 +84,7 @@ async def test_a_worker_that_holds_nothing_is_seen_all_the_same(async_redis: Any
         with connect(redis_url) as redis:
             wait_until(seen_twice)
     finally:
-        keeper.stop()
+        renewer.stop()
 
 
 async def test_the_entries_of_a_worker_that_hangs_are_not_kept_from_others(async_redis: Any, redis_url: str) -> None:
@@ -93,26 +93,26 @@ async def test_the_entries_of_a_worker_that_hangs_are_not_kept_from_others(async
     entries = await read(async_redis)
     now = [0.0]
     heartbeat = Heartbeat("claims")
-    keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.03, clock=lambda: now[0])
-    keeper.hold(STREAMS, lambda: [entry.entry_id for entry in entries], heartbeat)
-    keeper.start()
+    renewer = ClaimRenewer(redis_url, consumer="me", min_idle_s=0.03, clock=lambda: now[0])
+    renewer.add(STREAMS, lambda: [entry.entry_id for entry in entries], heartbeat)
+    renewer.start()
     with connect(redis_url) as redis:
         wait_until(lambda: heartbeat.ready().ok)
         now[0] = SILENT_S + 1
         wait_until(lambda: "has been blocked for 61 s" in heartbeat.ready().detail)
         wait_until(lambda: held_for(redis) > 300)
-        keeper.loop_turned()
+        renewer.event_loop_ran()
         wait_until(lambda: held_for(redis) < 300)
-    keeper.stop()
+    renewer.stop()
 
 
 async def test_claims_are_renewed_again_after_an_outage_and_it_is_logged_once(async_redis: Any, redis_url: str) -> None:
     heartbeat = Heartbeat("claims")
     await async_redis.xadd(STREAMS.interactions, {"data": b"{}"})
-    keeper = ClaimKeeper(redis_url, consumer="me", min_idle_s=0.03)
-    keeper.hold(STREAMS, lambda: ["1-1"], heartbeat)
-    keeper.start()
+    renewer = ClaimRenewer(redis_url, consumer="me", min_idle_s=0.03)
+    renewer.add(STREAMS, lambda: ["1-1"], heartbeat)
+    renewer.start()
     wait_until(lambda: "NOGROUP" in heartbeat.ready().detail)
     await create_group(async_redis, STREAMS.interactions)
     wait_until(lambda: heartbeat.ready().ok)
-    keeper.stop()
+    renewer.stop()

@@ -1,4 +1,4 @@
-"""Oversized entries: read one by one, cut when they become dead letters, and no reason to stop."""
+"""Oversized entries: read one by one, cut when they become dead dead_letters, and no reason to stop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.consumers.test_worker import STREAMS, events, letters, publish
+from tests.consumers.test_worker import STREAMS, dead_letters, events, publish
 from tests.support.conditions import until
 
 from ragtide import LocalLabeler
@@ -79,7 +79,7 @@ async def test_of_an_oversized_entry_the_dead_letter_keeps_the_beginning(async_r
     finally:
         stop.set()
         await running
-    (letter,) = await letters(async_redis)
+    (letter,) = await dead_letters(async_redis)
     assert letter.reason is Reason.TOO_LARGE
     assert letter.payload_bytes() == payload[:KEPT_BYTES]
     assert (letter.size_bytes, letter.sha256) == (len(payload), sha256(payload).hexdigest())

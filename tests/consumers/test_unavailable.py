@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.consumers.test_worker import STREAMS, events, letters, pending, publish, read, working
+from tests.consumers.test_worker import STREAMS, dead_letters, events, pending, publish, read, working
 from tests.support.conditions import until
 
 from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLabeler, MetricDefinition, RagInteraction
@@ -61,7 +61,7 @@ async def test_interactions_wait_for_it_are_not_counted_as_delivered_and_are_lab
         labeler.unavailable = False
         await until(lambda: worker.counts.get("emitted") == 4)
     assert len(await events(async_redis)) == 4
-    assert await letters(async_redis) == []
+    assert await dead_letters(async_redis) == []
 
 
 async def test_an_outage_that_outlives_many_workers_loses_nothing(async_redis: Any) -> None:
@@ -69,7 +69,7 @@ async def test_an_outage_that_outlives_many_workers_loses_nothing(async_redis: A
     await publish(async_redis, *["fine"] * 6)
     for number in range(12):
         labeler = Resting()
-        changes: dict[str, Any] = {"max_deliveries": 2, "concurrency": 2, "consumer": f"worker-{number}"}
+        changes: dict[str, Any] = {"max_deliveries": 2, "worker_concurrency": 2, "consumer": f"worker-{number}"}
         async with working(async_redis, labeler, **changes) as worker:  # type: ignore[arg-type]
             if number == 0:
                 taking = asyncio.create_task(worker.take(await read(async_redis, consumer="worker-0")))
@@ -85,7 +85,7 @@ async def test_an_outage_that_outlives_many_workers_loses_nothing(async_redis: A
             return len(await events(async_redis)) == 6
 
         await until(all_labeled)
-    assert await letters(async_redis) == []
+    assert await dead_letters(async_redis) == []
 
 
 async def test_an_entry_that_is_tried_alone_loses_no_try_to_an_outage(async_redis: Any) -> None:
@@ -98,7 +98,7 @@ async def test_an_entry_that_is_tried_alone_loses_no_try_to_an_outage(async_redi
         labeler = Resting()
         async with working(async_redis, labeler, consumer=f"w{number}"):  # type: ignore[arg-type]
             await until(lambda labeler=labeler: labeler.tries > 1)  # type: ignore[misc]
-    assert await letters(async_redis) == []
+    assert await dead_letters(async_redis) == []
     assert int(await async_redis.get(STREAMS.quarantine(entry_id))) == 0
 
 

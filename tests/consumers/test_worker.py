@@ -13,16 +13,19 @@ from tests.support.redis_processes import RedisProcess
 
 from ragtide import Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.worker.app import create_group, run_workers
-from ragtide_consumers.worker.claims import ClaimKeeper
-from ragtide_consumers.worker.delivery import Delivered, Delivery, Scored
+from ragtide_consumers.worker.claims import ClaimRenewer
 from ragtide_consumers.worker.entries import StreamEntry
-from ragtide_consumers.worker.quarantine import TRIES_ALONE, Lane
+from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.quarantine import EXCLUSIVE_ATTEMPTS, RetryBudget
 from ragtide_consumers.worker.reclaim import Reclaimer
+from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, ResultCommitter
+from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_consumers.worker.worker import LabelWorker
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_schemas import DeadLetter, MetricEvent, Reason
 
 STREAMS = Streams("ragtide", 0)
@@ -60,20 +63,44 @@ class Scripted:
 
 
 @asynccontextmanager
-async def working(redis: Any, labeler: Scripted, **changes: Any) -> AsyncIterator[LabelWorker]:
+async def working(
+    redis: Any,
+    labeler: Scripted,
+    *,
+    consumer: str = "me",
+    telemetry: WorkerTelemetry | None = None,
+    **changes: Any,
+) -> AsyncIterator[LabelWorker]:
+    """Run a worker for the body of an `async with`.
+
+    Args:
+        redis: client.
+        labeler: of the worker.
+        consumer: name of the worker.
+        telemetry: counters.
+        changes: settings.
+    """
     await create_group(redis, STREAMS.interactions)
-    options: dict[str, Any] = {
-        "consumer": "me",
-        "concurrency": 4,
+    options = {
+        "worker_concurrency": 4,
         "max_deliveries": 3,
-        "min_idle_s": 0.05,
+        "worker_min_idle_s": 0.05,
         "dedupe_window_s": 60,
-        "feedback_window_s": 60,
         **changes,
     }
+    settings = Settings(**options)
     url = f"unix://{redis.connection_pool.connection_kwargs['path']}"
-    claims = ClaimKeeper(url, consumer=options["consumer"], min_idle_s=options["min_idle_s"])
-    worker = LabelWorker(redis, STREAMS, labeler, claims=claims, **options)
+    claims = ClaimRenewer(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s)
+    worker = LabelWorker(
+        redis,
+        STREAMS,
+        Patience(labeler),
+        settings,
+        consumer=consumer,
+        claims=claims,
+        telemetry=telemetry or WorkerTelemetry(),
+        outage=redis_outage(redis),
+    )
     worker.start()
     claims.start()
     try:
@@ -100,7 +127,7 @@ async def events(redis: Any) -> list[MetricEvent]:
     return [MetricEvent.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.metrics)]
 
 
-async def letters(redis: Any) -> list[DeadLetter]:
+async def dead_letters(redis: Any) -> list[DeadLetter]:
     return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.dead_letters)]
 
 
@@ -145,10 +172,10 @@ async def test_a_failing_labeler_is_tried_again_and_then_the_entry_is_a_dead_let
     async with working(async_redis, labeler) as worker:
         await worker.take(await read(async_redis))
         await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
-    (letter,) = await letters(async_redis)
-    assert letter.reason is Reason.LABELING_FAILED
-    assert letter.deliveries == 3
-    assert words in letter.detail
+    (dead_letter,) = await dead_letters(async_redis)
+    assert dead_letter.reason is Reason.LABELING_FAILED
+    assert dead_letter.deliveries == 3
+    assert words in dead_letter.detail
     assert labeler.calls >= 4  # a slow machine takes the good entry over from itself
     assert len(await events(async_redis)) == 1
     assert await pending(async_redis) == 0
@@ -167,7 +194,7 @@ async def test_an_entry_that_was_delivered_too_often_is_tried_alone_before_it_is
     await publish(async_redis, "suspect")
     await abandoned(async_redis, 4)
     await publish(async_redis, *["wait"] * 3, *["fine"] * 20, first=1)
-    async with working(async_redis, labeler, concurrency=8, min_idle_s=0.2) as worker:
+    async with working(async_redis, labeler, worker_concurrency=8, worker_min_idle_s=0.2) as worker:
         await worker.take(await read(async_redis, count=3))
         taking = asyncio.create_task(worker.take(await read(async_redis)))
         await until(lambda: holds(async_redis, "me", 24))
@@ -176,7 +203,7 @@ async def test_an_entry_that_was_delivered_too_often_is_tried_alone_before_it_is
         await until(lambda: has_events(async_redis, 24))
     assert labeler.beside_suspect == [1]
     assert labeler.most_running >= 3
-    assert await letters(async_redis) == []
+    assert await dead_letters(async_redis) == []
     assert await pending(async_redis) == 0
 
 
@@ -189,14 +216,14 @@ async def test_an_entry_that_no_worker_survives_alone_is_a_dead_letter(async_red
     labeler = Scripted()
     await publish(async_redis, "fine")
     await abandoned(async_redis, 4)
-    for _ in range(TRIES_ALONE):  # workers that tried it alone and died
+    for _ in range(EXCLUSIVE_ATTEMPTS):  # workers that tried it alone and died
         (entry,) = await async_redis.xrange(STREAMS.interactions)
-        assert await Lane(async_redis, STREAMS).admitted(entry[0].decode())
+        assert await RetryBudget(async_redis, STREAMS).spend(entry[0].decode())
     async with working(async_redis, labeler):
         await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
-    (letter,) = await letters(async_redis)
-    assert letter.reason is Reason.TOO_MANY_DELIVERIES
-    assert "3 of them tried alone" in letter.detail
+    (dead_letter,) = await dead_letters(async_redis)
+    assert dead_letter.reason is Reason.TOO_MANY_DELIVERIES
+    assert "3 times it was labeled alone" in dead_letter.detail
     assert labeler.calls == 0
     assert await pending(async_redis) == 0
 
@@ -220,7 +247,7 @@ async def test_a_pending_entry_that_was_trimmed_away_is_a_dead_letter_not_a_cras
         await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
         await until(lambda: _is(pending(async_redis), 0))
         await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
-    assert [(letter.entry_id, letter.reason) for letter in await letters(async_redis)] == [
+    assert [(dead_letter.entry_id, dead_letter.reason) for dead_letter in await dead_letters(async_redis)] == [
         (gone.entry_id, Reason.DELETED)
     ]
 
@@ -229,27 +256,27 @@ async def test_an_entry_finished_twice_is_emitted_once(async_redis: Any) -> None
     await publish(async_redis, "fine")
     await create_group(async_redis, STREAMS.interactions)
     (entry,) = await read(async_redis)
-    delivery = Delivery(async_redis, STREAMS, dedupe_window_s=60, feedback_window_s=60)
-    result = Scored(entry.entry_id, event(0, {"trace.adherence": 1.0}))
-    assert await delivery.deliver([result]) == [Delivered.EMITTED]
-    assert await delivery.deliver([result, result]) == [Delivered.FINISHED_BEFORE] * 2
+    committer = ResultCommitter(async_redis, STREAMS, consumer="me", dedupe_window_s=60, feedback_window_s=60)
+    result = LabeledEntry(entry.entry_id, event(0, {"trace.adherence": 1.0}))
+    assert await committer.commit([result]) == [CommitOutcome.EMITTED]
+    assert await committer.commit([result, result]) == [CommitOutcome.FINISHED_BEFORE] * 2
     assert await async_redis.xlen(STREAMS.metrics) == 1
 
 
 async def test_a_lost_reply_is_repeated_without_a_second_event(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deliver, lost = Delivery.deliver, 0
+    commit, lost = ResultCommitter.commit, 0
 
-    async def losing(self: Delivery, results: Any) -> list[Delivered]:
+    async def losing(self: ResultCommitter, results: Any) -> list[CommitOutcome]:
         nonlocal lost
-        outcomes = await deliver(self, results)
+        outcomes: list[CommitOutcome] = await commit(self, results)
         if lost < 3:
             lost += 1
             raise ConnectionError("reply lost")
         return outcomes
 
-    monkeypatch.setattr(Delivery, "deliver", losing)
+    monkeypatch.setattr(ResultCommitter, "commit", losing)
     monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
     await publish(async_redis, *["fine"] * 20)
     async with working(async_redis, Scripted()) as worker:
@@ -264,9 +291,9 @@ async def _count(worker: LabelWorker) -> int:
     return sum(worker.counts.values())
 
 
-async def test_stopping_hands_back_what_does_not_finish_in_the_grace_time(async_redis: Any) -> None:
+async def test_stopping_releases_entries_that_do_not_finish_in_the_grace_time(async_redis: Any) -> None:
     await publish(async_redis, "wait", "fine")
-    async with working(async_redis, Scripted(), min_idle_s=600) as worker:
+    async with working(async_redis, Scripted(), worker_min_idle_s=600) as worker:
         await worker.take(await read(async_redis))
         await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
     assert await pending(async_redis) == 1
@@ -299,7 +326,7 @@ async def consumers(redis: Any) -> dict[str, int]:
     }
 
 
-async def test_a_worker_that_ends_with_nothing_in_hand_leaves_the_group(async_redis: Any) -> None:
+async def test_a_worker_that_ends_without_entries_leaves_the_group(async_redis: Any) -> None:
     await publish(async_redis, "good")
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis))
@@ -308,30 +335,30 @@ async def test_a_worker_that_ends_with_nothing_in_hand_leaves_the_group(async_re
     assert await consumers(async_redis) == {}
 
 
-async def test_a_worker_that_hands_entries_back_stays_until_they_are_taken_over(async_redis: Any) -> None:
+async def test_the_consumer_of_a_worker_that_releases_entries_stays_until_they_are_taken_over(async_redis: Any) -> None:
     await publish(async_redis, "wait")
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis))
     assert await consumers(async_redis) == {"me": 1}
     labeler = Scripted()
     labeler.gate.set()
-    async with working(async_redis, labeler, consumer="other", forget_s=0.1):
+    async with working(async_redis, labeler, consumer="other", worker_forget_s=0.1):
         await until(lambda: has_events(async_redis, 1))
         await until(lambda: is_alone(async_redis, "other"))
 
 
-async def test_silent_workers_are_forgotten_and_what_they_hold_is_not(async_redis: Any) -> None:
+async def test_idle_consumers_are_deleted_unless_they_have_entries(async_redis: Any) -> None:
     await create_group(async_redis, STREAMS.interactions)
     await publish(async_redis, "wait")
     await read(async_redis, consumer="died-with-an-entry")
     for name in ("died-1", "died-2"):
         await async_redis.xgroup_createconsumer(STREAMS.interactions, LABEL_GROUP, name)
     reclaimer = Reclaimer(async_redis, STREAMS, consumer="me", min_idle_s=60)
-    assert await reclaimer.forget_dead(3600) == 0
-    assert await reclaimer.forget_dead(0) == 2
+    assert await reclaimer.delete_idle_consumers(3600) == 0
+    assert await reclaimer.delete_idle_consumers(0) == 2
     assert await consumers(async_redis) == {"died-with-an-entry": 1}
     # Between the look and the script it may have taken an entry.
-    assert await reclaimer.remove(["died-with-an-entry"]) == 0
+    assert await reclaimer.delete_consumers(["died-with-an-entry"]) == 0
     assert await consumers(async_redis) == {"died-with-an-entry": 1}
 
 
@@ -373,7 +400,7 @@ async def test_workers_pause_while_metric_events_pile_up_and_keep_what_they_hold
         await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: "of an aggregator that is away"})
     await publish(async_redis, *["fine"] * 10)
     labeler = Scripted()
-    async with working(async_redis, labeler, metrics_cap=6, min_idle_s=0.3) as worker:
+    async with working(async_redis, labeler, events_cap=6, events_keep=0, worker_min_idle_s=0.3) as worker:
         await until(lambda: _paused(worker))
         taking = asyncio.create_task(worker.take(await read(async_redis)))
         # Entries that wait for room are kept like those that are worked on: their idle time falls again and again.

@@ -5,10 +5,9 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry
 from structlog.contextvars import merge_contextvars
-from tests.consumers.test_worker import STREAMS, Scripted, _is, letters, pending, publish, read, working
+from tests.consumers.test_worker import STREAMS, Scripted, _is, dead_letters, pending, publish, read, working
 from tests.support.conditions import until
 
-from ragtide_consumers.worker import worker as worker_module
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
 from ragtide_runtime.telemetry.process import ProcessTelemetry
@@ -32,7 +31,7 @@ class Counts:
 async def test_outcomes_exist_as_0_before_the_first_entry(async_redis: Any) -> None:
     counts = Counts()
     async with working(async_redis, Scripted(), telemetry=counts.telemetry):
-        for outcome in ("emitted", "refused", "duplicate", "finished_before", "failed"):
+        for outcome in ("emitted", "rejected", "duplicate", "finished_before", "failed"):
             assert counts.labelings(outcome) == 0
 
 
@@ -45,12 +44,14 @@ async def test_every_entry_is_counted_once_and_failed_tries_besides(async_redis:
         await worker.take(await read(async_redis))
         await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 3))
         await until(lambda: _is(pending(async_redis), 0))
-    outcomes = {name: counts.labelings(name) for name in ("emitted", "refused", "duplicate", "finished_before")}
-    assert outcomes == {"emitted": 2, "refused": 2, "duplicate": 1, "finished_before": 0}
+    outcomes = {name: counts.labelings(name) for name in ("emitted", "rejected", "duplicate", "finished_before")}
+    assert outcomes == {"emitted": 2, "rejected": 2, "duplicate": 1, "finished_before": 0}
     assert counts.labelings("failed") == 3
     by_reason = {
-        letter.reason: counts.registry.get_sample_value("ragtide_dead_letters_total", {"reason": letter.reason})
-        for letter in await letters(async_redis)
+        dead_letter.reason: counts.registry.get_sample_value(
+            "ragtide_dead_letters_total", {"reason": dead_letter.reason}
+        )
+        for dead_letter in await dead_letters(async_redis)
     }
     assert by_reason == {"labeling_failed": 1, "duplicate": 1, "not_json": 1}
     assert counts["ragtide_labelings_in_flight"] == 0
@@ -70,8 +71,8 @@ async def test_what_is_in_flight_is_counted_also_when_it_is_never_finished(async
 
 async def test_a_worker_without_its_group_is_alive_and_not_ready_until_there_is_one_again(async_redis: Any) -> None:
     async with working(async_redis, Scripted()) as worker:
-        hand_over, _, taking_over, _ = worker.heartbeats
-        await until(lambda: _so(taking_over.ready().ok and hand_over.ready().ok))
+        committing, taking_over = worker.heartbeats["committing"], worker.heartbeats["reclaiming"]
+        await until(lambda: _so(taking_over.ready().ok and committing.ready().ok))
         await async_redis.xgroup_destroy(STREAMS.interactions, LABEL_GROUP)
         await until(lambda: _so("NOGROUP" in taking_over.ready().detail))
         assert not taking_over.ready().ok
@@ -91,14 +92,16 @@ async def test_what_is_logged_about_an_entry_has_its_ids(async_redis: Any, monke
         logged.append(dict(event))
         raise structlog.DropEvent
 
-    monkeypatch.setattr(worker_module, "log", structlog.wrap_logger(None, processors=[merge_contextvars, keep]))
+    for module in ("committing", "worker"):
+        logger = structlog.wrap_logger(None, processors=[merge_contextvars, keep])
+        monkeypatch.setattr(f"ragtide_consumers.worker.{module}.log", logger)
     await publish(async_redis, "fine", "fail")
     await publish(async_redis, "fine", first=0)
     async with working(async_redis, Scripted(), max_deliveries=1) as worker:
         entries = await read(async_redis)
         await worker.take(entries)
         await until(lambda: _is(pending(async_redis), 0))
-    starts = ("labeled", "labeling failed", "entry refused")
+    starts = ("labeled", "labeling failed", "entry rejected")
     about = [event for event in logged if event["event"].startswith(starts)]
     assert {
         (event["event"].partition(";")[0].partition(":")[0], event["interaction_id"], event["entry_id"])
@@ -106,9 +109,9 @@ async def test_what_is_logged_about_an_entry_has_its_ids(async_redis: Any, monke
     } == {
         ("labeled", "i-0", entries[0].entry_id),
         ("labeling failed", "i-1", entries[1].entry_id),
-        ("entry refused", "i-1", entries[1].entry_id),
+        ("entry rejected", "i-1", entries[1].entry_id),
         ("labeled", "i-0", entries[2].entry_id),
-        ("entry refused", "i-0", entries[2].entry_id),
+        ("entry rejected", "i-0", entries[2].entry_id),
     }
-    assert {event.get("pipeline") for event in about if not event["event"].startswith("entry refused")} == {"p"}
+    assert {event.get("pipeline") for event in about if not event["event"].startswith("entry rejected")} == {"p"}
     assert all(event["latency_s"] >= 0 for event in about if event["event"] == "labeled")

@@ -2,8 +2,8 @@
 
 python -m tests.support.doomed worker|aggregator --calls 20 --when before|after [--signal KILL|TERM]
 
-The signal comes at so many calls of the script that hands results over (worker) or commits a step (aggregator), just
-before the call or just after it.
+The signal comes at a call, counted from 1, that commits results (worker) or a step (aggregator): just before it or just
+after it.
 """
 
 import argparse
@@ -23,9 +23,9 @@ def main() -> None:
 
     from ragtide.cli import run
     from ragtide_aggregator.service.commit import Committer
-    from ragtide_consumers.worker.delivery import Delivery
+    from ragtide_consumers.worker.results import ResultCommitter
 
-    owner, name = (Delivery, "deliver") if arguments.role == "worker" else (Committer, "commit")
+    owner, name = (ResultCommitter, "commit") if arguments.role == "worker" else (Committer, "commit")
     work = getattr(owner, name)
     calls = 0
 

@@ -51,7 +51,7 @@ ROOT = Path(__file__).parents[2]
 def start_doomed(
     role: str, url: str, log: Path, *options: str, extra: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a role that sends itself a signal in the middle of its work (`tests/end_to_end/doomed.py`)."""
+    """Start a role that sends itself a signal in the middle of its work (`tests/support/doomed.py`)."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with log.open("ab") as file:
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The label workers of a process: a worker for each partition, read for by one FastStream application."""
+"""The label workers of a process: one for each partition, and one FastStream application that reads for all of them."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
 
 from ..labelers.protocol import Labeler
-from .claims import ClaimKeeper
+from .claims import ClaimRenewer
 from .patience import Patience
 from .subscriber import StreamApplication
 from .telemetry import ROLE, WorkerTelemetry
@@ -50,31 +50,22 @@ class WorkerApplication(StreamApplication):
         self,
         settings: Settings,
         url: str,
-        labeler: Labeler,
-        *,
-        telemetry: WorkerTelemetry | None,
         patience: Patience,
+        *,
+        telemetry: WorkerTelemetry,
         outage: Outage,
     ) -> None:
         redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
         consumer = consumer_name()
-        claims = ClaimKeeper(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s, outage=outage)
+        claims = ClaimRenewer(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s, outage=outage)
         self.workers = [
             LabelWorker(
                 redis,
                 streams,
-                labeler,
+                patience,
+                settings,
                 consumer=consumer,
-                concurrency=settings.worker_concurrency,
-                max_deliveries=settings.max_deliveries,
-                min_idle_s=settings.worker_min_idle_s,
-                dedupe_window_s=settings.dedupe_window_s,
-                feedback_window_s=settings.feedback_window_s,
-                forget_s=settings.worker_forget_s,
-                # Aggregated metric events that are kept do not wait, so the cap has extra room for them.
-                metrics_cap=settings.events_cap + settings.events_keep,
                 claims=claims,
-                patience=patience,
                 telemetry=telemetry,
                 outage=outage,
             )
@@ -109,10 +100,10 @@ class WorkerApplication(StreamApplication):
             await redis.aclose()
 
     def health_checks(self) -> list[HealthCheck]:
-        """Return the health checks of reading and of every loop."""
-        stopped = "FastStream has stopped reading: the consumer group vanished, or the worker stops"
-        reading = ConditionCheck("reading", lambda: self.reading, stopped)
-        return [reading, *(heartbeat for worker in self.workers for heartbeat in worker.heartbeats)]
+        """Return the health check of reading, and the heartbeat of every loop."""
+        reason = "FastStream has stopped reading: the consumer group vanished, or the worker stops"
+        reading = ConditionCheck("reading", lambda: self.reading, reason)
+        return [reading, *(heartbeat for worker in self.workers for heartbeat in worker.heartbeats.values())]
 
 
 async def run_workers(
@@ -125,16 +116,16 @@ async def run_workers(
 ) -> None:
     """Label until told to stop; then finish entries in flight, for at most the grace time.
 
-    FastStream gives up when the consumer group has vanished, for example after a flush of Redis. The application is
-    then built anew, which creates the group again. It is also built anew when Redis goes away while it starts.
+    FastStream stops when the consumer group has vanished, for example after a flush of Redis. A new application then
+    creates the group again. The application is also made anew if Redis fails while it starts.
     """
-    telemetry = telemetry or WorkerTelemetry()
     patience = Patience(labeler)
+    telemetry = telemetry or WorkerTelemetry()
     outage = Outage("Redis")
     starting = outage.attempt("starting")
     backoff = Backoff()
     while not stop.is_set():
-        app = WorkerApplication(settings, url, labeler, telemetry=telemetry, patience=patience, outage=outage)
+        app = WorkerApplication(settings, url, patience, telemetry=telemetry, outage=outage)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:

@@ -1,8 +1,8 @@
-"""Claims on entries, renewed from a thread: a busy event loop is not mistaken for a dead worker.
+"""Claims on entries, renewed from a thread, so that a busy event loop is not mistaken for a dead worker.
 
-An entry belongs to the worker that took it, until it has been idle for `worker_min_idle_s`. The thread renews each
-claim three times in that time. It does not wait for the event loop, which labeling may occupy. It stops renewing when
-the event loop has given no sign of life for `SILENT_S`: the entries of a worker that hangs go to another worker.
+An entry belongs to the worker that took it until it has been idle for `worker_min_idle_s`. The thread renews each claim
+three times in that time. It does not wait for the event loop, which labeling may occupy. It stops when the event loop
+has not run for `SILENT_S`, so that another worker takes over the entries of a worker that hangs.
 """
 
 import threading
@@ -23,28 +23,28 @@ from ragtide_runtime.telemetry.outages import Outage
 RENEW: Final = Lua("renew_claims")
 
 BEYOND: Final = "18446744073709551615-18446744073709551614"
-"""No entry has a higher id: reading a consumer's own entries after this one returns nothing, however large they are."""
+"""The highest id but one: a read of a consumer's own entries after it returns nothing, however large they are."""
 
 JOIN_S: Final = 2.0
-"""Seconds that the end of a worker waits for the thread, which may itself wait for Redis."""
+"""Seconds that a worker that stops waits for the thread, which may itself wait for Redis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The entries of one partition that a worker holds."""
+    """The entries of one partition that a worker is working on."""
 
     stream: str
-    held: Callable[[], Sequence[str]]
-    """Returns the ids; called from the thread."""
+    entry_ids: Callable[[], Sequence[str]]
+    """Returns their ids; called from the thread."""
     heartbeat: Heartbeat
 
 
 def renew_claims(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
-    """Return the call that makes entries look just delivered, and says how many the consumer still holds."""
+    """Return the call that makes entries look just delivered, and returns how many the consumer still has."""
     return ScriptCall(RENEW, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
 
 
-class ClaimKeeper:
+class ClaimRenewer:
     """Renews the claims of one worker process on all its partitions.
 
     Args:
@@ -52,7 +52,7 @@ class ClaimKeeper:
         consumer: name of the worker in the consumer group.
         min_idle_s: idle seconds after which another worker takes an entry over.
         clock: monotonic seconds.
-        outage: of Redis, as the other loops of the worker know it.
+        outage: of Redis, shared with the other loops of the worker.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ClaimKeeper:
         self._claims: dict[str, Claim] = {}
         self._renewing = threading.Lock()
         self._stopping = threading.Event()
-        self._loop_turned = clock()
+        self._event_loop_ran = clock()
         self._thread = threading.Thread(
             # In the context of the worker, so that its log lines name the role.
             target=copy_context().run,
@@ -83,25 +83,25 @@ class ClaimKeeper:
 
     def start(self) -> None:
         """Start the thread."""
-        self._loop_turned = self._clock()
+        self._event_loop_ran = self._clock()
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; it is a daemon, so that a dead Redis does not keep the process."""
+        """End the thread. It is a daemon, so that an unreachable Redis does not keep the process alive."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
-    def loop_turned(self) -> None:
+    def event_loop_ran(self) -> None:
         """Take note that the event loop is alive."""
-        self._loop_turned = self._clock()
+        self._event_loop_ran = self._clock()
 
-    def hold(self, streams: Streams, held: Callable[[], Sequence[str]], heartbeat: Heartbeat) -> None:
-        """Renew the claims on the entries that `held` returns, from now on."""
-        self._claims = {**self._claims, streams.interactions: Claim(streams.interactions, held, heartbeat)}
+    def add(self, streams: Streams, entry_ids: Callable[[], Sequence[str]], heartbeat: Heartbeat) -> None:
+        """Renew the claims on the entries of a partition that `entry_ids` returns, from now on."""
+        self._claims = {**self._claims, streams.interactions: Claim(streams.interactions, entry_ids, heartbeat)}
 
-    def release(self, streams: Streams) -> None:
-        """Renew nothing of a partition any more; a renewal in progress has ended when this returns."""
+    def remove(self, streams: Streams) -> None:
+        """Renew no claim of a partition any more; a renewal in progress has ended when this returns."""
         self._claims = {stream: claim for stream, claim in self._claims.items() if stream != streams.interactions}
         if self._renewing.acquire(timeout=JOIN_S):
             self._renewing.release()
@@ -119,21 +119,21 @@ class ClaimKeeper:
             client.close()
 
     def _renew(self, client: Redis) -> None:
-        silent_s = self._clock() - self._loop_turned
+        silent_s = self._clock() - self._event_loop_ran
         if silent_s > SILENT_S:
             for claim in self._claims.values():
                 claim.heartbeat.failed(f"the event loop has been blocked for {silent_s:.0f} s: claims are not renewed")
             return
         for claim in self._claims.values():
-            if entry_ids := claim.held():
+            if entry_ids := claim.entry_ids():
                 run_scripts_blocking(client, [renew_claims(claim.stream, self._consumer, entry_ids)])
             else:
-                self._be_seen(client, claim.stream)
+                self._report_alive(client, claim.stream)
             claim.heartbeat.beat("renewing claims")
         self._outage.succeeded()
 
-    def _be_seen(self, client: Redis, stream: str) -> None:
-        """Tell Redis that the worker lives: before 7.2 a read that waits in vain does not, and doctor would miss it."""
+    def _report_alive(self, client: Redis, stream: str) -> None:
+        """Tell Redis that the worker is alive, for doctor; before Redis 7.2 a read that returns nothing does not."""
         try:
             client.xreadgroup(LABEL_GROUP, self._consumer, {stream: BEYOND}, count=1)
         except ResponseError as error:

@@ -1,4 +1,4 @@
-"""Asking a labeler until it is available."""
+"""Asking a labeler again and again while it is unavailable."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ class Patience:
     """Waits while a labeler says that it is unavailable, for all workers of a process.
 
     Args:
-        labeler: that is asked.
+        labeler: of the workers.
     """
 
     def __init__(self, labeler: Labeler) -> None:
@@ -58,5 +58,5 @@ class Patience:
                 return Timed(labeling, perf_counter() - started)
 
     def _wait_s(self, error: LabelerUnavailable) -> float:
-        # Spread out a little, so that all who waited do not come back at once.
+        # Waits differ a little, so that waiting interactions are not all sent at once.
         return max(min(error.resume_in_s, LONGEST_WAIT_S) * self._random.uniform(1.0, 1.25), 0.05)

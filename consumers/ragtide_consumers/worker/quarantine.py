@@ -1,8 +1,8 @@
-"""The quarantine lane: an entry that was delivered too often is tried alone before it is given up.
+"""Quarantine: an entry that was delivered too often is labeled alone before it becomes a dead letter.
 
-A worker that dies fails a delivery of every entry that it held. The number of deliveries alone would give up the
-innocent neighbours of a deadly entry with it. In the lane the worker labels nothing else: if it dies again, this entry
-is the likely cause. Tries are counted in Redis before they begin.
+A worker that dies fails a delivery of every entry that it held. The number of deliveries alone would give up the other
+entries together with the deadly one. In quarantine the worker labels nothing else: if it dies again, this entry is the
+likely cause. Each attempt is counted in Redis before it begins.
 """
 
 import asyncio
@@ -14,71 +14,77 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import Streams
 
-TRIES_ALONE: Final = 3
-"""Tries in the lane after which an entry is given up: something else than the entry may also kill the worker."""
+EXCLUSIVE_ATTEMPTS: Final = 3
+"""Attempts in quarantine after which an entry is given up; a worker may also die of something else than the entry."""
 
 REMEMBERED_MS: Final = 86_400_000
-"""Milliseconds for which tries are remembered."""
+"""Milliseconds for which attempts are remembered."""
 
 
-class Lane:
-    """Lets a worker label many entries at once, or a single suspect."""
+class RetryBudget:
+    """The attempts that the suspect entries of a partition have left, counted in Redis."""
 
     def __init__(self, redis: Redis, streams: Streams) -> None:
         self._redis = redis
         self._streams = streams
-        self._together = 0
-        self._nobody = asyncio.Event()
-        self._nobody.set()
-        self._occupied = False
-        self._free = asyncio.Event()
-        self._free.set()
 
-    async def admitted(self, entry_id: str) -> bool:
-        """Count a try of a suspect, and return whether it may be made.
+    async def spend(self, entry_id: str) -> bool:
+        """Count an attempt at an entry, and return whether the budget allows it.
 
         Raises:
-            redis.RedisError: it may or may not have been counted.
+            redis.RedisError: the attempt may or may not have been counted.
         """
         key = self._streams.quarantine(entry_id)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.incr(key)
             pipe.pexpire(key, REMEMBERED_MS)
-            tries, _ = await pipe.execute()
-        return int(tries) <= TRIES_ALONE
+            attempts, _ = await pipe.execute()
+        return int(attempts) <= EXCLUSIVE_ATTEMPTS
 
-    async def not_tried(self, entry_id: str) -> None:
-        """Take one try off a suspect, because its labeler was unavailable.
+    async def refund(self, entry_id: str) -> None:
+        """Take back an attempt, because the labeler was unavailable.
 
         Raises:
-            redis.RedisError: it may or may not have been taken off.
+            redis.RedisError: the attempt may or may not have been taken back.
         """
         await self._redis.decr(self._streams.quarantine(entry_id))
 
-    @asynccontextmanager
-    async def together(self) -> AsyncIterator[None]:
-        """Wait until no suspect is being tried, and keep one from being tried meanwhile."""
-        while self._occupied:
-            await self._free.wait()
-        self._together += 1
-        self._nobody.clear()
-        try:
-            yield
-        finally:
-            self._together -= 1
-            if not self._together:
-                self._nobody.set()
+
+class ExclusiveExecution:
+    """Lets a worker label many entries at once, or a single suspect."""
+
+    def __init__(self) -> None:
+        self._shared = 0
+        self._none_shared = asyncio.Event()
+        self._none_shared.set()
+        self._exclusive = False
+        self._not_exclusive = asyncio.Event()
+        self._not_exclusive.set()
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """Wait until nothing else is being labeled, and keep everything else waiting meanwhile."""
-        while self._occupied:
-            await self._free.wait()
-        self._occupied = True
-        self._free.clear()
+    async def shared(self) -> AsyncIterator[None]:
+        """Wait until no suspect is being labeled; keep suspects waiting for the body of the `async with`."""
+        while self._exclusive:
+            await self._not_exclusive.wait()
+        self._shared += 1
+        self._none_shared.clear()
         try:
-            await self._nobody.wait()
             yield
         finally:
-            self._occupied = False
-            self._free.set()
+            self._shared -= 1
+            if not self._shared:
+                self._none_shared.set()
+
+    @asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Wait until nothing else is being labeled; keep everything else waiting for the body of the `async with`."""
+        while self._exclusive:
+            await self._not_exclusive.wait()
+        self._exclusive = True
+        self._not_exclusive.clear()
+        try:
+            await self._none_shared.wait()
+            yield
+        finally:
+            self._exclusive = False
+            self._not_exclusive.set()

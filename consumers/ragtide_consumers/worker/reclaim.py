@@ -1,4 +1,4 @@
-"""Taking over entries that other workers took and did not finish."""
+"""Abandoned entries: a worker takes over the entries of dead workers, and releases its own when it stops."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
@@ -17,17 +17,17 @@ DELETE_IDLE: Final = Lua("delete_idle_consumers")
 
 
 def uncount_deliveries(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
-    """Return the call that takes one delivery off entries, and says how many the consumer still holds."""
+    """Return the call that takes one delivery off entries, and returns how many the consumer still has."""
     return ScriptCall(UNCOUNT, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
 
 
 def delete_idle_consumers(stream: str, consumers: Sequence[str | bytes]) -> ScriptCall[int]:
-    """Return the call that deletes those of the consumers that hold no entry, and says how many they were."""
+    """Return the call that deletes those of the consumers without entries, and returns how many there were."""
     return ScriptCall(DELETE_IDLE, (stream,), (LABEL_GROUP, *consumers), int)
 
 
 class Reclaimer:
-    """Finds abandoned entries of one partition with XAUTOCLAIM, a few at a time, and hands back this worker's own."""
+    """Takes over abandoned entries of one partition with XAUTOCLAIM, a few at a time; releases this worker's own."""
 
     def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
         self._redis = redis
@@ -51,11 +51,12 @@ class Reclaimer:
         )
         self._cursor, claimed = reply[0], reply[1]
         scanned = self._cursor in (b"0-0", "0-0")
-        let_go = [
+        # From 7.0 on Redis acknowledges a deleted entry when it is claimed, and returns its id apart.
+        acknowledged = [
             StreamEntry(entry_id.decode(), {}, pending=False) for entry_id in (reply[2] if len(reply) > 2 else ())
         ]
         if not claimed:
-            return let_go, scanned
+            return acknowledged, scanned
         deliveries = await self._deliveries()
         entries = [
             StreamEntry(entry_id.decode(), fields, deliveries.get(entry_id, 1))
@@ -65,17 +66,17 @@ class Reclaimer:
         # Redis 6.2 answers a deleted entry with nil, without its id: find which of ours no longer exist.
         if len(entries) < len(claimed):
             entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
-        return entries + let_go, scanned
+        return entries + acknowledged, scanned
 
     async def uncount(self, entry_ids: Sequence[str]) -> None:
         """Take one delivery off entries of this worker, because their labeler was not asked or was unavailable."""
         if entry_ids:
             await run_script(self._redis, uncount_deliveries(self._stream, self._consumer, entry_ids))
 
-    async def hand_back(self, tried: Collection[str] = ()) -> int:
-        """Free this worker's unfinished entries for other workers at once, and return how many there were.
+    async def release_pending(self, tried: Collection[str] = ()) -> int:
+        """Release this worker's unfinished entries, so that others take them over at once; return how many there were.
 
-        Redis has no command to give an entry back. So the idle time is set to the time that other workers wait for.
+        Redis has no command to release an entry. So the idle time is set to the time after which others take it over.
         An entry that is not among `tried` also loses one delivery.
         """
         unfinished: list[Any] = list(await self._deliveries())
@@ -86,27 +87,25 @@ class Reclaimer:
             )
         return len(unfinished)
 
-    async def forget_dead(self, silent_s: float) -> int:
-        """Remove consumers that hold nothing and have asked for nothing for so long; return how many there were.
+    async def delete_idle_consumers(self, idle_s: float) -> int:
+        """Delete consumers that have no entries and have been idle for so long; return how many there were.
 
-        Every start of a worker makes a new consumer, and Redis keeps consumers for ever. A dead consumer that still
-        holds entries stays until other workers have taken them over.
+        Every start of a worker makes a new consumer, and Redis never deletes consumers. A dead consumer that still has
+        entries stays until other workers have taken them over.
         """
         consumers = await self._redis.xinfo_consumers(self._stream, LABEL_GROUP)
         names = [
-            consumer["name"]
-            for consumer in consumers
-            if not consumer["pending"] and consumer["idle"] >= 1000 * silent_s
+            consumer["name"] for consumer in consumers if not consumer["pending"] and consumer["idle"] >= 1000 * idle_s
         ]
         others = [name for name in names if name.decode() != self._consumer]
-        return await self.remove(others) if others else 0
+        return await self.delete_consumers(others) if others else 0
 
     async def leave(self) -> None:
-        """Remove this worker's own consumer, unless it still holds entries, which others take over first."""
-        await self.remove([self._consumer])
+        """Delete this worker's own consumer, unless it still has entries, which others take over first."""
+        await self.delete_consumers([self._consumer])
 
-    async def remove(self, consumers: Sequence[str | bytes]) -> int:
-        """Remove those of the consumers that hold nothing; return how many there were."""
+    async def delete_consumers(self, consumers: Sequence[str | bytes]) -> int:
+        """Delete those of the consumers that have no entries; return how many there were."""
         return await run_script(self._redis, delete_idle_consumers(self._stream, consumers))
 
     async def _deliveries(self) -> dict[bytes, int]:

@@ -5,7 +5,7 @@ FastStream reads in a consumer group, and starts and stops the application. Thre
 - The client is ragtide's own, which follows failovers; FastStream's client of a cluster stays with a node that died.
 - A read takes fewer entries where they are large; FastStream knows only a fixed number.
 - Entries are passed on undecoded and unacknowledged. FastStream would decode a batch as a whole, and fail on bytes that
-  are not JSON; the worker decodes entry by entry, and acknowledges by script (`delivery.py`).
+  are not JSON; the worker decodes entry by entry, and acknowledges by script (`results.py`).
 
 Its subscriber of single messages costs more than the labeling.
 """

@@ -44,12 +44,12 @@ class ReadSize:
     Args:
         redis: client.
         group: consumer group that reads; None for a reader with positions of its own.
-        read_bytes: about how many bytes one read takes at most.
+        read_bytes: about how many bytes one read takes at most; None for `READ_BYTES`.
     """
 
-    def __init__(self, redis: Redis, group: str | None = None, *, read_bytes: int = READ_BYTES) -> None:
+    def __init__(self, redis: Redis, group: str | None = None, *, read_bytes: int | None = None) -> None:
         self._group = group or ""
-        self._read_bytes = read_bytes
+        self._read_bytes = READ_BYTES if read_bytes is None else read_bytes
         self._redis = redis
         self._told = True
 

@@ -6,8 +6,8 @@ from tests.support.metric_events import event
 
 from ragtide import RagInteraction
 from ragtide_consumers.worker.claims import renew_claims
-from ragtide_consumers.worker.delivery import Delivered, Refused, Scored, deliver_event, reject_entry
 from ragtide_consumers.worker.reclaim import delete_idle_consumers, uncount_deliveries
+from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
 from ragtide_producers.publishing.publish_command import Routing, feedback_command
 from ragtide_producers.publishing.retrying import retry_dead_letter
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
@@ -74,9 +74,9 @@ def test_feedback_is_published_once_while_its_probe_is_kept(redis: Any) -> None:
 
 def test_an_event_is_emitted_once_and_its_ids_are_known(redis: Any) -> None:
     (entry_id,) = taken(redis, "w")
-    result = Scored(entry_id, event(0, {"trace.adherence": 1.0}))
+    result = LabeledEntry(entry_id, event(0, {"trace.adherence": 1.0}))
     call = deliver_event(STREAMS, result, dedupe_ms=DAY_MS, feedback_ms=DAY_MS)
-    assert [run(redis, call), run(redis, call)] == [Delivered.EMITTED, Delivered.FINISHED_BEFORE]
+    assert [run(redis, call), run(redis, call)] == [CommitOutcome.EMITTED, CommitOutcome.FINISHED_BEFORE]
     ((event_id, fields),) = redis.xrange(STREAMS.metrics)
     assert fields == {b"data": result.event.encode()}
     identity = "shop", "i-0"
@@ -88,8 +88,8 @@ def test_an_entry_whose_id_another_entry_owns_is_not_acknowledged(redis: Any) ->
     (entry_id,) = taken(redis, "w")
     identity = "shop", "i-0"
     run(redis, remember_id(STREAMS.owner_keys(*identity), known_digest(*identity), "9999999999999-0", DAY_MS))
-    result = Scored(entry_id, event(0, {"trace.adherence": 1.0}))
-    assert run(redis, deliver_event(STREAMS, result, dedupe_ms=DAY_MS, feedback_ms=DAY_MS)) is Delivered.DUPLICATE
+    result = LabeledEntry(entry_id, event(0, {"trace.adherence": 1.0}))
+    assert run(redis, deliver_event(STREAMS, result, dedupe_ms=DAY_MS, feedback_ms=DAY_MS)) is CommitOutcome.DUPLICATE
     assert redis.xpending(STREAMS.interactions, LABEL_GROUP)["pending"] == 1
 
 
@@ -106,14 +106,16 @@ def letter(entry_id: str, payload: bytes = b"{}") -> DeadLetter:
 
 def test_an_entry_is_rejected_once(redis: Any) -> None:
     (entry_id,) = taken(redis, "w")
-    call = reject_entry(STREAMS, Refused(entry_id, letter(entry_id)))
-    assert [run(redis, call), run(redis, call)] == [Delivered.REFUSED, Delivered.FINISHED_BEFORE]
+    call = reject_entry(STREAMS, RejectedEntry(entry_id, letter(entry_id)))
+    assert [run(redis, call), run(redis, call)] == [CommitOutcome.REJECTED, CommitOutcome.FINISHED_BEFORE]
     assert redis.xlen(STREAMS.dead_letters) == 1
 
 
 def test_an_entry_that_is_no_longer_pending_is_rejected_all_the_same(redis: Any) -> None:
     taken(redis)
-    assert run(redis, reject_entry(STREAMS, Refused("1-0", letter("1-0"), pending=False))) is Delivered.REFUSED
+    assert (
+        run(redis, reject_entry(STREAMS, RejectedEntry("1-0", letter("1-0"), pending=False))) is CommitOutcome.REJECTED
+    )
 
 
 def test_only_the_claims_that_a_consumer_still_holds_are_renewed(redis: Any) -> None:
