@@ -73,9 +73,9 @@ async def test_what_is_committed_is_counted(async_redis: Any) -> None:
 async def test_a_standby_is_ready_and_owns_nothing(async_redis: Any) -> None:
     owner, standby = Watched(), Watched()
     async with owner.running(async_redis, "owner"):
-        await until(lambda: _so(owner.of_partition("ragtide_lease_owned") == 1))
+        await until(lambda: owner.of_partition("ragtide_lease_owned") == 1)
         async with standby.running(async_redis, "standby"):
-            await until(lambda: _so(standby.said().startswith("True")))
+            await until(lambda: standby.said().startswith("True"))
             assert standby.of_partition("ragtide_lease_owned") == 0
             assert "standing by" in standby.said()
 
@@ -83,16 +83,12 @@ async def test_a_standby_is_ready_and_owns_nothing(async_redis: Any) -> None:
 async def test_a_lease_that_is_taken_is_counted_and_what_was_not_committed_is_not(async_redis: Any) -> None:
     watched = Watched()
     async with watched.running(async_redis, "a"):
-        await until(lambda: _so(watched.of_partition("ragtide_lease_owned") == 1))
+        await until(lambda: watched.of_partition("ragtide_lease_owned") == 1)
         await async_redis.set(STREAMS.lease, "99:somebody else", px=60_000)
         await publish(async_redis, EVENTS[:50])
-        await until(lambda: _so(watched["ragtide_leases_lost_total"] == 1))
-        await until(lambda: _so("standing by" in watched.said()))
+        await until(lambda: watched["ragtide_leases_lost_total"] == 1)
+        await until(lambda: "standing by" in watched.said())
         assert watched["ragtide_events_applied_total"] == 0
         await async_redis.delete(STREAMS.lease)
         await until(lambda: caught_up(async_redis))
     assert watched["ragtide_events_applied_total"] == 50
-
-
-async def _so(value: bool) -> bool:
-    return value

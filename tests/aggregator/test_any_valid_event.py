@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.aggregator.test_not_aggregatable import STREAMS, caught_up, letters, running
-from tests.runtime.recordings.models import EVENT, FEEDBACK, PROBABILITY
 from tests.support.conditions import until
 from tests.support.event_columns import columns_of
+from tests.support.models import EVENT, FEEDBACK, PROBABILITY
 
 from ragtide import AlertRule, Feedback, InvalidEntryError, MetricEvent
 from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates

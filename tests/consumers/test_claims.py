@@ -57,11 +57,7 @@ async def test_a_labeler_that_blocks_the_event_loop_keeps_its_entries(async_redi
     async with working(async_redis, labeler, worker_min_idle_s=0.2) as worker:
         await worker.take(await read(async_redis))
         assert await counting == 5
-        await until(lambda: has(worker.counts["emitted"] == 1))
-
-
-async def has(value: bool) -> bool:
-    return value
+        await until(lambda: worker.counts["emitted"] == 1)
 
 
 def held_for(redis: Any) -> float:

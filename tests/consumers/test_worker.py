@@ -140,13 +140,13 @@ async def test_concurrency_is_bounded_and_a_slow_entry_does_not_hold_up_the_othe
     await publish(async_redis, "wait", *["fine"] * 50)
     async with working(async_redis, labeler) as worker:
         await worker.take(await read(async_redis))
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 50))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 50))
         labeler.gate.set()
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 51))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 51))
     assert labeler.most_running <= 4
 
 
-async def _is(reply: Any, value: int) -> bool:
+async def is_now(reply: Any, value: int) -> bool:
     return bool(await reply == value)
 
 
@@ -155,7 +155,7 @@ async def test_the_event_carries_what_the_labeler_said_and_what_the_interaction_
     async with working(async_redis, Scripted()) as worker:
         (entry,) = await read(async_redis)
         await worker.take([entry])
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
     (found,) = await events(async_redis)
     assert (found.entry_id, found.interaction_id, found.pipeline) == (entry.entry_id, "i-0", "p")
     assert (found.labeler, found.labeler_version, found.profile) == ("scripted", "1", "ragbench")
@@ -171,7 +171,7 @@ async def test_a_failing_labeler_is_tried_again_and_then_the_entry_is_a_dead_let
     await publish(async_redis, response, "fine")
     async with working(async_redis, labeler) as worker:
         await worker.take(await read(async_redis))
-        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.dead_letters), 1))
     (dead_letter,) = await dead_letters(async_redis)
     assert dead_letter.reason is Reason.LABELING_FAILED
     assert dead_letter.deliveries == 3
@@ -220,7 +220,7 @@ async def test_an_entry_that_no_worker_survives_alone_is_a_dead_letter(async_red
         (entry,) = await async_redis.xrange(STREAMS.interactions)
         assert await RetryBudget(async_redis, STREAMS).spend(entry[0].decode())
     async with working(async_redis, labeler):
-        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.dead_letters), 1))
     (dead_letter,) = await dead_letters(async_redis)
     assert dead_letter.reason is Reason.TOO_MANY_DELIVERIES
     assert "3 times it was labeled alone" in dead_letter.detail
@@ -233,8 +233,8 @@ async def test_what_a_dead_worker_left_is_taken_over(async_redis: Any) -> None:
     await create_group(async_redis, STREAMS.interactions)
     await read(async_redis, consumer="dead")
     async with working(async_redis, Scripted()):
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 30))
-        await until(lambda: _is(pending(async_redis), 0))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 30))
+        await until(lambda: is_now(pending(async_redis), 0))
     assert len({found.interaction_id for found in await events(async_redis)}) == 30
 
 
@@ -244,9 +244,9 @@ async def test_a_pending_entry_that_was_trimmed_away_is_a_dead_letter_not_a_cras
     gone, _ = await read(async_redis, consumer="dead")
     await async_redis.xdel(STREAMS.interactions, gone.entry_id)
     async with working(async_redis, Scripted()):
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
-        await until(lambda: _is(pending(async_redis), 0))
-        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 1))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
+        await until(lambda: is_now(pending(async_redis), 0))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.dead_letters), 1))
     assert [(dead_letter.entry_id, dead_letter.reason) for dead_letter in await dead_letters(async_redis)] == [
         (gone.entry_id, Reason.DELETED)
     ]
@@ -281,21 +281,17 @@ async def test_a_lost_reply_is_repeated_without_a_second_event(
     await publish(async_redis, *["fine"] * 20)
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis))
-        await until(lambda: _is(pending(async_redis), 0))
-        await until(lambda: _is(_count(worker), 20))
+        await until(lambda: is_now(pending(async_redis), 0))
+        await until(lambda: sum(worker.counts.values()) == 20)
     assert lost == 3
     assert await async_redis.xlen(STREAMS.metrics) == 20
-
-
-async def _count(worker: LabelWorker) -> int:
-    return sum(worker.counts.values())
 
 
 async def test_stopping_releases_entries_that_do_not_finish_in_the_grace_time(async_redis: Any) -> None:
     await publish(async_redis, "wait", "fine")
     async with working(async_redis, Scripted(), worker_min_idle_s=600) as worker:
         await worker.take(await read(async_redis))
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
     assert await pending(async_redis) == 1
     other = Reclaimer(async_redis, STREAMS, consumer="other", min_idle_s=600)
     claimed, _ = await other.claim(10)
@@ -306,10 +302,10 @@ async def test_after_script_flush_results_are_still_delivered(async_redis: Any) 
     await publish(async_redis, "fine", "fine")
     async with working(async_redis, Scripted()) as worker:
         await worker.take(await read(async_redis, count=1))
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 1))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
         await async_redis.script_flush()
         await worker.take(await read(async_redis, count=1))
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 2))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 2))
 
 
 async def test_a_group_is_created_at_the_first_entry_and_creating_it_again_is_fine(async_redis: Any) -> None:
@@ -401,7 +397,7 @@ async def test_workers_pause_while_metric_events_pile_up_and_keep_what_they_hold
     await publish(async_redis, *["fine"] * 10)
     labeler = Scripted()
     async with working(async_redis, labeler, events_cap=6, events_keep=0, worker_min_idle_s=0.3) as worker:
-        await until(lambda: _paused(worker))
+        await until(lambda: worker.paused)
         taking = asyncio.create_task(worker.take(await read(async_redis)))
         # Entries that wait for room are kept like those that are worked on: their idle time falls again and again.
         for _ in range(3):
@@ -410,7 +406,7 @@ async def test_workers_pause_while_metric_events_pile_up_and_keep_what_they_hold
         assert labeler.calls == 0
         await async_redis.xtrim(STREAMS.metrics, maxlen=0, approximate=False)
         await taking
-        await until(lambda: _is(async_redis.xlen(STREAMS.metrics), 10))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 10))
 
 
 async def _idle_for(redis: Any, *, at_least_ms: int) -> bool:
@@ -420,7 +416,3 @@ async def _idle_for(redis: Any, *, at_least_ms: int) -> bool:
 
 async def _is_not(value: Any) -> bool:
     return not await value
-
-
-async def _paused(worker: LabelWorker) -> bool:
-    return worker.paused

@@ -5,7 +5,7 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry
 from structlog.contextvars import merge_contextvars
-from tests.consumers.test_worker import STREAMS, Scripted, _is, dead_letters, pending, publish, read, working
+from tests.consumers.test_worker import STREAMS, Scripted, dead_letters, is_now, pending, publish, read, working
 from tests.support.conditions import until
 
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
@@ -42,8 +42,8 @@ async def test_every_entry_is_counted_once_and_failed_tries_besides(async_redis:
     await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: b"not json"})
     async with working(async_redis, Scripted(), telemetry=counts.telemetry) as worker:
         await worker.take(await read(async_redis))
-        await until(lambda: _is(async_redis.xlen(STREAMS.dead_letters), 3))
-        await until(lambda: _is(pending(async_redis), 0))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.dead_letters), 3))
+        await until(lambda: is_now(pending(async_redis), 0))
     outcomes = {name: counts.labelings(name) for name in ("emitted", "rejected", "duplicate", "finished_before")}
     assert outcomes == {"emitted": 2, "rejected": 2, "duplicate": 1, "finished_before": 0}
     assert counts.labelings("failed") == 3
@@ -72,17 +72,13 @@ async def test_what_is_in_flight_is_counted_also_when_it_is_never_finished(async
 async def test_a_worker_without_its_group_is_alive_and_not_ready_until_there_is_one_again(async_redis: Any) -> None:
     async with working(async_redis, Scripted()) as worker:
         committing, taking_over = worker.heartbeats["committing"], worker.heartbeats["reclaiming"]
-        await until(lambda: _so(taking_over.ready().ok and committing.ready().ok))
+        await until(lambda: taking_over.ready().ok and committing.ready().ok)
         await async_redis.xgroup_destroy(STREAMS.interactions, LABEL_GROUP)
-        await until(lambda: _so("NOGROUP" in taking_over.ready().detail))
+        await until(lambda: "NOGROUP" in taking_over.ready().detail)
         assert not taking_over.ready().ok
         assert taking_over.alive(redis_since=0.0).ok
         await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
-        await until(lambda: _so(taking_over.ready().ok))
-
-
-async def _so(value: bool) -> bool:
-    return value
+        await until(lambda: taking_over.ready().ok)
 
 
 async def test_what_is_logged_about_an_entry_has_its_ids(async_redis: Any, monkeypatch: Any) -> None:
@@ -100,7 +96,7 @@ async def test_what_is_logged_about_an_entry_has_its_ids(async_redis: Any, monke
     async with working(async_redis, Scripted(), max_deliveries=1) as worker:
         entries = await read(async_redis)
         await worker.take(entries)
-        await until(lambda: _is(pending(async_redis), 0))
+        await until(lambda: is_now(pending(async_redis), 0))
     starts = ("labeled", "labeling failed", "entry rejected")
     about = [event for event in logged if event["event"].startswith(starts)]
     assert {

@@ -425,17 +425,22 @@ def run_script(script: str, redis_url: str | None, **environment: str) -> subpro
     )
 
 
-def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send, failing = run_scripts_blocking, [True, True]
+def lose_replies(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Make Redis do as it is told, but lose its first replies."""
+    send, left = run_scripts_blocking, [True] * count
 
     def loses_the_reply(*arguments: Any) -> Any:
         replies = send(*arguments)
-        if failing:
-            failing.pop()
+        if left:
+            left.pop()
             raise RedisError("the connection was lost")
         return replies
 
     monkeypatch.setattr("ragtide_producers.publishing.sending.run_scripts_blocking", loses_the_reply)
+
+
+def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_replies(monkeypatch, 2)
     with InteractionProducer(redis_url) as producer:
         for n in range(10):
             producer.submit(interaction(n))

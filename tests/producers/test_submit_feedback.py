@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import redis.connection
-from redis import RedisError
-from tests.producers.test_background import NOWHERE, adds_up, dropped, interaction, run_script, settings
+from tests.producers.test_background import NOWHERE, adds_up, dropped, interaction, lose_replies, run_script, settings
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
 
@@ -17,7 +16,6 @@ from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import partition_of
-from ragtide_runtime.redis.scripts import run_scripts_blocking
 
 pytestmark = pytest.mark.processes
 
@@ -141,16 +139,7 @@ def test_what_the_aggregator_has_trimmed_is_not_sent_again(redis: Any, redis_url
 
 
 def test_a_lost_reply_makes_no_second_entry(redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    send, failing = run_scripts_blocking, [True]
-
-    def loses_the_reply(*arguments: Any) -> Any:
-        replies = send(*arguments)
-        if failing:
-            failing.pop()
-            raise RedisError("the connection was lost")
-        return replies
-
-    monkeypatch.setattr("ragtide_producers.publishing.sending.run_scripts_blocking", loses_the_reply)
+    lose_replies(monkeypatch, 1)
     with InteractionProducer(redis_url) as producer:
         producer.submit_feedback(feedback(0))
         assert producer.flush(20)

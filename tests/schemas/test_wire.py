@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from redis.crc import key_slot
-from tests.support.names import NAME_CHARACTERS
+from tests.support.models import INTERACTION, JSON
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_runtime.redis.keys import Streams, interaction_digest
@@ -19,41 +19,6 @@ from ragtide_schemas.json_schema import json_schemas
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
 
 GOOD: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": [{"text": "d"}], "response": "r"}
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
-NAME = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=6,
-)
-METADATA = st.dictionaries(TEXT, JSON, max_size=3)
-TIME = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
-INTERACTION = st.builds(
-    RagInteraction,
-    interaction_id=NAME,
-    pipeline=NAME,
-    occurred_at=TIME,
-    question=TEXT,
-    documents=st.lists(
-        st.builds(
-            RetrievedDocument,
-            id=st.none() | NAME,
-            text=TEXT,
-            score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-            metadata=METADATA,
-        ),
-        max_size=3,
-    ),
-    response=TEXT | st.sampled_from(["", " \n"]),
-    reference_answer=st.none() | TEXT,
-    gold_scores=st.dictionaries(st.sampled_from(["trace.adherence", "own.metric"]), st.floats(0, 1)),
-    segments=st.dictionaries(NAME, NAME, max_size=3),
-    run=NAME,
-    population_size=st.none() | st.integers(1, 10**12),
-    source=st.none() | NAME,
-    metadata=METADATA,
-)
 
 
 def refused(payload: bytes, entry_id: str = "1700000000123-0") -> InvalidEntryError:

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runtime.recordings.models import EVENT, MODELS
 from tests.support.metric_events import event as metric_event
+from tests.support.models import EVENT, MODELS
 
 from ragtide_runtime.recordings import Kind, RecordedEntry, json_lines, parquet
 from ragtide_runtime.recordings.columns import COLUMNS, SCORES, field_of

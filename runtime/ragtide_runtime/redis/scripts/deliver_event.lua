@@ -1,4 +1,4 @@
--- Acknowledges an entry and adds its metric event (worker/delivery.py says in which order, and why).
+-- Acknowledges an entry and adds its metric event (worker/results.py states the order and the reasons).
 -- uses: entries, known_ids
 -- KEYS: interactions, metrics, the keys of the interaction id's owner, the keys of its metric event.
 -- ARGV: group, entry id, metric event, dedupe window in ms, feedback window in ms, trace context or nothing, digest of

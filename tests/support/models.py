@@ -1,4 +1,4 @@
-"""Any model that may be on a recorded stream, for property tests."""
+"""Strategies of property-based tests: any valid model that may be on a stream."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -56,10 +56,9 @@ INTERACTION = st.builds(
             sentences=SENTENCES,
             metadata=METADATA,
         ),
-        min_size=1,
         max_size=3,
     ),
-    response=TEXT,
+    response=TEXT | st.sampled_from(["", " \n"]),
     response_sentences=SENTENCES,
     reference_answer=st.none() | TEXT,
     gold_scores=GOLD,
