@@ -86,7 +86,7 @@ CASES: Final = (
 
 
 class Paths(NamedTuple):
-    """Running means of many runs with what their intervals need; shape (runs, length)."""
+    """Running means of many runs, and the other inputs of their intervals; shape (runs, length)."""
 
     n: NDArray[np.int64]
     mean: Floats

@@ -121,7 +121,7 @@ def run_length_of(first: FirstAlarm, seed: int, runs: int, asked: float) -> tupl
 
 
 def tuned(make: Callable[[float], FirstAlarm], settings: list[float], runs: int, asked: float) -> float:
-    """Return the first setting, from lenient to strict, whose run length is at least what is asked."""
+    """Return the first setting, from lenient to strict, whose run length is at least the one asked for."""
     for setting in settings:
         if run_length_of(make(setting), 1, runs, asked)[0] >= asked:
             return setting

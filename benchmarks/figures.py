@@ -33,7 +33,7 @@ def _save(folder: Path, name: str) -> None:
 
 
 def looking(folder: Path) -> None:
-    """A yes-or-no metric whose true mean is 0.9, and what two 95% intervals say after every item."""
+    """A yes-or-no metric whose true mean is 0.9, and two 95% intervals after every item."""
     n = np.arange(1, 2001)
     for seed in range(100):
         values = (np.random.default_rng(seed).random(n.size) < 0.9).astype(np.float64)

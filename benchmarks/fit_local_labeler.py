@@ -77,7 +77,7 @@ class Labeled:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What fitting finds."""
+    """The result of fitting."""
 
     coefficients: dict[str, Floats]
     """By label, the constant first."""
@@ -319,7 +319,7 @@ def report_expertqa(path: Path, model: Model) -> None:
 
 
 def module(model: Model) -> str:
-    """Return the text of the module that holds the coefficients."""
+    """Return the text of the module of coefficients."""
     lines = [
         '"""Coefficients of the local labeler, by feature (`features.py`).',
         "",

@@ -1,4 +1,4 @@
-"""How fast one worker process labels with a judge, beside the ideal and beside what its processor can do.
+"""The rate at which one worker process labels with a judge, beside the ideal rate and that of its processor.
 
     python benchmarks/judge.py [--interactions 6000] [--latency 0.2] [--in-flight 256] [--rounds 3]
 

@@ -1,4 +1,4 @@
-"""What a cheap labeler on everything adds to a judge on a sample: coverage and width against the judge alone.
+"""The gain of a proxy labeler on everything beside a judge on a sample: coverage and width of intervals.
 
     python benchmarks/prediction_powered.py [--runs 1000] [--items 10000]
 
@@ -35,7 +35,7 @@ def scores(rng: np.random.Generator, correlation: float, runs: int, items: int) 
 
 
 def simulate(correlation: float, runs: int, items: int, *, by_score: bool, seed: int) -> dict[str, float]:
-    """Return what was found at the end of all runs, and how many ever missed the mean."""
+    """Return the intervals at the end of all runs, and how many runs ever missed the mean."""
     rng = np.random.default_rng((20261121, seed))
     cheap, true = scores(rng, correlation, runs, items)
     # From a fifth to nine fifths of the rate; the mean over uniform scores is the rate.

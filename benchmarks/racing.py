@@ -43,14 +43,14 @@ CHUNK: Final = 100
 
 
 class Outcome(NamedTuple):
-    """What became of experiments, one element each."""
+    """The results of experiments, one element each."""
 
     work: Floats
     """Executions, of all configs on all items."""
     lost: Flags
     """Whether the best was stopped."""
     regret: Floats
-    """Best mean over all items, minus that of who is kept."""
+    """Best mean over all items, minus that of the config that remains."""
 
 
 def draw(rng: np.random.Generator, means: Floats, kind: str, runs: int, shared: float) -> Floats:
@@ -68,7 +68,7 @@ def draw(rng: np.random.Generator, means: Floats, kind: str, runs: int, shared: 
 
 
 def outcome(scores: Floats, executed: Floats, running: Flags) -> Outcome:
-    """Return what became of experiments.
+    """Return the results of experiments.
 
     Args:
         scores: shape (runs, items, configs).

@@ -54,7 +54,7 @@ def fill(redis: Any, first: int, count: int, pipelines: int) -> None:
 
 
 def aggregated(redis: Any) -> bool:
-    """Return whether the checkpoint holds the last event."""
+    """Return whether the last event is in the checkpoint."""
     last = redis.xrevrange(STREAMS.metrics, count=1)[0][0]
     return bool(redis.hget(STREAMS.checkpoint, "position") == last)
 
@@ -87,7 +87,7 @@ def main() -> None:
             until(lambda: aggregated(redis))
             rows = sum(name.startswith(b"estimate:") for name in redis.hkeys(STREAMS.checkpoint))
             size = redis.memory_usage(STREAMS.checkpoint, samples=0)
-            # It is frozen while the events come, so that none of them is in a checkpoint; its lease is kept alive.
+            # The aggregator is frozen while events come, so that none is in a checkpoint; its lease does not expire.
             first.send_signal(signal.SIGSTOP)
             redis.persist(STREAMS.lease)
             fill(redis, 3 * pipelines, options.events, pipelines)

@@ -1,4 +1,4 @@
-"""How fast `ragtide replay` is flat out, over a recording of a million metric events, and what memory it takes.
+"""Rate and memory of `ragtide replay` at full speed, over a recording of a million metric events.
 
 The command is run as a user runs it, on an embedded Redis of its own: starting, counting what is selected, aggregating
 with all statistics on, committing. Beside the whole there is the rate that the command itself states, which leaves out
@@ -47,7 +47,7 @@ def recorded(place: Path, events: int) -> int:
         ids = table["entry_id"].to_pylist()
         stamped = table.append_column("entry_ms", pa.array([int(one.partition("-")[0]) for one in ids], pa.uint64()))
         stamped = stamped.append_column("entry_number", pa.array([0] * len(ids), pa.uint64()))
-        # What a benchmark's events do not have is as in an event without it.
+        # Columns that the events of a benchmark do not have are empty.
         for name in plain.column_names:
             if name not in stamped.column_names:
                 stamped = stamped.append_column(name, plain[name].take(pa.array([0] * len(ids))))
@@ -108,7 +108,7 @@ def _file(place: Path, number: int, table: Any, name: tuple[Any, str]) -> Record
 
 
 def _memory(running: subprocess.Popen[bytes]) -> Iterator[float]:
-    """Yield the MiB a process holds, every second until it ends."""
+    """Yield the MiB that a process uses, every second until it ends."""
     while running.poll() is None:
         try:
             yield psutil.Process(running.pid).memory_info().rss / 2**20

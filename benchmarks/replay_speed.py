@@ -85,7 +85,7 @@ def shares(files: list[Path]) -> list[tuple[str, float]]:
 
 
 def warm_up() -> None:
-    """Load what is loaded once."""
+    """Load modules and data that are loaded only once."""
     state = AggregatorState(state_options(Settings()))
     for table in tables(2_000):
         state.apply_columns(columns_of(table))

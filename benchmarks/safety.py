@@ -1,4 +1,4 @@
-"""What safety costs: the scripts against plain commands, and the checkpoint by its interval.
+"""The cost of safety: scripts against plain commands, and the checkpoint by its interval.
 
     python benchmarks/safety.py [--entries 20000] [--rounds 5]
 
@@ -81,8 +81,8 @@ async def timed(body: Callable[[], Awaitable[None]], count: int) -> float:
     return count / (time.perf_counter() - started)
 
 
-async def hand_over(redis: Any, rows: list[RagInteraction], rates: dict[str, list[float]]) -> None:
-    """Measure the three ways of handing results over."""
+async def commit_results(redis: Any, rows: list[RagInteraction], rates: dict[str, list[float]]) -> None:
+    """Measure three ways of committing results."""
     committer = ResultCommitter(redis, STREAMS, consumer="w", dedupe_window_s=86_400, feedback_window_s=604_800)
 
     async def ours() -> None:
@@ -170,7 +170,7 @@ async def checkpoints(
 
 
 async def measure(options: argparse.Namespace, url: str) -> dict[str, list[float]]:
-    """Return what every round found."""
+    """Return the rates of every round."""
     bundled = demo_interactions()
     rows = [
         bundled[number % len(bundled)].model_copy(update={"interaction_id": f"b-{number}", "pipeline": "bench"})
@@ -181,7 +181,7 @@ async def measure(options: argparse.Namespace, url: str) -> dict[str, list[float
     async with connect_async(url) as redis:
         await redis.config_set("auto-aof-rewrite-percentage", 0)
         for _ in range(options.rounds):
-            await hand_over(redis, rows, rates)
+            await commit_results(redis, rows, rates)
             await publish(redis, settings, rows, rates)
             await checkpoints(redis, settings, rows, rates)
     return rates

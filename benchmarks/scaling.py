@@ -1,4 +1,4 @@
-"""How labeling grows with worker processes, and what partitions cost.
+"""The growth of labeling with worker processes, and the cost of partitions.
 
     python benchmarks/scaling.py [--rounds 3]
 

@@ -48,7 +48,7 @@ def samples_of(redis: Any, processes: dict[str, psutil.Process]) -> dict[str, fl
 
 
 def known_bytes(redis: Any) -> int:
-    """Return what the buckets of known ids take."""
+    """Return the memory of the buckets of known ids."""
     buckets = [
         key for kind in ("owners", "events") for key in redis.scan_iter(match=getattr(STREAMS, kind)("*"), count=1000)
     ]
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
-    # A bucket of known ids is kept for up to 1.25 windows, and the first fifth is 12 seconds of every minute.
+    # A bucket of known ids lives for up to 1.25 windows, and the first fifth is 12 seconds of every minute.
     compressed = DEFAULTS.feedback_window_s / (12 * options.minutes / 1.25)
     rows = interactions(2000, pipelines=10)
     times: list[float] = []
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def report(times: Any, memory: list[dict[str, float]]) -> bool:
-    """Print what was measured and return whether everything is flat."""
+    """Print the measurements and return whether everything is flat."""
     late = times >= times[-1] / 5
     hours = (times[-1] - times[late][0]) / 3600
     flat = True

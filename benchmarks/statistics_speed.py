@@ -111,7 +111,7 @@ RULES = tuple(
 
 
 def options(windows: tuple[str, ...]) -> StateOptions:
-    """Return what the state keeps, as by default but for the rules."""
+    """Return the default options of the state, without rules."""
     panes = Panes(tuple(window(text) for text in windows), 3_600_000)
     return StateOptions(rules=RULES, segments=False, panes=panes)
 

@@ -78,7 +78,7 @@ def processor_s(process: psutil.Process) -> float:
 
 
 def aggregated(redis: Any) -> bool:
-    """Return whether the checkpoint holds the last event."""
+    """Return whether the last event is in the checkpoint."""
     return bool(redis.hget(STREAMS.checkpoint, "position") == redis.xrevrange(STREAMS.metrics, count=1)[0][0])
 
 

@@ -142,7 +142,7 @@ async def all_emitted(redis: Any, count: int) -> bool:
 
 
 async def all_aggregated(redis: Any) -> bool:
-    """Return whether the checkpoint holds the last metric event."""
+    """Return whether the last metric event is in the checkpoint."""
     last = await redis.xrevrange(STREAMS.metrics, count=1)
     return bool(await redis.hget(STREAMS.checkpoint, "position") == last[0][0])
 

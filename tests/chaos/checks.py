@@ -1,4 +1,4 @@
-"""What must hold at the end of a run, whatever happened during it."""
+"""The claims that must hold at the end of a run, whatever faults it had."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ from ragtide_schemas.dead_letter import beginning_of
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 EXACT = ("n", "n_absent", "n_late", "coverage", "minimum", "maximum", "quantiles", "band", "updated_at")
-"""What of an estimate does not depend on the order of the values, to the bit."""
+"""Fields of an estimate that do not depend on the order of the values, to the bit."""
 
 CLOSE = {"estimate": 1e-12, "standard_deviation": 1e-9, "lower": 1e-9, "upper": 1e-9, "baseline": 1e-9}
-"""What does not depend on it but for rounding, with the relative difference that may be."""
+"""Fields that depend on the order only by rounding, with the relative difference that is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """A claim, and the evidence against it."""
 
     claim: str
     looked_at: int
-    """How many things it was looked at for."""
+    """Number of things it was checked for."""
     wrong: list[str]
-    """What contradicts it."""
+    """Contradictions, each in words."""
 
     @property
     def passed(self) -> bool:
@@ -36,7 +36,7 @@ class Check:
 
 
 def checks(traffic: Traffic, outcome: Outcome, quiet: Outcome | None) -> Iterator[Check]:
-    """Yield what can be said of a run; without a quiet run nothing is compared with one."""
+    """Yield the checks of a run; without a quiet run none compares with it."""
     yield _scored_once(traffic, outcome)
     yield _every_entry_has_one_end(traffic, outcome)
     yield _poison(traffic, outcome)
@@ -60,7 +60,7 @@ def _every_entry_has_one_end(traffic: Traffic, outcome: Outcome) -> Check:
     ends: dict[tuple[int, str], list[str]] = {entry: [] for entry in outcome.entries}
     for partition, event in outcome.events:
         ends.setdefault((partition, event.entry_id or ""), []).append("scored")
-    for partition, letter in outcome.letters:
+    for partition, letter in outcome.dead_letters:
         if letter.stream.endswith(":interactions"):
             ends.setdefault((partition, letter.entry_id), []).append(letter.reason)
     wrong = []
@@ -72,22 +72,22 @@ def _every_entry_has_one_end(traffic: Traffic, outcome: Outcome) -> Check:
             expected = found == [traffic.poison.get(published or b"")]
         if not expected:
             wrong.append(f"entry {entry} ({published!r:.80}) ended as {found or 'nothing'}")
-    return Check("every entry is scored, a duplicate's letter, or its poison's letter, once", len(ends), wrong)
+    return Check("every entry is scored, or is the dead letter of a duplicate or of poison, once", len(ends), wrong)
 
 
 def _poison(traffic: Traffic, outcome: Outcome) -> Check:
-    letters = Counter((partition, letter.stream, letter.entry_id) for partition, letter in outcome.letters)
-    wrong = [f"{count} letters of {entry}" for entry, count in letters.items() if count != 1]
-    shown = {letter.payload_bytes() for _, letter in outcome.letters}
-    wrong += [f"no dead letter of {payload[:60]!r}" for payload in traffic.poison if _kept(payload) not in shown]
-    bad = Counter(letter.payload_bytes() for _, letter in outcome.letters if letter.stream.endswith(":metrics"))
+    letters = Counter((partition, letter.stream, letter.entry_id) for partition, letter in outcome.dead_letters)
+    wrong = [f"{count} dead letters of {entry}" for entry, count in letters.items() if count != 1]
+    shown = {letter.payload_bytes() for _, letter in outcome.dead_letters}
+    wrong += [f"no dead letter of {payload[:60]!r}" for payload in traffic.poison if _stored(payload) not in shown]
+    bad = Counter(letter.payload_bytes() for _, letter in outcome.dead_letters if letter.stream.endswith(":metrics"))
     if bad != Counter(outcome.bad_events.values()):
-        wrong.append(f"{bad.total()} letters of {len(outcome.bad_events)} bad metric events")
+        wrong.append(f"{bad.total()} dead letters of {len(outcome.bad_events)} bad metric events")
     return Check("every poison entry is one dead letter", len(traffic.poison), wrong)
 
 
-def _kept(payload: bytes) -> bytes:
-    """Return what a dead letter keeps of a payload."""
+def _stored(payload: bytes) -> bytes:
+    """Return the part of a payload that a dead letter stores."""
     return payload if len(payload) <= ENTRY_MAX_BYTES else beginning_of(payload)
 
 

@@ -13,7 +13,7 @@ _offset_s = 0.0
 
 
 class JumpingDatetime(datetime):
-    """`datetime` whose `now` is that of the jumping clock; what it returns are ordinary ones."""
+    """`datetime` whose `now` is that of the jumping clock; it returns ordinary datetimes."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]

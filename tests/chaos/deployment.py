@@ -15,7 +15,7 @@ from tests.support.conditions import wait_until
 ROOT = Path(__file__).parents[2]
 
 READY = re.compile(rb"worker started|owner of the partition|standing by")
-"""What a role says when it has started."""
+"""Log messages of a role that has started."""
 
 START_S = 60.0
 """Seconds a role may take to start, with all others at work on the same machine."""
@@ -32,11 +32,11 @@ COUNTED = (
     "working on an entry failed",
     "Traceback",
 )
-"""What the roles' logs are searched for."""
+"""Log messages that are counted."""
 
 
 class Role:
-    """One role: a process, and the one that takes its place when it is killed."""
+    """A role: a process, and its successor when it is killed."""
 
     def __init__(
         self, role: RoleName, number: int, folder: Path, environment: Mapping[str, str], plant: str | None
@@ -69,7 +69,7 @@ class Role:
 
     @property
     def said(self) -> bytes:
-        """What the present process has logged."""
+        """The log of the present process."""
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             return file.read()
@@ -113,7 +113,7 @@ class Deployment:
         return next((one for one in self.roles if one.pid == pid), None)
 
     def supervise(self) -> None:
-        """Start again what has ended by itself."""
+        """Start roles again that have ended by themselves."""
         for role in self.roles:
             code = role.process.poll()
             if code is None:
@@ -124,7 +124,7 @@ class Deployment:
             role.start()
 
     def stop(self) -> list[str]:
-        """Stop every role with SIGTERM, and return what was wrong with how they ended."""
+        """Stop every role with SIGTERM, and return the roles that ended badly, in words."""
         wrong = []
         for role in self.roles:
             try:
@@ -155,7 +155,7 @@ class Deployment:
                 role.kill()
 
     def logged(self) -> Counter[str]:
-        """Return how often the roles said what is counted."""
+        """Return how often the roles logged each counted message."""
         said = "\n".join(role.log.read_text(errors="replace") for role in self.roles)
         return Counter({words: said.count(words) for words in COUNTED if words in said})
 

@@ -1,4 +1,4 @@
-"""The faults: drawn from a seed, due when so many interactions have been scored, so that they always hit work."""
+"""Faults, drawn from a seed. Each is due when a number of interactions has been scored, so that it hits work."""
 
 import random
 import signal
@@ -66,7 +66,7 @@ NOTICED = (b"partition lost", b"taken back", b"Redis failed", b"Redis answers ag
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """An owner that was paused beyond its lease and goes on."""
+    """An owner that was paused beyond its lease and was resumed."""
 
     role: Role
     log_size: int
@@ -74,7 +74,7 @@ class Stale:
 
     @property
     def noticed(self) -> bool:
-        """Whether it has found out that it is the owner no more."""
+        """Whether it has noticed that it does not own the partition any more."""
         said = self.role.log.read_bytes()[self.log_size :]
         return any(words in said for words in NOTICED)
 
@@ -89,14 +89,14 @@ class Injector:
     proxy: Proxy
     judge: UnevenJudge
     idle: bool = False
-    """Whether all work is done, so that no worker will hold any more."""
+    """Whether all work is done, so that no worker will have entries."""
     stale: list[Stale] = field(default_factory=list)
-    """Every owner that was paused and goes on."""
+    """Every owner that was paused and resumed."""
 
     def inject(self, fault: Fault) -> tuple[str, Ending | None] | None:
-        """Do what a fault says. Return what was done, and how to end it after its time if it lasts.
+        """Carry out a fault. Return a description of it, and a function that ends it if it lasts.
 
-        Returns None while there is nothing to hit, such as no owner: it is to be tried again.
+        Returns None while there is no victim, such as no owner: the caller tries again.
         """
         found: tuple[str, Ending | None] | None = getattr(self, f"_{fault.kind}")(fault)
         return found
@@ -105,8 +105,8 @@ class Injector:
         victim = self._worker(fault)
         if victim is None:
             return None
-        role, held = victim
-        text = f"{role.name}, holding {held} entries"
+        role, pending = victim
+        text = f"{role.name}, with {pending} entries"
         role.kill()
         role.start()
         return text, None
@@ -127,9 +127,9 @@ class Injector:
         victim = self._worker(fault)
         if victim is None:
             return None
-        role, held = victim
+        role, pending = victim
         role.pause()
-        return f"{role.name}, holding {held} entries, for {fault.seconds:.1f} s", role.resume
+        return f"{role.name}, with {pending} entries, for {fault.seconds:.1f} s", role.resume
 
     def _pause_owner(self, fault: Fault) -> tuple[str, Ending | None] | None:
         role = self._owner(fault)
@@ -172,9 +172,9 @@ class Injector:
         return f"{worker[0].name} and {owner.name} an hour {'forward' if forward else 'back'}", None
 
     def _worker(self, fault: Fault) -> tuple[Role, int] | None:
-        """Return a worker that holds many entries, and how many; any if nothing is left to hold."""
-        held = self.observer.held()
-        found = [(role, held.get(role.pid, 0)) for role in self.deployment.ready("worker")]
+        """Return a worker with many entries, and how many; any worker if no entries are left."""
+        pending = self.observer.pending()
+        found = [(role, pending.get(role.pid, 0)) for role in self.deployment.ready("worker")]
         most = max((count for _, count in found), default=0)
         busy = [one for one in found if one[1] > most / 2 or self.idle]
         return busy[int(fault.choice * len(busy))] if busy else None

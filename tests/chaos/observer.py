@@ -1,4 +1,4 @@
-"""Looks at a running deployment past the proxy: how far it is, who owns what, who holds what."""
+"""Reads the progress of a running deployment from Redis, past the proxy: entries left, owners, pending entries."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ COUNT = "return #redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+')"
 
 
 class Observer:
-    """Asks Redis directly; typed loosely, since redis-py leaves open whether replies are bytes."""
+    """A view of a deployment in Redis; typed loosely, since redis-py leaves open whether replies are bytes."""
 
     def __init__(self, redis: Any, settings: Settings) -> None:
         self.redis = redis
@@ -21,7 +21,7 @@ class Observer:
         return sum(self.redis.xlen(streams.metrics) for streams in self.partitions)
 
     def waiting(self) -> int:
-        """Return how many entries no worker has finished."""
+        """Return the number of entries that no worker has finished."""
         return sum(self._waiting(streams) for streams in self.partitions)
 
     def _waiting(self, streams: Streams) -> int:
@@ -43,13 +43,13 @@ class Observer:
         ]
 
     def owners(self) -> list[int]:
-        """Return the process ids of the aggregators that hold a lease."""
+        """Return the process ids of the aggregators that own a partition."""
         tokens = [self.redis.get(streams.lease) for streams in self.partitions]
-        # A token is a number, then the holder: host, process, and a few letters.
+        # A token is a number and the owner: host, process, and random characters.
         return [int(token.decode().split(":")[1].rpartition("-")[2]) for token in tokens if token is not None]
 
-    def held(self) -> dict[int, int]:
-        """Return how many entries each worker holds, by process id."""
+    def pending(self) -> dict[int, int]:
+        """Return the number of pending entries of each worker, by process id."""
         found: dict[int, int] = {}
         for consumer in self._consumers():
             pid = int(consumer["name"].decode().split("-")[-2])

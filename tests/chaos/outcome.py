@@ -1,4 +1,4 @@
-"""Everything a run has left in Redis, read past the proxy."""
+"""The result of a run in Redis, read past the proxy."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, DeadLetter, Estimate, InvalidEntryError, MetricEvent, RagInteraction
 
 READ_AT_ONCE = 500
-"""Entries read in one round trip; some hold megabytes."""
+"""Entries read in one round trip; some are megabytes large."""
 
 JUMP_S = 3600.0
 """Seconds by which clocks jump."""
@@ -26,17 +26,17 @@ EntryKey = tuple[int, str]
 
 @dataclass(slots=True)
 class Outcome:
-    """What was published, and what became of it."""
+    """The published entries and their results."""
 
     entries: dict[EntryKey, tuple[str, str] | bytes] = field(default_factory=dict)
-    """Each entry of the interactions: pipeline and id of a valid one, or what the dead letter of another one shows."""
+    """Each entry of the interactions: pipeline and id if it is valid, or else the payload of its dead letter."""
     events: list[tuple[int, MetricEvent]] = field(default_factory=list)
     """Metric events with their partitions, in the order of the streams."""
     bad_events: dict[EntryKey, bytes] = field(default_factory=dict)
-    """Entries of the metric events that are none."""
+    """Entries of the metrics stream that are no metric events."""
     jumped: int = 0
     """How many of the events were scored by a process whose clock had jumped."""
-    letters: list[tuple[int, DeadLetter]] = field(default_factory=list)
+    dead_letters: list[tuple[int, DeadLetter]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
     """Every change of an alert."""
     estimates: list[Estimate] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def read_outcome(redis: Any, settings: Settings, url: str) -> Outcome:
-    """Return what a run has left, and what its metric events come to in a direct computation."""
+    """Return the result of a run, and the state that its metric events give in a direct computation."""
     outcome = Outcome()
     for partition in range(settings.partitions):
         streams = Streams(settings.prefix, partition)
@@ -70,7 +70,7 @@ def read_outcome(redis: Any, settings: Settings, url: str) -> Outcome:
         outcome.replayed.append(dict(changes.rows))
         outcome.replayed_alerts += changes.alerts
         for _, fields in _entries(redis, streams.dead_letters):
-            outcome.letters.append((partition, DeadLetter.decode(fields[DATA_FIELD])))
+            outcome.dead_letters.append((partition, DeadLetter.decode(fields[DATA_FIELD])))
         outcome.alerts += [Alert.decode(fields[DATA_FIELD]) for _, fields in _entries(redis, streams.alerts)]
         outcome.checkpoints.append({name.decode(): data for name, data in redis.hgetall(streams.checkpoint).items()})
     outcome.estimates = asyncio.run(_estimates(settings, url))

@@ -1,4 +1,4 @@
-"""Bugs to plant into a role, so that it is seen whether the checks would find them."""
+"""Bugs to plant into a role, to show that the checks find them."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from ragtide_runtime.redis.scripts import Lua
 
 
 def emit() -> None:
-    """Emit without looking at what XACK says: two workers that finish the same entry both emit its event."""
+    """Emit whatever XACK returns: two workers that finish the same entry both emit its event."""
     looks = """if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
     return 'finished_before'
 end"""
@@ -23,7 +23,7 @@ def fencing() -> None:
     looks = re.compile(r"^if redis\.call\('GET', KEYS\[1\]\).*?(?=^local at, gone = 10)", re.MULTILINE | re.DOTALL)
     _replace(commit.COMMIT, lambda script: looks.sub("", script))
     _replace(lease.RENEW, lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
-    # Nor does it leave the partition to its successor by itself, for having one too many.
+    # The owner does not release the partition to its successor either.
     vars(owner)["rebalance"] = lambda me, owned, partitions: rebalance(me, owned, partitions)._replace(release=0)
 
 

@@ -1,4 +1,4 @@
-"""Power cuts: what is lost, and is anything counted twice?
+"""Power cuts: how much is lost, and whether anything counts twice.
 
     python -m tests.chaos.power_cuts [--interactions 20000] [--cuts 27]
 
@@ -40,7 +40,7 @@ AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of what a producer had been told was there."""
+    """The fate of interactions that Redis had confirmed to a producer."""
 
     confirmed: int
     lost: int
@@ -85,7 +85,7 @@ class Disk:
         return max(several, key=lambda file: int(file.name.split(".")[-3]), default=self._folder / "appendonly.aof")
 
     def lose(self) -> None:
-        """Cut the file back to what a power cut would have left."""
+        """Cut the file back to the length that a power cut would have left."""
         if self._every_s:
             file = self._appended()
             os.truncate(file, min(self._kept.get(file, 0), file.stat().st_size))

@@ -32,7 +32,7 @@ class Proxy:
         self._thread.join(10)
 
     def cut(self) -> int:
-        """Reset every connection and return how many there were; what Redis answered last never arrives."""
+        """Reset every connection and return how many there were; the last replies of Redis never arrive."""
         return asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(10)
 
     def stall(self) -> None:
@@ -40,7 +40,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._flows.clear)
 
     def flow(self) -> None:
-        """Forward again what waited."""
+        """Forward data again, the waiting data first."""
         self._loop.call_soon_threadsafe(self._flows.set)
 
     async def _serve(self) -> None:

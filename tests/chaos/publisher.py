@@ -19,11 +19,11 @@ CHUNK = 40
 """Items published at once, at most."""
 
 RETRY_S = 0.05
-"""Seconds before what failed is published again."""
+"""Seconds before a failed item is published again."""
 
 
 class Publisher:
-    """Publishes item after item; what failed is published again, as any application would.
+    """Publishes item after item; it publishes failed items again, as any application would.
 
     Args:
         settings: with the URL of the proxy.

@@ -1,4 +1,4 @@
-"""The command of the chaos suite: a quiet run, the same under faults, and what was checked.
+"""The command of the chaos suite: a quiet run, the same run under faults, and the checks.
 
     python -m tests.chaos.run [--interactions 20000] [--faults 100] [--seed N] [--plant emit|fencing]
 
@@ -28,7 +28,7 @@ SHOWN = 5
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line says; return its exit code."""
+    """Run with the options of the command line; return the exit code."""
     given = _parsed(arguments)
     for name in [name for name in os.environ if name.startswith("RAGTIDE_")]:
         del os.environ[name]
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report(chaos: Run, checks: list[Check], say: Say) -> None:
-    """Say what happened, and what was checked."""
+    """Print the run and its checks."""
     for name, value in chaos.counts().items():
         say(f"{name}: {value}")
     for check in checks:

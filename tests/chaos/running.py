@@ -1,4 +1,4 @@
-"""One run: a deployment over its traffic, with its faults, from the first process to the last, and what it left."""
+"""A run: a deployment with its traffic and its faults, from the first process to the last, and the result."""
 
 import json
 import random
@@ -36,7 +36,7 @@ TICK_S = 0.02
 """Seconds between two looks at how far the run is."""
 
 PATIENCE_S = 120.0
-"""Seconds without any progress after which a run is given up, and its checks say what is missing."""
+"""Seconds without any progress after which a run ends; its checks then say which results are missing."""
 
 NOTICED_S = 30.0
 """Seconds that an owner has to find out that it lost its lease; it looks three times in the time of a lease."""
@@ -46,7 +46,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run."""
+    """The options of a run."""
 
     interactions: int
     seed: int
@@ -83,7 +83,7 @@ class Run:
     """Connections that were made to Redis."""
 
     def checks(self, traffic: Traffic, quiet: Outcome | None) -> list[Check]:
-        """Return what can be said of it."""
+        """Return the checks of the run."""
         return [
             Check("everything published is worked off", 1, self.stuck),
             *checks(traffic, self.outcome, quiet),
@@ -92,13 +92,13 @@ class Run:
         ]
 
     def counts(self) -> dict[str, Any]:
-        """Return the numbers that say what happened."""
+        """Return numbers that describe the run."""
         return {
             "entries": len(self.outcome.entries),
             "metric events": len(self.outcome.events),
-            "dead letters": dict(Counter(str(letter.reason) for _, letter in self.outcome.letters)),
+            "dead letters": dict(Counter(str(letter.reason) for _, letter in self.outcome.dead_letters)),
             "deliveries of dead letters, most": max(
-                (letter.deliveries for _, letter in self.outcome.letters), default=0
+                (letter.deliveries for _, letter in self.outcome.dead_letters), default=0
             ),
             "alerts": dict(Counter(f"{alert.rule} {alert.pipeline} {alert.status}" for alert in self.outcome.alerts)),
             "estimates": len(self.outcome.estimates),
@@ -135,7 +135,7 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
         stack.callback(publisher.stop)
         observer = Observer(redis.client, settings)
         for streams in settings.layout.all():
-            # Somebody who never reads: what everybody else has finished stays, to be looked at in the end.
+            # A group that never reads pins the streams: finished entries stay for the checks at the end.
             redis.client.xgroup_create(streams.interactions, "audit", id="0", mkstream=True)
         faults: Counter[str] = Counter()
         injector = Injector(deployment, observer, redis, proxy, judge)
@@ -194,7 +194,7 @@ def _environment(settings: Settings, judge: UnevenJudge) -> dict[str, str]:
 def _until_done(
     options: Options, injector: Injector, publisher: Publisher, faults: Counter[str], say: Say
 ) -> list[str]:
-    """Inject the faults as they are due until everything is worked off; return what is not if nothing goes on."""
+    """Inject the faults as they are due until all work is done; without progress, return the work that is left."""
     due = list(options.faults)
     endings: list[tuple[float, Fault, Ending]] = []
     observer = injector.observer
@@ -229,7 +229,7 @@ def _until_done(
             progress, moved_at = (scored, waiting), now
         elif now - moved_at > PATIENCE_S:
             return [
-                f"{waiting} entries wait, held {observer.held()}, owners {observer.owners()}",
+                f"{waiting} entries wait, held {observer.pending()}, owners {observer.owners()}",
                 f"{publisher.published} of {len(publisher.items)} items are published",
                 f"faults to come: {[fault.kind for fault in due]}, to end: {[fault.kind for _, fault, _ in endings]}",
                 *[

@@ -44,7 +44,7 @@ def test_faults_of_every_kind_leave_no_trace_in_scores_estimates_alerts_and_dead
 
 
 def test_a_worker_that_emits_without_looking_at_its_acknowledgement_is_found_out(folder: Path) -> None:
-    """What a worker holds when it is paused for longer than the idle time, it and another one finish."""
+    """A worker is paused for longer than the idle time: it and another worker finish the same entries."""
     faults = [Fault("pause_worker", after=FEW * share // 8, seconds=2.0, choice=0.0) for share in (1, 3, 5)]
     options = Options(interactions=FEW, seed=SEED, faults=faults, plant="emit", workers=2, aggregators=1)
     things = traffic(FEW, SEED)
@@ -52,7 +52,7 @@ def test_a_worker_that_emits_without_looking_at_its_acknowledgement_is_found_out
 
 
 def test_an_aggregator_that_commits_without_fencing_is_found_out(folder: Path) -> None:
-    """An owner that was paused for longer than its lease goes on beside its successor; alerts come later."""
+    """An owner is paused for longer than its lease, and resumes beside its successor; alerts come later."""
     faults = [Fault("pause_owner", after=FEW * share // 8, seconds=1.6, choice=0.0) for share in (1, 2)]
     options = Options(interactions=FEW, seed=SEED, faults=faults, plant="fencing", workers=1)
     things = traffic(FEW, SEED)

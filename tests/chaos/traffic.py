@@ -1,4 +1,4 @@
-"""What a chaos run publishes: valid interactions, the same ones again, and entries that nobody can use."""
+"""The traffic of a chaos run: valid interactions, the same ones again, and poison, which is invalid entries."""
 
 import json
 import random
@@ -38,19 +38,19 @@ class Item:
 
     way: Way
     interaction: RagInteraction
-    """What is published, or, for poison, whose pipeline's stream it goes to."""
+    """The published interaction; for poison, an interaction of the pipeline to whose stream it goes."""
     fields: dict[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Everything that is published, in order, and what is to become of it."""
+    """Everything that is published, in order, and the expected result."""
 
     items: list[Item] = field(default_factory=list)
     valid: dict[tuple[str, str], RagInteraction] = field(default_factory=dict)
     """Each valid interaction by pipeline and id."""
     poison: dict[bytes, Reason] = field(default_factory=dict)
-    """For each entry that nobody can use, as its dead letter shows it, the reason to be given."""
+    """For each poison entry, as its dead letter shows it, the expected reason."""
 
 
 def traffic(count: int, seed: int) -> Traffic:
@@ -65,7 +65,7 @@ def traffic(count: int, seed: int) -> Traffic:
         result.items.append(_plain(one) if chance.random() < BY_XADD else Item("producer", one))
         if chance.random() < DUPLICATES:
             again = chance.choice(published)
-            # By the producer it adds nothing, by XADD it becomes a dead letter.
+            # The producer adds nothing for it; added by XADD it becomes a dead letter.
             result.items.append(_plain(again) if chance.random() < 0.5 else Item("producer", again))
         if chance.random() < POISON:
             way, fields, shown, reason = next(poisons)
@@ -97,7 +97,7 @@ def _interactions(count: int) -> Iterator[RagInteraction]:
 
 
 def _poisons(chance: random.Random) -> Iterator[tuple[Way, dict[bytes, bytes], bytes, Reason]]:
-    """Yield poison without end: where it goes, its fields, what its dead letter shows, and the reason."""
+    """Yield poison without end: its stream, its fields, the payload of its dead letter, and the reason."""
     good = json.loads(demo_interactions()[0].encode())
     number = 0
     while True:

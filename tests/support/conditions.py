@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 HANGS_S: Final = 120.0
-"""Seconds after which a condition counts as one that never holds. No test fails because a machine is busy."""
+"""Seconds after which a condition counts as never true: long, so that no test fails on a busy machine."""
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float = HANGS_S) -> None:
-    """Return as soon as the condition holds; a test whose condition never holds fails here.
+    """Return as soon as the condition holds; fail the test if it never does.
 
     Raises:
         AssertionError: it did not hold within the timeout.
@@ -19,12 +19,12 @@ def wait_until(condition: Callable[[], object], timeout_s: float = HANGS_S) -> N
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"still not so after {timeout_s} s")
+            raise AssertionError(f"the condition does not hold after {timeout_s} s")
         time.sleep(0.01)
 
 
 async def until(condition: Callable[[], object], timeout_s: float = HANGS_S) -> None:
-    """Return as soon as the condition holds, which may be a coroutine's result.
+    """Return as soon as the condition holds; the condition may return an awaitable.
 
     Raises:
         TimeoutError: it did not hold within the timeout.

@@ -17,13 +17,13 @@ class Done:
     code: int
     stdout: str
     stderr: str
-    """What it printed there, and the error that the command line tells of."""
+    """Standard error, with the error that the command line prints."""
     told: str
     """That error alone."""
 
 
 def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> Done:
-    """Run a command to its end, and return what it printed. An error that users are told of is its code 1 and text."""
+    """Run a command to its end, and return its output. An error that users see gives the code 1 and its text."""
     capsys.readouterr()
     told = ""
     try:

@@ -30,7 +30,7 @@ def words(text: str) -> set[str]:
 
 
 def rules_model(request: dict[str, Any]) -> str:
-    """Answer a labeling prompt by shared words: a judge without a mind, but one that reads the prompt."""
+    """Answer a labeling prompt by shared words: a mindless judge that does read the prompt."""
     prompt = request["messages"][1]["content"]
     name = schema_name(request)
     if name == "claims":
@@ -103,7 +103,7 @@ def schema_name(request: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Says:
-    """Answers with this text, or with what this makes of the request."""
+    """Answers with this text, or with the result of this function of the request."""
 
     text: str | Model
     finish: str = "stop"
@@ -175,7 +175,7 @@ class JudgeServer:
         self.in_flight = 0
         self.most_in_flight = 0
         self.keep = True
-        """Whether requests are kept to be looked at."""
+        """Whether requests are stored in `requests`."""
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None

@@ -8,4 +8,4 @@ BIDI_CONTROLS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2
 NAME_CHARACTERS = st.characters(
     codec="utf-8", exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters=BIDI_CONTROLS
 )
-"""Characters that a name may hold."""
+"""Characters that a name may contain."""

@@ -1,4 +1,4 @@
-"""An aggregator that stops itself with SIGSTOP at a point of its commit, once for each time it is told to.
+"""An aggregator that stops itself with SIGSTOP at a point of its commit, once for each request.
 
 python -m tests.support.pausing_owner REDIS_URL FILE
 
@@ -33,7 +33,7 @@ POINTS = (
 
 
 def pause_at(file: Path) -> None:
-    """Let every point look whether it is its turn."""
+    """Make every point check whether it was requested."""
     take, apply_events = EventApplier.take, EventApplier.apply_events
     commit_step, commit = StepWriter.commit, Committer.commit
 

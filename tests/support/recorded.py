@@ -1,4 +1,4 @@
-"""Recordings for tests: what streams hold, written as the recorder writes it, in several steps."""
+"""Recordings for tests: the entries of streams, written as the recorder writes them, in several steps."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from ragtide_runtime.redis.layout import Layout
 
 
 def record_streams(redis: Any, layout: Layout, folder: Path, *, steps: int = 3) -> Recording:
-    """Record what the streams of a deployment hold now, and return the recording."""
+    """Record the present entries of a deployment's streams, and return the recording."""
     entries: list[tuple[Kind, RecordedEntry]] = []
     for streams in layout.all():
         for kind in Kind:

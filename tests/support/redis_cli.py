@@ -1,4 +1,4 @@
-"""The program redis-cli, for tests of what users type; the wheel with the server brings none."""
+"""The program redis-cli, for tests of commands that users type; the wheel with the server does not contain it."""
 
 import shutil
 import subprocess

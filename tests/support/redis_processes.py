@@ -18,7 +18,7 @@ SLOTS = 16_384
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, low enough for a cluster's second port ten thousand above."""
+    """Return a free port, low enough for a cluster's second port ten thousand above."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

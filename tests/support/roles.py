@@ -25,16 +25,16 @@ FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COM
 
 
 READY = (b"worker started", b"owner of the partition", b"recorder of the partition", b"standing by")
-"""What a role says when it has started."""
+"""Log messages of a role that has started."""
 
 
 def environment(url: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a role: this one's, a Redis, and what is given."""
+    """Return the environment of a role: that of this process, a Redis, and `extra`."""
     return {**os.environ, "RAGTIDE_REDIS_URL": url, **FAST, **(extra or {})}
 
 
 def start(role: str, url: str, log: Path, extra: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a role; what it says goes into the log file."""
+    """Start a role that logs into the file."""
     with log.open("ab") as file:
         return subprocess.Popen(
             [sys.executable, "-m", "ragtide", role],
@@ -100,7 +100,7 @@ def command(url: str, *arguments: str, extra: Mapping[str, str] | None = None) -
 
 
 def estimates(url: str) -> list[dict[str, Any]]:
-    """Return what `ragtide estimates --json` prints."""
+    """Return the output of `ragtide estimates --json`."""
     done = command(url, "estimates", "--json")
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -117,7 +117,7 @@ def interactions(count: int, *, pipeline: str = "shop") -> list[RagInteraction]:
 
 
 def publish_until_confirmed(producer: InteractionProducer, batch: list[RagInteraction]) -> None:
-    """Publish as an application does that tries again until it is told that all went well."""
+    """Publish as an application does that tries again until Redis has confirmed everything."""
 
     def confirmed() -> bool:
         try:

@@ -15,7 +15,7 @@ class StreamEntry:
     deliveries: int = 1
     """How often the entry has been delivered, this time included."""
     pending: bool = True
-    """Whether it is still to be acknowledged; from 7.0 on Redis lets go of a deleted entry when it is claimed."""
+    """Whether it is still to be acknowledged; from 7.0 on Redis acknowledges a deleted entry when it is claimed."""
 
     def payload(self) -> bytes:
         """Return the JSON in the entry.

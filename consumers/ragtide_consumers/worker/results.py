@@ -62,7 +62,7 @@ class RejectedEntry:
 
 
 Result = LabeledEntry | RejectedEntry
-"""What becomes of an entry."""
+"""The result of an entry."""
 
 
 class ResultCommitter:
