@@ -38,7 +38,7 @@ from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.redis.scripts import Lua, run_script
+from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -263,9 +263,11 @@ async def test_an_owner_that_was_frozen_writes_nothing_twice(
     await other.take(0)
     await other.write()
     if not notices:  # the lease alone is not what keeps it from writing
-        held = Lua("held")
-        held.text = "return 'held'"
-        monkeypatch.setattr(fence, "CHECK", held)
+
+        async def passes(_: fence.Fence, __: Any) -> None:
+            """Find the lease held."""
+
+        monkeypatch.setattr(fence.Fence, "check", passes)
     with pytest.raises(LeaseLostError):
         await frozen.write()
     assert recorded(tmp_path / "r") == expected
