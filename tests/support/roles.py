@@ -139,12 +139,12 @@ def dead_letters(redis: Any) -> list[DeadLetter]:
     return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.dead_letters)]
 
 
-def wait_for_events(redis: Any, count: int, timeout_s: float = 90.0) -> None:
+def wait_for_events(redis: Any, count: int, timeout_s: float = 240.0) -> None:
     """Wait until there are at least so many metric events."""
     wait_until(lambda: redis.xlen(STREAMS.metrics) >= count, timeout_s)
 
 
-def wait_for_aggregation(redis: Any, timeout_s: float = 60.0) -> None:
+def wait_for_aggregation(redis: Any, timeout_s: float = 240.0) -> None:
     """Wait until the aggregator's checkpoint holds the last metric event."""
     last = redis.xrevrange(STREAMS.metrics, count=1)[0][0]
     wait_until(lambda: redis.hget(STREAMS.checkpoint, "position") == last, timeout_s)
