@@ -17,7 +17,7 @@ from replay_events import tables
 
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import entries_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
@@ -30,7 +30,7 @@ STEPS = 150
 
 def recorded(count: int) -> list[MetricEvent]:
     """Return metric events as objects."""
-    found = [entry.model for table in tables(count) for entry in entries_of(Kind.METRICS, table)]
+    found = [entry.model for table in tables(count) for entry in entries_of(EntryKind.METRICS, table)]
     return [one for one in found if isinstance(one, MetricEvent)]
 
 

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from replay_events import tables
 
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.entry import RecordedEntry
 from ragtide_runtime.recordings.manifest import Manifest, RecordedFile, manifest_path
 from ragtide_runtime.recordings.parquet import table_of
@@ -42,7 +42,7 @@ def recorded(place: Path, events: int) -> int:
         interaction_id="i", pipeline="p", occurred_at=at, labeled_at=at, labeler="l", labeler_version="1", profile="p",
         scores={},
     )  # fmt: skip
-    plain = table_of(Kind.METRICS, [RecordedEntry(0, "1-0", event)])
+    plain = table_of(EntryKind.METRICS, [RecordedEntry(0, "1-0", event)])
     for number, table in enumerate(tables(events), 1):
         ids = table["entry_id"].to_pylist()
         stamped = table.append_column("entry_ms", pa.array([int(one.partition("-")[0]) for one in ids], pa.uint64()))
@@ -57,7 +57,7 @@ def recorded(place: Path, events: int) -> int:
             partition=0,
             number=number,
             prefix="ragtide",
-            positions={Kind.METRICS: ids[-1]},
+            positions={EntryKind.METRICS: ids[-1]},
             files=tuple(files),
             written_at=utc_now(),
             written_by="benchmark",
@@ -90,7 +90,7 @@ def _file(place: Path, number: int, table: Any, name: tuple[Any, str]) -> Record
     data = target.read_bytes()
     times = table["occurred_at"].cast(pa.int64())
     return RecordedFile(
-        kind=Kind.METRICS,
+        kind=EntryKind.METRICS,
         path=path,
         format="parquet",
         partition=0,

@@ -10,7 +10,7 @@ from tests.aggregator.test_columns import OPTIONS, drawn, one_by_one, outcome
 
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay.tables_to_columns import columns_of
-from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.recordings.parquet import table_of
 from ragtide_schemas import MetricEvent
 
@@ -29,7 +29,7 @@ def traffic(seed: int, n: int, *, judged: float) -> list[MetricEvent]:
 
 def recorded(events: Sequence[MetricEvent]) -> Any:
     """Return events as a recording has them."""
-    return table_of(Kind.METRICS, [RecordedEntry(0, f"{number}-0", one) for number, one in enumerate(events)])
+    return table_of(EntryKind.METRICS, [RecordedEntry(0, f"{number}-0", one) for number, one in enumerate(events)])
 
 
 @pytest.mark.parametrize("seed", range(4))

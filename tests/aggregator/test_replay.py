@@ -26,7 +26,7 @@ from ragtide_offline.replay.metrics_replay import SCOPE_FIELDS, MetricsReplay, R
 from ragtide_offline.replay.selection import Selection, selection
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, workspace_prefix
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback, MetricEvent
@@ -108,20 +108,21 @@ async def caught_up(redis: Any) -> None:
                     await asyncio.sleep(0.005)
 
 
-def entries() -> list[tuple[Kind, RecordedEntry]]:
+def entries() -> list[tuple[EntryKind, RecordedEntry]]:
     """Return what was on the streams: feedback before its interaction, after it, twice, and about nothing."""
-    models: list[tuple[Kind, MetricEvent | Feedback]] = []
+    models: list[tuple[EntryKind, MetricEvent | Feedback]] = []
     events = traffic()
     for number, one in enumerate(events):
         if number % 45 == 0:
-            models.append((Kind.FEEDBACK, feedback(number, 0.5, one.pipeline)))
-        models.append((Kind.METRICS, one))
+            models.append((EntryKind.FEEDBACK, feedback(number, 0.5, one.pipeline)))
+        models.append((EntryKind.METRICS, one))
         if number % 150 == 149:
             models += [
-                (Kind.FEEDBACK, feedback(later, 0.9, events[later].pipeline)) for later in range(number - 120, number)
+                (EntryKind.FEEDBACK, feedback(later, 0.9, events[later].pipeline))
+                for later in range(number - 120, number)
             ]
-    models.append((Kind.METRICS, event(1, {ADHERENCE: 3.0}, interaction_id="bad")))
-    models.append((Kind.FEEDBACK, feedback(10**6, 1.0, "shop")))
+    models.append((EntryKind.METRICS, event(1, {ADHERENCE: 3.0}, interaction_id="bad")))
+    models.append((EntryKind.FEEDBACK, feedback(10**6, 1.0, "shop")))
     return [
         (kind, RecordedEntry(LIVE.of(one.pipeline, one.interaction_id).partition, f"{1_795_240_000_000 + at}-0", one))
         for at, (kind, one) in enumerate(models)
@@ -155,7 +156,7 @@ def replay(
     part: Selection = EVERYTHING,
     options: ReplayOptions = OPTIONS,
 ) -> MetricsReplay:
-    counted = count_selected(recording, Kind.METRICS, part, SCOPE_FIELDS)
+    counted = count_selected(recording, EntryKind.METRICS, part, SCOPE_FIELDS)
     return MetricsReplay(redis, RUN, recording, selection=part, counted=counted, options=options)
 
 
@@ -328,4 +329,4 @@ async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Re
 
 async def test_an_empty_selection_is_refused(recording: Recording) -> None:
     with pytest.raises(ConfigurationError, match="no metric events of that selection"):
-        count_selected(recording, Kind.METRICS, selection(pipelines=["other"]), SCOPE_FIELDS)
+        count_selected(recording, EntryKind.METRICS, selection(pipelines=["other"]), SCOPE_FIELDS)

@@ -15,17 +15,17 @@ from ragtide_aggregator.events.keys import SQUARED_ERROR
 from ragtide_aggregator.state.table import StateTable
 from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions, Seen
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent
 
 BAD_EVENTS = {"i-10", "i-160"}
 BAD_FEEDBACK = "i-501"
 
 
-def is_bad(kind: Kind, entry: RecordedEntry) -> bool:
+def is_bad(kind: EntryKind, entry: RecordedEntry) -> bool:
     model = entry.model
     assert isinstance(model, MetricEvent | Feedback)
-    return model.interaction_id in (BAD_EVENTS if kind is Kind.METRICS else {BAD_FEEDBACK})
+    return model.interaction_id in (BAD_EVENTS if kind is EntryKind.METRICS else {BAD_FEEDBACK})
 
 
 def fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tests.support.conditions import wait_until
 from tests.support.roles import STREAMS, command, interactions, kill, start, wait_for_aggregation
 
 from ragtide import InteractionProducer
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -76,7 +76,9 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
                     worker_kills, recorder_kills = worker_kills + 1, recorder_kills + 1
         wait_until(lambda: redis.xlen(STREAMS.metrics) >= count, 300)
         wait_for_aggregation(redis)
-        wait_until(lambda: all(_at_end(redis, kind) for kind in (Kind.INTERACTIONS, Kind.METRICS, Kind.ALERTS)))
+        wait_until(
+            lambda: all(_at_end(redis, kind) for kind in (EntryKind.INTERACTIONS, EntryKind.METRICS, EntryKind.ALERTS))
+        )
         for process in roles.values():
             process.terminate()
         for process in roles.values():
@@ -87,16 +89,16 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
             process.wait()
     recording = Recording.open(str(place))
     problems = recording.verify()
-    for kind in Kind:
+    for kind in EntryKind:
         problems += _differences(redis, recording, kind)
     compared, unlike = _replayed(url, place, extra)
     problems += unlike
-    files = [file for kind in Kind for file in recording.files(kind)]
+    files = [file for kind in EntryKind for file in recording.files(kind)]
     return Result(
         published=count,
-        interactions=recording.count(Kind.INTERACTIONS),
-        metrics=recording.count(Kind.METRICS),
-        alerts=recording.count(Kind.ALERTS),
+        interactions=recording.count(EntryKind.INTERACTIONS),
+        metrics=recording.count(EntryKind.METRICS),
+        alerts=recording.count(EntryKind.ALERTS),
         estimates=compared,
         worker_kills=worker_kills,
         recorder_kills=recorder_kills,
@@ -144,14 +146,14 @@ def _replayed(url: str, place: Path, extra: dict[str, str]) -> tuple[int, list[s
     return len(live), problems
 
 
-def _at_end(redis: object, kind: Kind) -> bool:
+def _at_end(redis: object, kind: EntryKind) -> bool:
     stream = kind.stream(STREAMS)
     groups = redis.xinfo_groups(stream)  # type: ignore[attr-defined]  # a client, typed loosely
     last = redis.xinfo_stream(stream)["last-generated-id"]  # type: ignore[attr-defined]
     return [group["last-delivered-id"] for group in groups if group["name"] == b"record"] == [last]
 
 
-def _differences(redis: object, recording: Recording, kind: Kind) -> list[str]:
+def _differences(redis: object, recording: Recording, kind: EntryKind) -> list[str]:
     found = [(entry.entry_id, entry.model.encode()) for entry in recording.entries(kind)]
     stream = [
         (entry_id.decode(), kind.decode(entry_id.decode(), fields[DATA_FIELD]).encode())

@@ -11,7 +11,7 @@ from tests.support.redis_processes import RedisProcess
 from tests.support.roles import STREAMS, command, interactions, kill, running, start
 
 from ragtide import InteractionProducer
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.errors import UnreadableRecordingError
 from ragtide_runtime.redis.keys import DATA_FIELD
 
@@ -20,7 +20,7 @@ def folder(path: Path) -> dict[str, str]:
     return {"RAGTIDE_RECORDER_URL": str(path), "RAGTIDE_RECORDER_ROLL_S": "0.02", "RAGTIDE_RECORDER_ROLL_ENTRIES": "50"}
 
 
-def assert_recorded_exactly(redis: Any, place: Path, kind: Kind) -> int:
+def assert_recorded_exactly(redis: Any, place: Path, kind: EntryKind) -> int:
     """Compare a recording with a stream nothing of which was trimmed, byte for byte; return how many there were."""
     found = [(entry.entry_id, entry.model.encode()) for entry in Recording.open(str(place)).entries(kind)]
     on_stream = [
@@ -55,8 +55,8 @@ def test_a_recorder_killed_at_random_moments_leaves_no_torn_file(redis: Any, red
                 assert Recording.open(str(place)).verify() == [], "what a manifest names is whole"
     with running("recorder", redis_url, log, folder(place)):
         wait_until(lambda: recorded_to_the_end(redis))
-    assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 1800
-    names = {file.path for file in Recording.open(str(place)).files(Kind.INTERACTIONS)}
+    assert assert_recorded_exactly(redis, place, EntryKind.INTERACTIONS) == 1800
+    names = {file.path for file in Recording.open(str(place)).files(EntryKind.INTERACTIONS)}
     there = {path.relative_to(place).as_posix() for path in (place / "interactions").rglob("*") if path.is_file()}
     assert there == names
 
@@ -75,7 +75,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing_of_the_recording(tmp
             with Redis(port=server.port) as redis:
                 wait_until(lambda: recorded_to_the_end(redis))
         with Redis(port=server.port) as redis:
-            assert assert_recorded_exactly(redis, place, Kind.INTERACTIONS) == 900
+            assert assert_recorded_exactly(redis, place, EntryKind.INTERACTIONS) == 900
 
 
 def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path) -> None:
@@ -114,13 +114,13 @@ def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path
     assert "RAGTIDE_RECORDER_URL" in done.stderr
 
 
-def recorded(place: Path) -> dict[Kind, int]:
+def recorded(place: Path) -> dict[EntryKind, int]:
     """Return the number of entries that are recorded, none before there is a recording."""
     try:
         recording = Recording.open(str(place))
     except UnreadableRecordingError:
         return {}
-    return {kind: recording.count(kind) for kind in (Kind.INTERACTIONS, Kind.METRICS)}
+    return {kind: recording.count(kind) for kind in (EntryKind.INTERACTIONS, EntryKind.METRICS)}
 
 
 def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_path: Path) -> None:
@@ -129,10 +129,10 @@ def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_pat
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(interactions(50))
         wait_until(lambda: redis.xlen(STREAMS.metrics) == 50)
-        wait_until(lambda: recorded(place) == {Kind.INTERACTIONS: 50, Kind.METRICS: 50})
-    assert Recording.open(str(place)).count(Kind.METRICS) == 50
-    assert Recording.open(str(place)).count(Kind.INTERACTIONS) == 50
-    assert assert_recorded_exactly(redis, place, Kind.METRICS) == 50
+        wait_until(lambda: recorded(place) == {EntryKind.INTERACTIONS: 50, EntryKind.METRICS: 50})
+    assert Recording.open(str(place)).count(EntryKind.METRICS) == 50
+    assert Recording.open(str(place)).count(EntryKind.INTERACTIONS) == 50
+    assert assert_recorded_exactly(redis, place, EntryKind.METRICS) == 50
 
 
 def test_a_recording_of_live_traffic_is_what_was_on_the_streams_while_workers_die(

@@ -9,7 +9,7 @@ from tests.support.judge_server import JudgeServer
 from tests.support.recorded import record
 from tests.support.roles import command, interactions
 
-from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback
 
 COUNT = 150
@@ -17,13 +17,13 @@ COUNT = 150
 
 def recorded(folder: Path) -> Path:
     """Record interactions that are all different, and feedback about some."""
-    entries: list[tuple[Kind, RecordedEntry]] = []
+    entries: list[tuple[EntryKind, RecordedEntry]] = []
     for number, one in enumerate(interactions(COUNT)):
         asked = one.model_copy(update={"question": f"{one.question} ({number})", "gold_scores": {}})
-        entries.append((Kind.INTERACTIONS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", asked)))
+        entries.append((EntryKind.INTERACTIONS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", asked)))
     for number in range(0, COUNT, 10):
         told = Feedback(pipeline="shop", interaction_id=f"i-{number:05d}", gold_scores={"trace.adherence": 1.0})
-        entries.append((Kind.FEEDBACK, RecordedEntry(0, f"{1_795_400_000_000 + number}-0", told)))
+        entries.append((EntryKind.FEEDBACK, RecordedEntry(0, f"{1_795_400_000_000 + number}-0", told)))
     record(entries, folder)
     return folder
 

@@ -13,7 +13,7 @@ from tests.support.roles import command, environment, estimates, kill, running, 
 
 from ragtide import InteractionProducer
 from ragtide_offline.demo import traffic
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import RagInteraction
 
@@ -52,12 +52,12 @@ def place(redis: Any, redis_url: str, tmp_path: Path) -> Path:
             producer.publish_many(recorded())
 
         def all_there() -> bool:
-            return place.exists() and Recording.open(str(place)).count(Kind.METRICS) == len(recorded())
+            return place.exists() and Recording.open(str(place)).count(EntryKind.METRICS) == len(recorded())
 
         wait_until(lambda: redis.xlen("ragtide:{0}:metrics") == len(recorded()))
         wait_for_aggregation(redis)
         wait_until(all_there)
-        wait_until(lambda: Recording.open(str(place)).count(Kind.ALERTS) > 0)
+        wait_until(lambda: Recording.open(str(place)).count(EntryKind.ALERTS) > 0)
     return place
 
 

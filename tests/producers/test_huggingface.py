@@ -9,7 +9,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_items, read_rows
-from ragtide_producers.files.formats.huggingface import Named, named
+from ragtide_producers.files.formats.huggingface import HubDataset, hub_dataset
 from ragtide_producers.files.formats.record import RecordError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -96,22 +96,22 @@ def test_rows_are_counted_where_the_data_set_knows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("hf:owner/name", Named("owner/name")),
-        ("hf:name?split=test", Named("name", split="test")),
-        ("hf:owner/name/de?split=dev", Named("owner/name", "de", "dev")),
-        ("hf:owner/name?config=de&revision=v2", Named("owner/name", "de", revision="v2")),
-        ("hf:./a/b/c?config=de", Named("./a/b/c", "de")),
-        ("hf:/a/b/c", Named("/a/b/c")),
+        ("hf:owner/name", HubDataset("owner/name")),
+        ("hf:name?split=test", HubDataset("name", split="test")),
+        ("hf:owner/name/de?split=dev", HubDataset("owner/name", "de", "dev")),
+        ("hf:owner/name?config=de&revision=v2", HubDataset("owner/name", "de", revision="v2")),
+        ("hf:./a/b/c?config=de", HubDataset("./a/b/c", "de")),
+        ("hf:/a/b/c", HubDataset("/a/b/c")),
     ],
 )
-def test_a_source_says_what_load_dataset_is_given(source: str, said: Named) -> None:
-    assert named(source) == said
+def test_a_source_says_what_load_dataset_is_given(source: str, said: HubDataset) -> None:
+    assert hub_dataset(source) == said
 
 
 @pytest.mark.parametrize("source", ["hf:", "hf:?split=test", "hf:a/b?splt=test", "hf:a/b?split=", "hf:a/b?test"])
 def test_a_source_that_says_something_unknown_is_refused_with_the_form(source: str) -> None:
     with pytest.raises(RecordError, match="write hf:owner/name/config"):
-        named(source)
+        hub_dataset(source)
 
 
 def test_what_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:

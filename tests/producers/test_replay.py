@@ -9,7 +9,7 @@ from ragtide_offline.replay.publishing import ReplayFields, ReplayPublisher, rea
 from ragtide_offline.replay.recorded_interactions import RecordedInteractions
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas import Feedback, RagInteraction
 
@@ -19,12 +19,12 @@ STAMP = ReplayFields("again", lambda _: 60)
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    entries: list[tuple[Kind, RecordedEntry]] = [
-        (Kind.INTERACTIONS, RecordedEntry(n % 2, f"{1_795_300_000_000 + n // 3}-{n % 3}", one))
+    entries: list[tuple[EntryKind, RecordedEntry]] = [
+        (EntryKind.INTERACTIONS, RecordedEntry(n % 2, f"{1_795_300_000_000 + n // 3}-{n % 3}", one))
         for n, one in enumerate(interactions(60))
     ]
     told = Feedback(pipeline="shop", interaction_id="i-00007", gold_scores={"trace.adherence": 1.0})
-    entries.append((Kind.FEEDBACK, RecordedEntry(1, "1795400000000-0", told)))
+    entries.append((EntryKind.FEEDBACK, RecordedEntry(1, "1795400000000-0", told)))
     return record(entries, tmp_path / "recording", partitions=2)
 
 

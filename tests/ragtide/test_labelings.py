@@ -19,7 +19,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.report.labelings import named_recording
-from ragtide_offline.report.pipelines import Compared, Side, read_comparison, read_labelers
+from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -33,7 +33,7 @@ SETTINGS = Settings()
 
 async def labeled(
     redis: Redis, run: str, events: Sequence[MetricEvent], *, kind: Any = "replay", replays: str = "interactions"
-) -> Side:
+) -> PipelineSide:
     """Leave what a replay of interactions leaves: a run in the list, its metric events and its checkpoint."""
     info = Workspace(run=run, kind=kind, source="somewhere", options={"replays": replays, "order": "time"})
     await register_workspace(redis, SETTINGS, info)
@@ -45,14 +45,16 @@ async def labeled(
         state.apply(one)
     fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
     await redis.hset(streams.checkpoint, mapping=fields)
-    return Side(Deployment(redis, own), "shop", info)
+    return PipelineSide(Deployment(redis, own), "shop", info)
 
 
 def scored(values: Any, **changes: Any) -> list[MetricEvent]:
     return [event(number, {METRIC: float(value)}, **changes) for number, value in enumerate(values)]
 
 
-async def compared(redis: Redis, first: Side, second: Side, **options: Any) -> dict[str | None, Compared]:
+async def compared(
+    redis: Redis, first: PipelineSide, second: PipelineSide, **options: Any
+) -> dict[str | None, Compared]:
     found = await read_comparison(redis, (first, second), window="all", **options)
     return {one.segment: one for one in found if one.metric == METRIC}
 

@@ -8,7 +8,7 @@ from tests.support.conditions import until
 from ragtide import ConfigurationError
 from ragtide_aggregator.maintenance.repartition import Repartition
 from ragtide_aggregator.maintenance.rest import check_at_rest
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import last_id
 
@@ -34,7 +34,7 @@ async def test_copies_are_not_recorded_again_and_an_entry_that_only_says_it_is_o
 ) -> None:
     pipelines = [f"p-{number}" for number in range(8)]
     events = [event(number, pipeline=name) for number, name in enumerate(pipelines)]
-    await add(async_redis, Kind.METRICS, *events)
+    await add(async_redis, EntryKind.METRICS, *events)
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     position = await last_id(async_redis, STREAMS.metrics)
@@ -53,8 +53,8 @@ async def test_copies_are_not_recorded_again_and_an_entry_that_only_says_it_is_o
         await async_redis.xadd(target.metrics, {"data": event(len(token) + 100).encode(), "moved": token})
     async with recording(async_redis, new):
         await until(lambda: _recorded_up_to_the_end(async_redis, new.layout.all()))
-    assert len(recorded(tmp_path / "r", Kind.INTERACTIONS)) == 2
-    names = [entry.model.interaction_id for entry in recorded(tmp_path / "r", Kind.METRICS)]  # type: ignore[attr-defined]
+    assert len(recorded(tmp_path / "r", EntryKind.INTERACTIONS)) == 2
+    names = [entry.model.interaction_id for entry in recorded(tmp_path / "r", EntryKind.METRICS)]  # type: ignore[attr-defined]
     assert sorted(names) == sorted([*(one.interaction_id for one in events), "i-101", "i-132"])
 
 
@@ -64,7 +64,7 @@ async def _tokens(redis: Any, streams: Streams) -> set[str]:
 
 async def _recorded_up_to_the_end(redis: Any, partitions: list[Streams]) -> bool:
     for streams in partitions:
-        for kind in (Kind.INTERACTIONS, Kind.METRICS):
+        for kind in (EntryKind.INTERACTIONS, EntryKind.METRICS):
             groups = await redis.xinfo_groups(kind.stream(streams)) if await redis.exists(kind.stream(streams)) else []
             if [group["last-delivered-id"].decode() for group in groups] != [
                 await last_id(redis, kind.stream(streams))

@@ -15,7 +15,7 @@ from ragtide_offline.replay.selection import selection
 from ragtide_offline.replay.shuffling import Shuffled, random_place
 from ragtide_offline.replay.speed import ReplayPace, Speed, speed
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.recordings import EntryKind, RecordedEntry
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -56,8 +56,8 @@ def test_a_selection_takes_what_its_words_say(given_words: dict[str, Any], taken
     assert {number for number, one in enumerate(some) if chosen.takes(one)} == taken
 
 
-@pytest.mark.parametrize("kind", [Kind.INTERACTIONS])
-def test_what_is_selected_is_counted_by_scope(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [EntryKind.INTERACTIONS])
+def test_what_is_selected_is_counted_by_scope(kind: EntryKind, tmp_path: Path) -> None:
     some = [
         interaction(n, pipeline=("shop", "docs")[n % 2], segments={"lang": "de"} if n % 3 else {}) for n in range(30)
     ]

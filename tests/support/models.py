@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.support.names import NAME_CHARACTERS
 
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_schemas import Alert, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas.limits import (
     COST_MAX_USD,
@@ -155,8 +155,8 @@ ALERT = st.fixed_dictionaries(
 ).map(_alert)
 
 MODELS = {
-    Kind.INTERACTIONS: INTERACTION,
-    Kind.METRICS: EVENT,
-    Kind.FEEDBACK: FEEDBACK,
-    Kind.ALERTS: ALERT,
+    EntryKind.INTERACTIONS: INTERACTION,
+    EntryKind.METRICS: EVENT,
+    EntryKind.FEEDBACK: FEEDBACK,
+    EntryKind.ALERTS: ALERT,
 }

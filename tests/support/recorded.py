@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, RecordedFile, Recording
 from ragtide_runtime.recordings.manifest import Manifest, data_name, data_path, day_of, manifest_path
 from ragtide_runtime.recordings.parquet import encode_table, table_of
 from ragtide_runtime.recordings.store import open_store
@@ -17,9 +17,9 @@ from ragtide_runtime.redis.layout import Layout
 
 def record_streams(redis: Any, layout: Layout, folder: Path, *, steps: int = 3) -> Recording:
     """Record the present entries of a deployment's streams, and return the recording."""
-    entries: list[tuple[Kind, RecordedEntry]] = []
+    entries: list[tuple[EntryKind, RecordedEntry]] = []
     for streams in layout.all():
-        for kind in Kind:
+        for kind in EntryKind:
             for entry_id, fields in redis.xrange(kind.stream(streams)):
                 model = kind.decode(entry_id.decode(), fields[DATA_FIELD])
                 entries.append((kind, RecordedEntry(streams.partition, entry_id.decode(), model)))
@@ -27,7 +27,7 @@ def record_streams(redis: Any, layout: Layout, folder: Path, *, steps: int = 3) 
 
 
 def record(
-    entries: Iterable[tuple[Kind, RecordedEntry]],
+    entries: Iterable[tuple[EntryKind, RecordedEntry]],
     folder: Path,
     *,
     prefix: str = "ragtide",
@@ -36,7 +36,7 @@ def record(
 ) -> Recording:
     """Write entries as a recording of so many steps, and return it."""
     store = open_store(str(folder), None)
-    of: defaultdict[int, list[tuple[Kind, RecordedEntry]]] = defaultdict(list)
+    of: defaultdict[int, list[tuple[EntryKind, RecordedEntry]]] = defaultdict(list)
     for kind, entry in entries:
         of[entry.partition].append((kind, entry))
     for partition in range(partitions):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.log import Entry
 
 
@@ -13,15 +13,15 @@ from ragtide_runtime.redis.log import Entry
 class UnwrittenEntries:
     """Entries that were read and are not written yet."""
 
-    entries: defaultdict[Kind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-    ends: defaultdict[Kind, list[str]] = field(default_factory=lambda: defaultdict(list))
+    entries: defaultdict[EntryKind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    ends: defaultdict[EntryKind, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Last entry of every read."""
     count: int = 0
     bytes: int = 0
     since: float = 0.0
     """When the first was read, on the monotonic clock."""
 
-    def add(self, kind: Kind, entries: Sequence[Entry]) -> None:
+    def add(self, kind: EntryKind, entries: Sequence[Entry]) -> None:
         """Take note of a read."""
         if not self.count:
             self.since = monotonic()

@@ -6,7 +6,7 @@ from typing import Final, Literal, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import START, pin, unpin
@@ -45,13 +45,13 @@ def _state(reply: bytes) -> State:
 class Fence:
     """The lease and the groups of one partition, seen by the recorder that has the token."""
 
-    def __init__(self, redis: Redis, streams: Streams, kinds: Sequence[Kind], *, token: str) -> None:
+    def __init__(self, redis: Redis, streams: Streams, kinds: Sequence[EntryKind], *, token: str) -> None:
         self._redis = redis
         self._streams = streams
         self._kinds = kinds
         self._token = token
 
-    async def check(self, read: Mapping[Kind, Sequence[str]]) -> None:
+    async def check(self, read: Mapping[EntryKind, Sequence[str]]) -> None:
         """Check that this recorder still owns the partition, and that the streams have all that was read.
 
         Args:
@@ -82,10 +82,10 @@ class Fence:
         Raises:
             redis.RedisError: Redis failed.
         """
-        await let_go(self._redis, self._streams, [kind for kind in Kind if kind not in self._kinds])
+        await let_go(self._redis, self._streams, [kind for kind in EntryKind if kind not in self._kinds])
         await hold(self._redis, self._streams, self._kinds)
 
-    async def advance(self, positions: Mapping[Kind, str]) -> None:
+    async def advance(self, positions: Mapping[EntryKind, str]) -> None:
         """Let recorded entries be trimmed.
 
         Raises:
@@ -101,7 +101,7 @@ class Fence:
             raise LeaseLostError(f"partition {self._streams.partition} has another recorder now: standing by")
 
 
-async def hold(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
+async def hold(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> None:
     """Make the groups that keep unrecorded entries from being trimmed; those that exist stay where they are.
 
     Raises:
@@ -114,10 +114,10 @@ async def hold(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
 async def forget_recorder(redis: Redis, layout: Layout) -> None:
     """Remove the recorder's groups of all partitions, so that streams are trimmed as without a recorder."""
     for streams in layout.all():
-        await let_go(redis, streams, Kind)
+        await let_go(redis, streams, EntryKind)
 
 
-async def let_go(redis: Redis, streams: Streams, kinds: Iterable[Kind]) -> None:
+async def let_go(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> None:
     """Remove the recorder's group of streams, so that they are trimmed as without a recorder.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
@@ -23,13 +23,13 @@ from .redaction_process import RedactionProcess
 
 Function = Callable[[str], str]
 
-_TEXTS: Mapping[Kind, frozenset[str]] = {
-    Kind.INTERACTIONS: frozenset(
+_TEXTS: Mapping[EntryKind, frozenset[str]] = {
+    EntryKind.INTERACTIONS: frozenset(
         {"question", "documents", "response", "response_sentences", "reference_answer", "metadata"}
     ),
-    Kind.METRICS: frozenset(),
-    Kind.FEEDBACK: frozenset({"metadata"}),
-    Kind.ALERTS: frozenset({"message", "diagnosis"}),
+    EntryKind.METRICS: frozenset(),
+    EntryKind.FEEDBACK: frozenset({"metadata"}),
+    EntryKind.ALERTS: frozenset({"message", "diagnosis"}),
 }
 """Fields of each kind that hold free text; all others are ids, names and numbers, and stay."""
 
@@ -130,7 +130,7 @@ class Redaction:
         self.counts[self._function_name] += redacted != text
         return redacted
 
-    def model(self, kind: Kind, entry_id: str, model: VersionedModel) -> VersionedModel:
+    def model(self, kind: EntryKind, entry_id: str, model: VersionedModel) -> VersionedModel:
         """Return a model with its free texts redacted.
 
         Raises:
@@ -154,7 +154,7 @@ class Redaction:
                 "put something in place of what is taken out"
             ) from None
 
-    def without_texts(self, kind: Kind, model: VersionedModel) -> dict[str, Any]:
+    def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:
         """Return the fields of a model that hold no free text."""
         return model.model_dump(mode="json", exclude=set(_TEXTS[kind]), exclude_none=True)
 

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.chain import replaced
 from ragtide_runtime.recordings.manifest import FAR, FOLDER, Recorded, RecordedFile, step_of
 from ragtide_runtime.recordings.store import TEMPORARY, Store
@@ -15,7 +15,7 @@ def remove_left_overs(store: Store, recorded: Recorded) -> int:
     """
     named = {file.path for file in recorded.files}
     removed = 0
-    for kind in Kind:
+    for kind in EntryKind:
         for path in [*store.list(kind.value), *store.list(f"{kind.value}-unreadable")]:
             step = step_of(path)
             if step is None or path in named:

@@ -11,7 +11,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.recordings.kinds import Kind
+from ragtide_runtime.recordings.entry_kinds import EntryKind
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
@@ -55,7 +55,7 @@ async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
     redaction = Redaction.of(settings.recorder)
     await asyncio.to_thread(prepare, settings.recorder.format)
     for streams in settings.layout.all():
-        await hold(redis, streams, [Kind(name) for name in settings.recorder.kinds])
+        await hold(redis, streams, [EntryKind(name) for name in settings.recorder.kinds])
     return Prepared(store, redaction)
 
 

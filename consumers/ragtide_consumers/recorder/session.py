@@ -26,7 +26,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.chain import recorded as read_chain
 from ragtide_runtime.recordings.manifest import (
     COMPLETE_EVERY,
@@ -94,7 +94,7 @@ class RecorderSession:
         self._token = token
         self.ownership = ownership
         self._telemetry = telemetry
-        self._kinds = [Kind(name) for name in settings.kinds]
+        self._kinds = [EntryKind(name) for name in settings.kinds]
         self._fence = Fence(redis, streams, self._kinds, token=token)
         suffix = blake2b(token.encode(), digest_size=3).hexdigest()
         self._writer = FileWriter(store, streams.partition, form=settings.format, redaction=redaction, suffix=suffix)
@@ -153,9 +153,9 @@ class RecorderSession:
                 f"{self._settings.url} holds the recording of the deployment {prefix!r}, this one is "
                 f"{self._streams.prefix!r}: give each a recorder.url of its own"
             )
-        void: dict[Kind, str] = {}
-        anew: list[Kind] = []
-        positions: dict[Kind, str] = {}
+        void: dict[EntryKind, str] = {}
+        anew: list[EntryKind] = []
+        positions: dict[EntryKind, str] = {}
         for kind in self._kinds:
             position, stream = self._recorded.position(kind), kind.stream(self._streams)
             end = await end_at(self._redis, stream, position)
@@ -200,7 +200,7 @@ class RecorderSession:
                 self._next.add(kinds[stream], entries)
         return any(len(entries) == count for _, entries in found)
 
-    def _position(self, kind: Kind) -> str:
+    def _position(self, kind: EntryKind) -> str:
         ends = self._next.ends.get(kind)
         return ends[-1] if ends else self._recorded.position(kind)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind, RecordedEntry, RecordedFile, json_lines
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, RecordedFile, json_lines
 from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
@@ -33,15 +33,15 @@ class WrittenFiles:
     """The files that a step wrote, and counts of their content."""
 
     files: tuple[RecordedFile, ...]
-    entries: Counter[Kind] = field(default_factory=Counter)
-    unreadable: Counter[Kind] = field(default_factory=Counter)
-    bytes: Counter[Kind] = field(default_factory=Counter)
-    withheld: Counter[Kind] = field(default_factory=Counter)
+    entries: Counter[EntryKind] = field(default_factory=Counter)
+    unreadable: Counter[EntryKind] = field(default_factory=Counter)
+    bytes: Counter[EntryKind] = field(default_factory=Counter)
+    withheld: Counter[EntryKind] = field(default_factory=Counter)
     """Entries whose texts could not be redacted and are not recorded; they are among the unreadable."""
 
 
-class _Place(NamedTuple):
-    kind: Kind
+class _FilePlace(NamedTuple):
+    kind: EntryKind
     day: date
     pipeline: str | None
     """None for unreadable entries."""
@@ -77,7 +77,7 @@ class FileWriter:
         """Give up the step that is being written, before its next entry; it may be called from another thread."""
         self._aborted = True
 
-    def write(self, step: int, found: Mapping[Kind, Sequence[Entry]]) -> WrittenFiles:
+    def write(self, step: int, found: Mapping[EntryKind, Sequence[Entry]]) -> WrittenFiles:
         """Write entries, and return the files. They count once a manifest names them.
 
         All entries are read and redacted before the first file is written.
@@ -91,8 +91,8 @@ class FileWriter:
             StepAbortedError: the step was given up; nothing was written.
             OSError: the store failed; files that were written are left over.
         """
-        places: defaultdict[_Place, list[Any]] = defaultdict(list)
-        withheld: Counter[Kind] = Counter()
+        places: defaultdict[_FilePlace, list[Any]] = defaultdict(list)
+        withheld: Counter[EntryKind] = Counter()
         for kind, entries in found.items():
             for entry in entries:
                 if self.copies.has(kind.value, entry):  # it was recorded where it comes from
@@ -114,17 +114,17 @@ class FileWriter:
             written.unreadable[file.kind] += file.count * file.unreadable
         return written
 
-    def _row(self, kind: Kind, entry: Entry) -> tuple[_Place, Any]:
+    def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any]:
         day = day_of(entry.entry_id)
         try:
             model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
         except InvalidEntryError as error:
-            return _Place(kind, day, None), self._unreadable(kind, entry, error)
+            return _FilePlace(kind, day, None), self._unreadable(kind, entry, error)
         redacted = self._redaction.model(kind, entry.entry_id, model)
         pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
-        return _Place(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
+        return _FilePlace(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
 
-    def _withheld(self, kind: Kind, entry: Entry, error: NotRedactedError) -> tuple[_Place, dict[str, Any]]:
+    def _withheld(self, kind: EntryKind, entry: Entry, error: NotRedactedError) -> tuple[_FilePlace, dict[str, Any]]:
         """Return the row of an entry whose texts could not be redacted: everything but the texts.
 
         The row is among the unreadable ones, because a replay would score any text that replaced the withheld texts.
@@ -144,9 +144,9 @@ class FileWriter:
         with suppress(InvalidEntryError):
             model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
             row["fields"] = self._redaction.without_texts(kind, model)
-        return _Place(kind, day_of(entry.entry_id), None), row
+        return _FilePlace(kind, day_of(entry.entry_id), None), row
 
-    def _unreadable(self, kind: Kind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
+    def _unreadable(self, kind: EntryKind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": error.reason.value}
         raw = raw_of(entry.fields)
         payload = self._redaction.unreadable(raw)
@@ -166,7 +166,7 @@ class FileWriter:
         included = {"payload", "payload_encoding", "size_bytes", "sha256"}
         return {**row, **dead_letter.model_dump(include=included, exclude_none=True)}
 
-    def _file(self, step: int, place: _Place, rows: Sequence[Any]) -> RecordedFile:
+    def _file(self, step: int, place: _FilePlace, rows: Sequence[Any]) -> RecordedFile:
         unreadable = place.pipeline is None
         if unreadable:
             suffix, (data, unpacked) = json_lines.SUFFIX, _packed(json_lines.lines_of(rows))

@@ -14,7 +14,7 @@ from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedLabeling:
     """A labeling, and the seconds its labeler took for it, waiting not included."""
 
     labeling: Labeling
@@ -35,7 +35,7 @@ class Patience:
 
     async def label(
         self, interaction: RagInteraction, *, before_waiting: Callable[[], Awaitable[None]] | None = None
-    ) -> Timed:
+    ) -> TimedLabeling:
         """Return the labeler's labels, however long it is unavailable.
 
         Args:
@@ -55,7 +55,7 @@ class Patience:
                 await asyncio.sleep(self._wait_s(error))
             else:
                 self.outage.available()
-                return Timed(labeling, perf_counter() - started)
+                return TimedLabeling(labeling, perf_counter() - started)
 
     def _wait_s(self, error: LabelerUnavailable) -> float:
         # Waits differ a little, so that waiting interactions are not all sent at once.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import Alert, AlertRule
 
 from .selection import Selection
@@ -31,7 +31,7 @@ class OfRule:
 def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
     """Return the number of alerts that each rule raised in production, within a selection."""
     fired: dict[str, Alert] = {}
-    for entry in recording.entries(Kind.ALERTS, pipelines=selection.pipelines):
+    for entry in recording.entries(EntryKind.ALERTS, pipelines=selection.pipelines):
         alert = cast("Alert", entry.model)
         if alert.status == "firing" and alert.kind not in _NOT_OF_RULES and _selected(alert, selection):
             fired[alert.alert_id] = alert

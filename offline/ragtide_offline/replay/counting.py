@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import MetricEvent, RagInteraction
 
 from .selection import Selection
@@ -31,7 +31,7 @@ class Counted:
     scopes: Counter[Scope] = field(default_factory=Counter)
 
 
-def count_selected(recording: Recording, kind: Kind, selection: Selection, fields: Sequence[str]) -> Counted:
+def count_selected(recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]) -> Counted:
     """Return how many entries of a kind are selected, in all and by scope, in one pass over the recording.
 
     Args:
@@ -55,7 +55,7 @@ def count_selected(recording: Recording, kind: Kind, selection: Selection, field
     return Counted(total, scopes)
 
 
-NAMES = {Kind.INTERACTIONS: "interactions", Kind.METRICS: "metric events"}
+NAMES = {EntryKind.INTERACTIONS: "interactions", EntryKind.METRICS: "metric events"}
 
 
 def first_entry(selection: Selection) -> datetime | None:
@@ -64,7 +64,7 @@ def first_entry(selection: Selection) -> datetime | None:
 
 
 def _found(
-    recording: Recording, kind: Kind, selection: Selection, fields: Sequence[str]
+    recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
     """Yield values of the fields, a segment value or None for all, and how many entries have them."""
     since, pipelines = first_entry(selection), selection.pipelines

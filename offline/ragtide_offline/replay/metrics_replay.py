@@ -23,7 +23,7 @@ from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.waiting import sleep_or_stop
@@ -205,7 +205,7 @@ class MetricsReplay:
     async def _in_tables(self, ownership: Ownership, seen: Seen) -> bool:
         # Partitions know nothing of each other: one after the other is the same.
         for partition, part in self._parts.items():
-            feedback = list(islice(rest := self._reader.entries(Kind.FEEDBACK, partition, part.at.feedback), 1))
+            feedback = list(islice(rest := self._reader.entries(EntryKind.FEEDBACK, partition, part.at.feedback), 1))
             for table in self._reader.tables(partition, part.at.metrics):
                 last = table["entry_ms"][-1].as_py(), table["entry_number"][-1].as_py()
                 # An event comes before feedback of its id.

@@ -22,7 +22,7 @@ from ragtide_aggregator.service.checkpoint import Checkpoint
 from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
 from ragtide_aggregator.state.feedback import FeedbackEntry
-from ragtide_runtime.recordings import Kind, RecordedEntry
+from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
@@ -226,7 +226,7 @@ class PartitionReplay:
 
         with self._countable():
             try:
-                (entry,) = entries_of(Kind.METRICS, row)
+                (entry,) = entries_of(EntryKind.METRICS, row)
                 event = cast("MetricEvent", entry.model)
                 self._feedback.scored(entry.entry_id, event)
                 check(event)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
@@ -15,7 +15,7 @@ from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 from .counting import first_entry
 from .partition_replay import At
 from .selection import Selection
-from .shuffling import Place, Shuffled, random_place
+from .shuffling import ReplayPlace, Shuffled, random_place
 
 TABLE_ROWS: Final = 20_000
 """Most metric events that are applied at once."""
@@ -27,8 +27,8 @@ NOW_AND_THEN: Final = 500
 class ReplayedEntry(NamedTuple):
     """A recorded entry in the order of the replay."""
 
-    place: Place
-    kind: Kind
+    place: ReplayPlace
+    kind: EntryKind
     entry: RecordedEntry
 
 
@@ -48,17 +48,17 @@ class RecordedEntries:
         """Return for each interaction the number of feedback entries after a position."""
         return Counter(
             interaction_digest(one.model.pipeline, one.model.interaction_id)
-            for one in self.entries(Kind.FEEDBACK, partition, position)
+            for one in self.entries(EntryKind.FEEDBACK, partition, position)
             if isinstance(one.model, Feedback)
         )
 
     def in_time(self, partition: int, at: At) -> Iterator[ReplayedEntry]:
         """Yield metric events and feedback of a partition by their entry ids; an event before feedback of its id."""
         metrics, feedback = (
-            (ReplayedEntry(Place(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
-            for kind, position in ((Kind.METRICS, at.metrics), (Kind.FEEDBACK, at.feedback))
+            (ReplayedEntry(ReplayPlace(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
+            for kind, position in ((EntryKind.METRICS, at.metrics), (EntryKind.FEEDBACK, at.feedback))
         )
-        return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is Kind.FEEDBACK))
+        return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is EntryKind.FEEDBACK))
 
     def shuffled(self, seed: int, places: Mapping[int, At]) -> Iterator[ReplayedEntry | None]:
         """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
@@ -66,11 +66,11 @@ class RecordedEntries:
         The files hold the recorded models; the order depends only on the seed and the interaction.
         """
         for partition, at in places.items():
-            for entry in self.entries(Kind.FEEDBACK, partition, at.feedback):
-                yield ReplayedEntry(Place(*entry.order), Kind.FEEDBACK, entry)
+            for entry in self.entries(EntryKind.FEEDBACK, partition, at.feedback):
+                yield ReplayedEntry(ReplayPlace(*entry.order), EntryKind.FEEDBACK, entry)
         with Shuffled() as shuffled:
             for partition, at in places.items():
-                for number, entry in enumerate(self.entries(Kind.METRICS, partition, START)):
+                for number, entry in enumerate(self.entries(EntryKind.METRICS, partition, START)):
                     event = cast("MetricEvent", entry.model)
                     place = random_place(seed, event.pipeline, event.interaction_id)
                     if place > order(at.metrics):
@@ -82,10 +82,10 @@ class RecordedEntries:
                 head, _, payload = data.partition(b"\n")
                 partition, entry_id = json.loads(head)
                 yield ReplayedEntry(
-                    place, Kind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload))
+                    place, EntryKind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload))
                 )
 
-    def entries(self, kind: Kind, partition: int, position: str) -> Iterator[RecordedEntry]:
+    def entries(self, kind: EntryKind, partition: int, position: str) -> Iterator[RecordedEntry]:
         """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
         last = order(position)
         entries: Iterable[RecordedEntry] = self._recording.entries(
@@ -100,7 +100,7 @@ class RecordedEntries:
         from .tables import after, selected  # noqa: PLC0415 - pyarrow is an extra
 
         tables = self._recording.tables(
-            Kind.METRICS,
+            EntryKind.METRICS,
             since=self._since(position),
             pipelines=self._selection.pipelines,
             partitions=[partition],

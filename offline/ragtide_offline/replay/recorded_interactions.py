@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import Feedback, RagInteraction
 
@@ -42,7 +42,7 @@ class RecordedInteractions:
         In memory are the feedback and, in random order, about a 256th of the interactions.
         """
         given: defaultdict[str, list[Feedback]] = defaultdict(list)
-        for entry in self._entries(Kind.FEEDBACK):
+        for entry in self._entries(EntryKind.FEEDBACK):
             one = cast("Feedback", entry.model)
             given[interaction_digest(one.pipeline, one.interaction_id)].append(one)
         last = None if position is None else _order(position)
@@ -52,7 +52,7 @@ class RecordedInteractions:
                 yield ReplayedInteraction(at, interaction, tuple(given.get(digest, ())))
 
     def _in_time(self) -> Iterator[tuple[str, RagInteraction]]:
-        partitions = [self._entries(Kind.INTERACTIONS, partition) for partition in self._recording.partitions]
+        partitions = [self._entries(EntryKind.INTERACTIONS, partition) for partition in self._recording.partitions]
         for entry in heapq.merge(*partitions, key=lambda entry: (entry.order, entry.partition)):
             interaction = cast("RagInteraction", entry.model)
             if self._selection.takes(interaction):
@@ -65,7 +65,7 @@ class RecordedInteractions:
             for place, payload in shuffled:
                 yield str(place), RagInteraction.decode(payload)
 
-    def _entries(self, kind: Kind, partition: int | None = None) -> Iterator[RecordedEntry]:
+    def _entries(self, kind: EntryKind, partition: int | None = None) -> Iterator[RecordedEntry]:
         return self._recording.entries(
             kind,
             since=first_entry(self._selection),

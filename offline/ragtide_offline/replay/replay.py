@@ -13,7 +13,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_roles.known_metrics import check_rules, known_metrics
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
@@ -73,7 +73,7 @@ class RecordingReplay:
         self, settings: Settings, plan: ReplayPlan, speed: Speed, *, max_cost_usd: float | None = None
     ) -> None:
         check_rules(plan.rules, known_metrics(settings))
-        kind, fields = (Kind.INTERACTIONS, ("pipeline",)) if plan.relabel else (Kind.METRICS, SCOPE_FIELDS)
+        kind, fields = (EntryKind.INTERACTIONS, ("pipeline",)) if plan.relabel else (EntryKind.METRICS, SCOPE_FIELDS)
         self._settings = settings
         self._plan = plan
         self._speed = speed

@@ -15,7 +15,7 @@ BUCKETS: Final = 256
 _HEAD: Final = struct.Struct(">QII")
 
 
-class Place(NamedTuple):
+class ReplayPlace(NamedTuple):
     """Where something comes in an order; as text like the id of a stream entry."""
 
     first: int
@@ -25,14 +25,14 @@ class Place(NamedTuple):
         return f"{self.first}-{self.second}"
 
 
-def random_place(seed: int, pipeline: str, interaction_id: str) -> Place:
+def random_place(seed: int, pipeline: str, interaction_id: str) -> ReplayPlace:
     """Return where an interaction comes in the random order of a seed: the same in every process.
 
     >>> random_place(1, "shop", "i-1") == random_place(1, "shop", "i-1") != random_place(2, "shop", "i-1")
     True
     """
     digest = blake2b(f"{seed}\0{pipeline}\0{interaction_id}".encode(), digest_size=12).digest()
-    return Place(int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big"))
+    return ReplayPlace(int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big"))
 
 
 class Shuffled:
@@ -53,19 +53,19 @@ class Shuffled:
     ) -> None:
         self._stack.close()
 
-    def add(self, place: Place, data: bytes) -> None:
+    def add(self, place: ReplayPlace, data: bytes) -> None:
         """Add anything as bytes at a place."""
         file = self._files[place.first * BUCKETS >> 64]
         file.write(_HEAD.pack(place.first, place.second, len(data)))
         file.write(data)
 
-    def __iter__(self) -> Iterator[tuple[Place, bytes]]:
+    def __iter__(self) -> Iterator[tuple[ReplayPlace, bytes]]:
         for file in self._files:
             file.seek(0)
             found = []
             while head := file.read(_HEAD.size):
                 first, second, size = _HEAD.unpack(head)
-                found.append((Place(first, second), file.read(size)))
+                found.append((ReplayPlace(first, second), file.read(size)))
             found.sort()
             yield from found
             file.truncate(0)

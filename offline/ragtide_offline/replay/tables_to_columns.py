@@ -16,7 +16,7 @@ from ragtide_aggregator.events.batch import Times
 from ragtide_aggregator.events.columns import Codes, EventColumns, combined
 from ragtide_aggregator.events.values import DeclaredMetrics
 from ragtide_aggregator.statistics.batches import Floats
-from ragtide_runtime.recordings import Kind
+from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TIME_MAX
@@ -36,7 +36,7 @@ class _TableSource:
 
     def event(self, place: int) -> MetricEvent:
         """Return an event."""
-        (entry,) = entries_of(Kind.METRICS, self._table.slice(place, 1))
+        (entry,) = entries_of(EntryKind.METRICS, self._table.slice(place, 1))
         return cast("MetricEvent", entry.model)
 
     def interaction_id(self, place: int) -> str:

@@ -71,7 +71,7 @@ class _What(NamedTuple):
         return (0.0, 1.0) if self.definition is None else (self.definition.lower, self.definition.upper)
 
 
-class _Item(NamedTuple):
+class _ItemScore(NamedTuple):
     item_id: str
     position: int
     score: float
@@ -82,8 +82,8 @@ class _Together(NamedTuple):
 
     what: _What
     pairs: list[tuple[float, float]]
-    mine: list[_Item]
-    theirs: list[_Item]
+    mine: list[_ItemScore]
+    theirs: list[_ItemScore]
 
 
 Names = Sequence[tuple[str, str]]
@@ -240,14 +240,14 @@ def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str]
     return common, said
 
 
-def _later(mine: Mapping[str, _Item], theirs: Mapping[str, _Item], item_id: str) -> int:
+def _later(mine: Mapping[str, _ItemScore], theirs: Mapping[str, _ItemScore], item_id: str) -> int:
     """Return after how many items both had had an item."""
     return max(mine[item_id].position, theirs[item_id].position)
 
 
-def _scores(state: ExperimentState, config: str, metric: str) -> dict[str, _Item]:
+def _scores(state: ExperimentState, config: str, metric: str) -> dict[str, _ItemScore]:
     return {
-        result.execution.item_id: _Item(result.execution.item_id, index, score)
+        result.execution.item_id: _ItemScore(result.execution.item_id, index, score)
         for index, result in state.counted(config)
         if result.execution is not None and not isnan(score := result.score(metric))
     }
@@ -288,7 +288,7 @@ def _unpaired(what: _What, mine: Moments, theirs: Moments, *, confidence: float)
     return Gap(*what[:3], UNPAIRED, counts, means, ends, _verdict(what.definition, ends))
 
 
-def _moments(items: Iterable[_Item], value_range: tuple[float, float]) -> Moments:
+def _moments(items: Iterable[_ItemScore], value_range: tuple[float, float]) -> Moments:
     lowest, highest = value_range
     ordered = sorted(items, key=lambda item: item.position)
     table = MomentTable()

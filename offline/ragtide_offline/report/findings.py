@@ -108,8 +108,8 @@ def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
 
 def failures_of(state: ExperimentState) -> list[Failure]:
     """Return why answers are missing, the most frequent reason first."""
-    Kind = Literal["call failed", "not labeled"]  # noqa: N806 - a type
-    found: defaultdict[tuple[Kind, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    FindingKind = Literal["call failed", "not labeled"]  # noqa: N806 - a type
+    found: defaultdict[tuple[FindingKind, str], defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for name, results in state.results.by_config.items():
         for result in results.values():
             if result.execution is not None and result.execution.failure is not None:

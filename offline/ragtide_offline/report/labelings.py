@@ -17,7 +17,7 @@ from ragtide_aggregator.events.values import parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.paired import PairedDifference, paired_difference
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording, UnreadableRecordingError
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording, UnreadableRecordingError
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import order, read_all
 from ragtide_runtime.settings.model import Settings
@@ -134,7 +134,7 @@ async def read_scores(
                 scores,
                 pipeline,
                 info,
-                recording.entries(Kind.METRICS, pipelines=frozenset({pipeline}), partitions=[one.partition]),
+                recording.entries(EntryKind.METRICS, pipelines=frozenset({pipeline}), partitions=[one.partition]),
                 stored,
             )
         return scores

@@ -50,7 +50,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PipelineSide:
     """A pipeline, live or in a workspace."""
 
     deployment: Deployment
@@ -63,7 +63,12 @@ class Side:
 
 
 async def read_comparison(
-    redis: Redis, sides: tuple[Side, Side], *, window: str, confidence: float | None = None, ongoing: bool = False
+    redis: Redis,
+    sides: tuple[PipelineSide, PipelineSide],
+    *,
+    window: str,
+    confidence: float | None = None,
+    ongoing: bool = False,
 ) -> list[Compared]:
     """Return the differences of two pipelines, of every metric that was measured in the same way in both.
 
@@ -88,7 +93,7 @@ async def read_comparison(
 
 
 async def read_labelers(
-    redis: Redis, side: Side, labelers: tuple[str, str], *, confidence: float | None = None
+    redis: Redis, side: PipelineSide, labelers: tuple[str, str], *, confidence: float | None = None
 ) -> list[Compared]:
     """Return the differences of two labelers of one pipeline, on the interactions that both scored.
 
@@ -101,7 +106,7 @@ async def read_labelers(
     return [_compared(one) for one in paired(first, second, confidence=level)]
 
 
-def _share_interactions(first: Side, second: Side) -> bool:
+def _share_interactions(first: PipelineSide, second: PipelineSide) -> bool:
     """Return whether equal ids mean equal interactions: in the same workspace, and in replays."""
     if first.info is None or second.info is None:
         return False
@@ -109,7 +114,12 @@ def _share_interactions(first: Side, second: Side) -> bool:
 
 
 async def _by_interaction(
-    redis: Redis, sides: tuple[Side, Side], states: Sequence[AggregatorState], *, level: float, ongoing: bool
+    redis: Redis,
+    sides: tuple[PipelineSide, PipelineSide],
+    states: Sequence[AggregatorState],
+    *,
+    level: float,
+    ongoing: bool,
 ) -> list[Compared]:
     scores = []
     for side in sides:
@@ -164,11 +174,11 @@ def _by_means(first: _Found, second: _Found, *, level: float) -> list[Compared]:
     ]
 
 
-def _found(state: AggregatorState, side: Side, window: str) -> _Found:
+def _found(state: AggregatorState, side: PipelineSide, window: str) -> _Found:
     return _moments(state, side.pipeline, window, run=workspace_of(side.deployment.settings.prefix))
 
 
-async def unknown_side(sides: tuple[Side, Side]) -> str | None:
+async def unknown_side(sides: tuple[PipelineSide, PipelineSide]) -> str | None:
     """Return a sentence about the first of two pipelines that has no scores; None if both have some, or none has."""
     for side in sides:
         known = {key.pipeline for state in await side.deployment.states() for key in state.keys}

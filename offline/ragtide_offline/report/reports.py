@@ -52,7 +52,7 @@ class ReportRequest:
     """The recording of two compared replays of metric events."""
 
 
-class _Side(NamedTuple):
+class _ComparedReplay(NamedTuple):
     """One of two compared replays."""
 
     workspace: Workspace
@@ -119,7 +119,7 @@ async def _compare_replays(
     sides = []
     for workspace in workspaces:
         own = settings_of_workspace(settings, workspace)
-        sides.append(_Side(workspace, own, await Deployment(redis, own).states()))
+        sides.append(_ComparedReplay(workspace, own, await Deployment(redis, own).states()))
     first, second = (moments_of(side.states) for side in sides)
     names = _names(request, workspaces, first, second)
     confidence = _confidence(settings, request)

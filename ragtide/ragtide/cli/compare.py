@@ -13,7 +13,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.report.labelings import named_recording
-from ragtide_offline.report.pipelines import Compared, Side, read_comparison, read_labelers, unknown_side
+from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers, unknown_side
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace
@@ -65,7 +65,7 @@ def compare(
         raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
-        live = Side(Deployment(redis, settings), first)
+        live = PipelineSide(Deployment(redis, settings), first)
         sides = [await _side(redis, settings, name, recording) for name in workspaces] or [live]
         both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
         if labelers:
@@ -92,10 +92,10 @@ def compare(
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
 
 
-async def _side(redis: Redis, settings: Settings, workspace: str, recording: str | None) -> Side:
+async def _side(redis: Redis, settings: Settings, workspace: str, recording: str | None) -> PipelineSide:
     info = await get_workspace(redis, settings, workspace)
     deployment = Deployment(redis, await settings_of(redis, settings, workspace))
-    return Side(deployment, "", info, named_recording(settings, info, recording))
+    return PipelineSide(deployment, "", info, named_recording(settings, info, recording))
 
 
 def _method(found: Sequence[Compared]) -> str:

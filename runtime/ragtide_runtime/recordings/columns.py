@@ -13,8 +13,8 @@ from pydantic_core import from_json, to_json
 
 from ragtide_schemas import JudgedScores, MetricDeclaration, RetrievedDocument
 
+from .entry_kinds import EntryKind
 from .json_lines import SOURCE_ENTRY
-from .kinds import Kind
 
 INT64_MAX: Final = 2**63 - 1
 
@@ -89,8 +89,8 @@ def _judged(value: JudgedScores) -> JudgedScores:
     return value
 
 
-COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
-    Kind.INTERACTIONS: {
+COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
+    EntryKind.INTERACTIONS: {
         "interaction_id": TEXT,
         "pipeline": NAME,
         "occurred_at": TIME,
@@ -106,7 +106,7 @@ COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
         "metadata": JSON,
         "schema_version": INT,
     },
-    Kind.METRICS: {
+    EntryKind.METRICS: {
         "interaction_id": TEXT,
         SOURCE_ENTRY: TEXT,
         "pipeline": NAME,
@@ -132,7 +132,7 @@ COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
         "declared": DECLARED,
         "schema_version": INT,
     },
-    Kind.FEEDBACK: {
+    EntryKind.FEEDBACK: {
         "pipeline": NAME,
         "interaction_id": TEXT,
         "given_at": TIME,
@@ -140,7 +140,7 @@ COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
         "metadata": JSON,
         "schema_version": INT,
     },
-    Kind.ALERTS: {
+    EntryKind.ALERTS: {
         "alert_id": TEXT,
         "status": NAME,
         "rule": NAME,
@@ -176,18 +176,18 @@ COLUMNS: Final[dict[Kind, dict[str, Codec]]] = {
 }
 """The columns of each kind, by the model's field; those of scores come besides."""
 
-SCORES: Final[dict[Kind, tuple[str, ...]]] = {
-    Kind.INTERACTIONS: ("gold_scores",),
-    Kind.METRICS: ("scores", "gold_scores"),
-    Kind.FEEDBACK: ("gold_scores",),
-    Kind.ALERTS: (),
+SCORES: Final[dict[EntryKind, tuple[str, ...]]] = {
+    EntryKind.INTERACTIONS: ("gold_scores",),
+    EntryKind.METRICS: ("scores", "gold_scores"),
+    EntryKind.FEEDBACK: ("gold_scores",),
+    EntryKind.ALERTS: (),
 }
 """Fields that are scores by metric: a column for each metric."""
 
 
-def field_of(kind: Kind, column: str) -> str:
+def field_of(kind: EntryKind, column: str) -> str:
     """Return the model's field that a column holds."""
-    return "entry_id" if kind is Kind.METRICS and column == SOURCE_ENTRY else column
+    return "entry_id" if kind is EntryKind.METRICS and column == SOURCE_ENTRY else column
 
 
 def too_large(codec: Codec, values: Sequence[Any]) -> list[int]:

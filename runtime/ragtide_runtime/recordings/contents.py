@@ -4,10 +4,10 @@ from collections import Counter
 from datetime import date
 from typing import Any, Final
 
-from .kinds import Kind
+from .entry_kinds import EntryKind
 from .recording import Recording
 
-COUNTS: Final = (*(kind.value for kind in Kind), "unreadable", "files", "bytes")
+COUNTS: Final = (*(kind.value for kind in EntryKind), "unreadable", "files", "bytes")
 """Names of the counts of a day and pipeline."""
 
 

@@ -13,8 +13,8 @@ from ragtide_schemas import MetricEvent
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .entry import RecordedEntry
+from .entry_kinds import EntryKind
 from .errors import UnreadableRecordingError
-from .kinds import Kind
 
 SUFFIX: Final = ".jsonl.gz"
 
@@ -100,7 +100,7 @@ def _row(entry: RecordedEntry) -> dict[str, Any]:
     return {"entry_id": entry.entry_id, "partition": entry.partition, **fields}
 
 
-def decode_entries(kind: Kind, data: bytes, sizes: Sizes) -> list[RecordedEntry]:
+def decode_entries(kind: EntryKind, data: bytes, sizes: Sizes) -> list[RecordedEntry]:
     """Return the entries that `encode_entries` wrote.
 
     Raises:

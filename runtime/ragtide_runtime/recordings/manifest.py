@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ragtide_schemas import describe, from_milliseconds
 
 from ..redis.log import START, order
+from .entry_kinds import EntryKind
 from .errors import UnreadableRecordingError
-from .kinds import Kind
 
 MANIFEST_VERSION: Final = 1
 """Version of the manifest format; a release reads this version and older ones."""
@@ -50,7 +50,7 @@ class _Stored(BaseModel):
 class RecordedFile(_Stored):
     """One data file: entries of one kind, day, pipeline and partition, in the order of the stream."""
 
-    kind: Kind
+    kind: EntryKind
     path: str
     """Relative to the recording: the place and name that follow from the other fields, and the recorder's letters."""
     format: Literal["parquet", "jsonl"]
@@ -118,16 +118,16 @@ class Manifest(_Stored):
     """Whether `files` holds all files, and not only the files of this step."""
     prefix: str
     """Key prefix of the recorded deployment."""
-    positions: dict[Kind, EntryId] = {}
+    positions: dict[EntryKind, EntryId] = {}
     """Last entry of each stream that is recorded, or was found unreadable."""
     files: tuple[RecordedFile, ...] = ()
-    void: dict[Kind, EntryId] = {}
+    void: dict[EntryKind, EntryId] = {}
     """Streams whose end Redis lost: entries after this one that earlier manifests recorded are void."""
-    anew: tuple[Kind, ...] = ()
+    anew: tuple[EntryKind, ...] = ()
     """Streams that began anew, because Redis was emptied or replaced: nothing earlier is void."""
     dropped_before: date | None = None
     """Days before this one were removed by retention."""
-    unreadable: dict[Kind, int] = {}
+    unreadable: dict[EntryKind, int] = {}
     """Entries of this step that could not be read."""
     written_at: datetime
     written_by: str
@@ -211,13 +211,13 @@ class Recorded:
     partition: int
     number: int = 0
     prefix: str | None = None
-    positions: Mapping[Kind, str] = field(default_factory=dict)
+    positions: Mapping[EntryKind, str] = field(default_factory=dict)
     files: tuple[RecordedFile, ...] = ()
     dropped_before: date | None = None
     written_at: datetime | None = None
     redaction: tuple[str, ...] = ()
 
-    def position(self, kind: Kind) -> str:
+    def position(self, kind: EntryKind) -> str:
         """Return the last entry of a stream that is recorded."""
         return self.positions.get(kind, START)
 
@@ -242,7 +242,7 @@ class Recorded:
         )
 
 
-def _voided(file: RecordedFile, void: Mapping[Kind, str]) -> RecordedFile:
+def _voided(file: RecordedFile, void: Mapping[EntryKind, str]) -> RecordedFile:
     after = void.get(file.kind)
     if after is None or order(after) >= order(file.last_id):
         return file
@@ -279,7 +279,7 @@ def day_of(entry_id: str) -> date:
         return FAR
 
 
-def data_path(kind: Kind, day: date, pipeline: str | None, name: str) -> str:
+def data_path(kind: EntryKind, day: date, pipeline: str | None, name: str) -> str:
     """Return where a data file lies; a pipeline's name is percent-encoded, and without one entries are unreadable."""
     if pipeline is None:
         return f"{kind}-unreadable/day={day}/{name}"

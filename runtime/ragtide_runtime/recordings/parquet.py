@@ -12,9 +12,9 @@ from pyarrow import parquet
 
 from .columns import COLUMNS, SCORES, Codec, array_of, field_of, too_large
 from .entry import RecordedEntry
+from .entry_kinds import EntryKind
 from .errors import UnreadableRecordingError
 from .json_lines import ENTRY_LINE_BYTES
-from .kinds import Kind
 
 SUFFIX: Final = ".parquet"
 
@@ -65,7 +65,7 @@ def check(data: bytes, rows: int) -> Any:
     return file
 
 
-def table_of(kind: Kind, entries: Sequence[RecordedEntry]) -> Any:
+def table_of(kind: EntryKind, entries: Sequence[RecordedEntry]) -> Any:
     """Return entries as a table, one row each, in their order."""
     orders = [entry.order for entry in entries]
     models = [entry.model for entry in entries]
@@ -115,7 +115,7 @@ def in_order(names: Sequence[tuple[str, ...]]) -> list[str]:
         return list(graph)
 
 
-def entries_of(kind: Kind, table: Any) -> Iterator[RecordedEntry]:
+def entries_of(kind: EntryKind, table: Any) -> Iterator[RecordedEntry]:
     """Yield the rows of a table as entries, in their order.
 
     Raises:
@@ -155,7 +155,7 @@ def _values(codec: Codec, column: Any) -> list[Any]:
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
-def merged(kind: Kind, tables: Sequence[Any]) -> Any:
+def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
     """Return tables of one step as one, in the order of the stream; the scores' columns in the order all agree on.
 
     A column that a file does not have, because an earlier release wrote it, is empty.
@@ -171,7 +171,7 @@ def merged(kind: Kind, tables: Sequence[Any]) -> Any:
     return table.take(pc.sort_indices(table, [("entry_ms", "ascending"), ("entry_number", "ascending")]))
 
 
-def _with_every_column(kind: Kind, table: Any) -> Any:
+def _with_every_column(kind: EntryKind, table: Any) -> Any:
     for name, codec in COLUMNS[kind].items():
         if name not in table.column_names:
             table = table.append_column(name, array_of(codec, [None] * table.num_rows))

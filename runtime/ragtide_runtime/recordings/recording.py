@@ -16,8 +16,8 @@ from ..redis.log import order
 from . import json_lines
 from .chain import partitions_of, recorded
 from .entry import RecordedEntry
+from .entry_kinds import EntryKind
 from .errors import UnreadableRecordingError
-from .kinds import Kind
 from .manifest import Recorded, RecordedFile
 from .store import Store, open_store
 
@@ -54,7 +54,7 @@ class Recording:
 
     def files(
         self,
-        kind: Kind | str,
+        kind: EntryKind | str,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -75,7 +75,7 @@ class Recording:
 
     def tables(
         self,
-        kind: Kind | str,
+        kind: EntryKind | str,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -92,7 +92,7 @@ class Recording:
             ConfigurationError: pyarrow is not installed.
         """
         formats = _parquet()
-        kind, wanted = Kind(kind), _Wanted.of(since, until)
+        kind, wanted = EntryKind(kind), _Wanted.of(since, until)
         for files in _steps(self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)):
             tables = []
             for file in files:
@@ -102,7 +102,7 @@ class Recording:
 
     def entries(
         self,
-        kind: Kind | str,
+        kind: EntryKind | str,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -116,7 +116,7 @@ class Recording:
             ConfigurationError: pyarrow is not installed and the recording is Parquet.
             InvalidEntryError: a model is of a newer release.
         """
-        kind, wanted = Kind(kind), _Wanted.of(since, until)
+        kind, wanted = EntryKind(kind), _Wanted.of(since, until)
         for files in _steps(self.files(kind, since=since, until=until, pipelines=pipelines, partitions=partitions)):
             yield from heapq.merge(*(self._entries(file, wanted) for file in files), key=lambda entry: entry.order)
 
@@ -128,7 +128,7 @@ class Recording:
 
     def count(
         self,
-        kind: Kind | str,
+        kind: EntryKind | str,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -143,7 +143,7 @@ class Recording:
             for file in files
         )
 
-    def unreadable(self, kind: Kind | str) -> Iterator[dict[str, Any]]:
+    def unreadable(self, kind: EntryKind | str) -> Iterator[dict[str, Any]]:
         """Yield the entries of a kind that could not be read, with the reason, as they were."""
         for one in self.partitions.values():
             for file in one.files:
@@ -154,7 +154,7 @@ class Recording:
 
     def pipelines(self) -> list[str]:
         """Return the pipelines that have entries of any kind."""
-        return sorted({file.pipeline for kind in Kind for file in self.files(kind) if file.pipeline is not None})
+        return sorted({file.pipeline for kind in EntryKind for file in self.files(kind) if file.pipeline is not None})
 
     def verify(self) -> list[str]:
         """Return a sentence for each file that is missing or differs from its manifest; an empty list means no damage.

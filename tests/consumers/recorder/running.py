@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
-from ragtide_runtime.recordings import Kind, RecordedEntry, Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
@@ -40,7 +40,7 @@ async def recording(redis: Any, settings: Settings, store: Store | None = None) 
     task.result()
 
 
-async def caught_up(redis: Any, kinds: tuple[Kind, ...] = tuple(Kind)) -> bool:
+async def caught_up(redis: Any, kinds: tuple[EntryKind, ...] = tuple(EntryKind)) -> bool:
     """Return whether the recorder's group is at the end of every stream."""
     for kind in kinds:
         groups = await redis.xinfo_groups(kind.stream(STREAMS)) if await redis.exists(kind.stream(STREAMS)) else []
@@ -96,15 +96,15 @@ def alert(number: int) -> Alert:
     )
 
 
-MAKERS: dict[Kind, Callable[[int], VersionedModel]] = {
-    Kind.INTERACTIONS: interaction,
-    Kind.METRICS: event,
-    Kind.FEEDBACK: feedback,
-    Kind.ALERTS: alert,
+MAKERS: dict[EntryKind, Callable[[int], VersionedModel]] = {
+    EntryKind.INTERACTIONS: interaction,
+    EntryKind.METRICS: event,
+    EntryKind.FEEDBACK: feedback,
+    EntryKind.ALERTS: alert,
 }
 
 
-async def add(redis: Any, kind: Kind, *models: VersionedModel) -> list[RecordedEntry]:
+async def add(redis: Any, kind: EntryKind, *models: VersionedModel) -> list[RecordedEntry]:
     """Add models to a stream, and return what a recording of them holds."""
     async with redis.pipeline(transaction=False) as pipe:
         for model in models:
@@ -113,11 +113,11 @@ async def add(redis: Any, kind: Kind, *models: VersionedModel) -> list[RecordedE
     return [RecordedEntry(0, entry_id.decode(), model) for entry_id, model in zip(ids, models, strict=True)]
 
 
-async def add_all(redis: Any, first: int, count: int) -> dict[Kind, list[RecordedEntry]]:
+async def add_all(redis: Any, first: int, count: int) -> dict[EntryKind, list[RecordedEntry]]:
     """Add so many entries to every stream."""
     return {kind: await add(redis, kind, *map(make, range(first, first + count))) for kind, make in MAKERS.items()}
 
 
-def recorded(url: Path | str, kind: Kind = Kind.INTERACTIONS, **options: Any) -> list[RecordedEntry]:
+def recorded(url: Path | str, kind: EntryKind = EntryKind.INTERACTIONS, **options: Any) -> list[RecordedEntry]:
     """Return what a recording holds of a kind."""
     return list(Recording.open(str(url), **options).entries(kind))

@@ -33,7 +33,7 @@ from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.recordings import Kind, Recording, UnreadableRecordingError, manifest
+from ragtide_runtime.recordings import EntryKind, Recording, UnreadableRecordingError, manifest
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.copies import begin_copies, end_copies
@@ -52,7 +52,7 @@ async def test_what_is_on_the_streams_is_recorded_in_their_order(form: str, asyn
             expected[kind] += more
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
-    for kind in Kind:
+    for kind in EntryKind:
         assert list(found.entries(kind)) == expected[kind]
         assert found.count(kind) == 65
         ids = [entry_id for table in found.tables(kind) for entry_id in table["entry_id"].to_pylist()]
@@ -64,12 +64,12 @@ async def test_what_is_on_the_streams_is_recorded_in_their_order(form: str, asyn
 async def test_what_is_read_is_written_when_it_is_stopped(async_redis: Any, tmp_path: Path) -> None:
     async with recording(async_redis, settings_of(tmp_path / "r", roll_s=1000)):
         await until(lambda: async_redis.exists(STREAMS.interactions))
-        expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+        expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
     assert recorded(tmp_path / "r") == expected
 
 
 async def test_a_part_of_the_time_and_one_pipeline(async_redis: Any, tmp_path: Path) -> None:
-    expected = (await add_all(async_redis, 0, 60))[Kind.METRICS]
+    expected = (await add_all(async_redis, 0, 60))[EntryKind.METRICS]
     async with recording(async_redis, settings_of(tmp_path / "r", roll_entries=70)):
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
@@ -89,26 +89,26 @@ async def test_a_part_of_the_time_and_one_pipeline(async_redis: Any, tmp_path: P
 async def test_a_restart_continues_where_the_last_one_ended(async_redis: Any, tmp_path: Path) -> None:
     expected = []
     for round_ in range(3):
-        expected += await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(7 * round_, 7 * round_ + 7)))
+        expected += await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(7 * round_, 7 * round_ + 7)))
         async with recording(async_redis, settings_of(tmp_path / "r")):
             await until(lambda: caught_up(async_redis))
     assert recorded(tmp_path / "r") == expected
 
 
 async def test_a_copy_made_when_partitions_were_changed_is_not_recorded_again(async_redis: Any, tmp_path: Path) -> None:
-    expected = await add(async_redis, Kind.METRICS, event(0))
+    expected = await add(async_redis, EntryKind.METRICS, event(0))
     await begin_copies(async_redis, STREAMS, "token")
     await async_redis.xadd(STREAMS.metrics, {"data": event(1).encode(), "moved": "token"})
     await async_redis.xadd(STREAMS.alerts, {"data": alert(1).encode(), "moved": "token"})
     await end_copies(async_redis, STREAMS, "token")
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
-    assert recorded(tmp_path / "r", Kind.METRICS) == expected
-    assert recorded(tmp_path / "r", Kind.ALERTS) == []
+    assert recorded(tmp_path / "r", EntryKind.METRICS) == expected
+    assert recorded(tmp_path / "r", EntryKind.ALERTS) == []
 
 
 async def test_an_entry_is_no_copy_because_it_says_so(async_redis: Any, tmp_path: Path) -> None:
-    ids: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    ids: dict[EntryKind, list[str]] = {kind: [] for kind in EntryKind}
 
     async def say(token: str) -> None:
         for kind, make in MAKERS.items():
@@ -125,7 +125,7 @@ async def test_an_entry_is_no_copy_because_it_says_so(async_redis: Any, tmp_path
         await say(word)
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
-    for kind in Kind:
+    for kind in EntryKind:
         assert [entry.entry_id for entry in recorded(tmp_path / "r", kind)] == ids[kind]
 
 
@@ -134,24 +134,24 @@ async def test_a_lease_that_ran_out_and_nobody_took_is_taken_back(async_redis: A
         await until(lambda: caught_up(async_redis))
         token = await async_redis.get(STREAMS.recorder_lease)
         await async_redis.delete(STREAMS.recorder_lease)
-        expected = await add(async_redis, Kind.METRICS, event(0))
+        expected = await add(async_redis, EntryKind.METRICS, event(0))
         await until(lambda: caught_up(async_redis))
         await until(lambda: async_redis.exists(STREAMS.recorder_lease))
         assert await async_redis.get(STREAMS.recorder_lease) == token
-    assert recorded(tmp_path / "r", Kind.METRICS) == expected
+    assert recorded(tmp_path / "r", EntryKind.METRICS) == expected
 
 
 async def test_a_stop_writes_all_that_the_streams_hold(async_redis: Any, tmp_path: Path) -> None:
     owner = await session_of(async_redis, tmp_path, "1:owner")
-    expected = await add(async_redis, Kind.METRICS, *map(event, range(1200)))
+    expected = await add(async_redis, EntryKind.METRICS, *map(event, range(1200)))
     owner.ownership.stop.set()
     await owner.run()
-    assert recorded(tmp_path / "r", Kind.METRICS) == expected
+    assert recorded(tmp_path / "r", EntryKind.METRICS) == expected
 
 
 async def test_entries_wait_for_a_recorder_from_before_the_other_roles_start(async_redis: Any, tmp_path: Path) -> None:
     await prepare_recorder(settings_of(tmp_path / "r"), async_redis)
-    for kind in (Kind.INTERACTIONS, Kind.METRICS):
+    for kind in (EntryKind.INTERACTIONS, EntryKind.METRICS):
         (group,) = await async_redis.xinfo_groups(kind.stream(STREAMS))
         assert (group["name"], group["last-delivered-id"]) == (b"record", b"0-0")
 
@@ -161,7 +161,7 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
 ) -> None:
     await add_all(async_redis, 0, 10)
     await async_redis.xadd(STREAMS.metrics, {"data": "{"})
-    await add(async_redis, Kind.INTERACTIONS, interaction(1, question="from eve@example.com"))
+    await add(async_redis, EntryKind.INTERACTIONS, interaction(1, question="from eve@example.com"))
     process, stop = ProcessTelemetry(Health("recorder")), asyncio.Event()
     settings = settings_of(tmp_path / "r", redact=["email"])
     prepared = await prepare_recorder(settings, async_redis)
@@ -185,7 +185,7 @@ async def test_what_is_recorded_is_counted_and_the_role_is_ready(
     assert (await read_backlogs(async_redis, [STREAMS]))[0].unrecorded_s == 0
     stop.set()
     await task
-    await add(async_redis, Kind.FEEDBACK, feedback(1))
+    await add(async_redis, EntryKind.FEEDBACK, feedback(1))
     await until(lambda: behind(async_redis))
     assert not process.health.ready().ok
 
@@ -199,7 +199,7 @@ async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_pa
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
-    entries = (await add_all(async_redis, 0, 10))[Kind.INTERACTIONS]
+    entries = (await add_all(async_redis, 0, 10))[EntryKind.INTERACTIONS]
     await async_redis.xgroup_setid(STREAMS.interactions, LABEL_GROUP, entries[-1].entry_id)
     await run_script(async_redis, trimming)
     assert await async_redis.xlen(STREAMS.interactions) == 10
@@ -214,7 +214,7 @@ async def test_a_stream_that_is_no_longer_recorded_is_let_go(async_redis: Any, t
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     async with recording(async_redis, settings_of(tmp_path / "r", kinds=["metrics"])):
-        await until(lambda: caught_up(async_redis, (Kind.METRICS,)))
+        await until(lambda: caught_up(async_redis, (EntryKind.METRICS,)))
         await until(lambda: no_group(async_redis))
 
 
@@ -224,14 +224,14 @@ async def no_group(redis: Any) -> bool:
 
 async def test_of_two_recorders_one_stands_by_and_takes_over(async_redis: Any, tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "r")
-    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
     async with recording(async_redis, settings):
         async with recording(async_redis, settings) as first:
             await until(lambda: caught_up(async_redis))
-            expected += await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5, 9)))
+            expected += await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5, 9)))
             await until(lambda: caught_up(async_redis))
             assert not first.done()
-        expected += await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(9, 12)))
+        expected += await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(9, 12)))
         await until(lambda: caught_up(async_redis))
     assert recorded(tmp_path / "r") == expected
 
@@ -256,7 +256,7 @@ async def session_of(redis: Any, tmp_path: Path, token: str) -> RecorderSession:
 async def test_an_owner_that_was_frozen_writes_nothing_twice(
     notices: bool, async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(6)))
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(6)))
     frozen = await session_of(async_redis, tmp_path, "1:frozen")
     await frozen.take(0)
     other = await session_of(async_redis, tmp_path, "2:other")
@@ -318,14 +318,14 @@ async def test_killed_at_any_operation_every_entry_is_recorded_exactly_once(asyn
         for at in range(14):
             await async_redis.flushall()
             root = tmp_path / f"{where}-{at}"
-            expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(4)))
-            events = await add(async_redis, Kind.METRICS, *map(event, range(4)))
+            expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(4)))
+            events = await add(async_redis, EntryKind.METRICS, *map(event, range(4)))
             settings = settings_of(root, kinds=["interactions", "metrics"], roll_entries=3)
             dead = False
             try:
                 async with recording(async_redis, settings, Fragile(root, at, where)) as task:
                     await until(lambda task=task: both(async_redis) if not task.done() else True)  # type: ignore[misc]
-                    expected += await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(4, 9)))
+                    expected += await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(4, 9)))
                     await until(lambda task=task: both(async_redis) if not task.done() else True)  # type: ignore[misc]
             except Killed:
                 dead = True
@@ -333,11 +333,11 @@ async def test_killed_at_any_operation_every_entry_is_recorded_exactly_once(asyn
             async with recording(async_redis, settings):
                 await until(lambda: both(async_redis))
             assert recorded(root) == expected, (where, at)
-            assert recorded(root, Kind.METRICS) == events, (where, at)
+            assert recorded(root, EntryKind.METRICS) == events, (where, at)
             found = Recording.open(str(root))
             assert found.verify() == []
             held = {path for kind in ("interactions", "metrics") for path in LocalStore(root).list(kind)}
-            assert held == {file.path for kind in Kind for file in found.files(kind)}, "nothing torn is left"
+            assert held == {file.path for kind in EntryKind for file in found.files(kind)}, "nothing torn is left"
             assert not any(name.endswith(".tmp") for _, _, names in os.walk(root) for name in names)
             if not dead:
                 break  # there are no more operations
@@ -346,7 +346,7 @@ async def test_killed_at_any_operation_every_entry_is_recorded_exactly_once(asyn
 
 
 async def both(redis: Any) -> bool:
-    return await caught_up(redis, (Kind.INTERACTIONS, Kind.METRICS))
+    return await caught_up(redis, (EntryKind.INTERACTIONS, EntryKind.METRICS))
 
 
 async def lose_tail(redis: Any, stream: str, count: int) -> None:
@@ -360,12 +360,12 @@ async def lose_tail(redis: Any, stream: str, count: int) -> None:
 
 
 async def test_what_redis_lost_is_void(async_redis: Any, tmp_path: Path) -> None:
-    expected = (await add_all(async_redis, 0, 20))[Kind.METRICS]
+    expected = (await add_all(async_redis, 0, 20))[EntryKind.METRICS]
     async with recording(async_redis, settings_of(tmp_path / "r", roll_entries=30)):
         await until(lambda: caught_up(async_redis))
         await lose_tail(async_redis, STREAMS.metrics, 7)
         # While it runs this is noticed at its next look, or at the next step.
-        again = await add(async_redis, Kind.METRICS, *map(event, range(13, 17)))
+        again = await add(async_redis, EntryKind.METRICS, *map(event, range(13, 17)))
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
     assert list(found.entries("metrics")) == expected[:13] + again
@@ -378,7 +378,7 @@ async def test_what_redis_lost_is_void(async_redis: Any, tmp_path: Path) -> None
 
 async def test_what_was_read_and_lost_before_it_was_written_is_not_recorded(async_redis: Any, tmp_path: Path) -> None:
     owner = await session_of(async_redis, tmp_path, "1:owner")
-    expected = await add(async_redis, Kind.METRICS, *map(event, range(5)))
+    expected = await add(async_redis, EntryKind.METRICS, *map(event, range(5)))
     await owner.take(0)
     await lose_tail(async_redis, STREAMS.metrics, 2)
     with pytest.raises(StreamRollbackError, match="lost entries that were read"):
@@ -386,27 +386,27 @@ async def test_what_was_read_and_lost_before_it_was_written_is_not_recorded(asyn
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await async_redis.delete(STREAMS.recorder_lease)
         await until(lambda: caught_up(async_redis))
-    assert recorded(tmp_path / "r", Kind.METRICS) == expected[:3]
+    assert recorded(tmp_path / "r", EntryKind.METRICS) == expected[:3]
 
 
 async def test_a_redis_that_was_emptied_does_not_void_the_archive(async_redis: Any, tmp_path: Path) -> None:
-    before = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    before = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     await async_redis.flushall()
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
-        after = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5, 8)))
+        after = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5, 8)))
         await until(lambda: caught_up(async_redis))
     assert recorded(tmp_path / "r") == before + after
 
 
 async def test_unreadable_entries_are_kept_as_they_were_with_the_reason(async_redis: Any, tmp_path: Path) -> None:
-    good = await add(async_redis, Kind.INTERACTIONS, interaction(0))
+    good = await add(async_redis, EntryKind.INTERACTIONS, interaction(0))
     await async_redis.xadd(STREAMS.interactions, {"data": b'{"pipeline": "shop"'})
     await async_redis.xadd(STREAMS.interactions, {"other": b"\xff\x00"})
     await async_redis.xadd(STREAMS.interactions, {"data": b'{"pipeline": "shop", "question": "q"}'})
-    good += await add(async_redis, Kind.INTERACTIONS, interaction(1))
+    good += await add(async_redis, EntryKind.INTERACTIONS, interaction(1))
     async with recording(async_redis, settings_of(tmp_path / "r", format="jsonl")):
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
@@ -446,7 +446,7 @@ async def test_a_complete_manifest_replaces_those_before_it(
     expected = []
     async with recording(async_redis, settings_of(tmp_path / "r")):
         for number in range(17):
-            expected += await add(async_redis, Kind.INTERACTIONS, interaction(number))
+            expected += await add(async_redis, EntryKind.INTERACTIONS, interaction(number))
             await until(lambda: caught_up(async_redis))
     assert recorded(tmp_path / "r") == expected
     assert 4 <= len(LocalStore(tmp_path / "r").list("manifests")) <= 9
@@ -460,7 +460,7 @@ async def test_a_complete_manifest_replaces_those_before_it(
 
 
 async def test_damage_is_found(async_redis: Any, tmp_path: Path) -> None:
-    await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(4)))
+    await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(4)))
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     found = Recording.open(str(tmp_path / "r"))
@@ -499,11 +499,11 @@ async def test_a_place_belongs_to_one_deployment(async_redis: Any, tmp_path: Pat
 @pytest.mark.parametrize("url", ["memory://recorded/here", "file://{folder}/r"])
 async def test_a_url_of_fsspec_is_a_place_too(url: str, async_redis: Any, tmp_path: Path) -> None:
     place = url.format(folder=tmp_path)
-    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(6)))
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(6)))
     for _ in range(2):
         async with recording(async_redis, settings_of(place)):
             await until(lambda: caught_up(async_redis))
-        expected += await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(6, 9)))
+        expected += await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(6, 9)))
     assert recorded(place) == expected[:9]
     assert Recording.open(place).verify() == []
 

@@ -17,7 +17,7 @@ from ragtide_consumers.recorder.patterns import PATTERNS
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
-from ragtide_runtime.recordings import Kind, Recording
+from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import open_store
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import RagInteraction, RetrievedDocument
@@ -105,7 +105,7 @@ def everything_in(folder: Path) -> bytes:
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tmp_path: Path) -> None:
-    await add(async_redis, Kind.INTERACTIONS, *map(secretive, range(6)))
+    await add(async_redis, EntryKind.INTERACTIONS, *map(secretive, range(6)))
     mail, phone, card = SECRETS
     await async_redis.xadd(STREAMS.interactions, {"data": f'{{"pipeline": "p", "question": "{mail}"}}'})
     await async_redis.xadd(STREAMS.interactions, {"data": f'{{"question": "{phone}" {card}'})
@@ -131,7 +131,7 @@ async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tm
 
 
 async def test_what_is_not_redacted_is_found_by_the_same_look(async_redis: Any, tmp_path: Path) -> None:
-    await add(async_redis, Kind.INTERACTIONS, secretive(0))
+    await add(async_redis, EntryKind.INTERACTIONS, secretive(0))
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     assert all(secret.encode() in everything_in(tmp_path) for secret in SECRETS)
@@ -146,7 +146,7 @@ async def test_a_function_that_fails_stops_the_recorder_and_nothing_is_lost_or_w
         "def number(text):\n    return 5\n\n\ndef empty(text):\n    return ''\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
     for name, words in (("bad", "failed with KeyError"), ("number", "returned int"), ("empty", "not valid once")):
         settings = settings_of(tmp_path / "r", redact_function=f"own_redaction:{name}", roll_s=0.3)
         with pytest.raises(RedactionError, match=words) as caught:
@@ -209,7 +209,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_and_stops_nothing(
     name: str, detail: str, own: str, async_redis: Any, tmp_path: Path
 ) -> None:
-    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
     settings = settings_of(tmp_path / "r", redact_function=f"{own}:{name}", redact_limit_s=2, roll_s=0.3)
     registry = CollectorRegistry()
     stop = asyncio.Event()
@@ -243,7 +243,7 @@ async def test_a_stop_is_obeyed_while_a_text_is_redacted_and_the_entries_stay_fo
     own: str, async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "STOP_S", 0.2)
-    expected = await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(3)))
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(3)))
     settings = settings_of(tmp_path / "r", redact_function=f"{own}:waits", redact_limit_s=3600)
     async with recording(async_redis, settings):
         await until(lambda: async_redis.exists(STREAMS.recorder_lease))
@@ -255,7 +255,7 @@ async def test_a_stop_is_obeyed_while_a_text_is_redacted_and_the_entries_stay_fo
 
 
 async def test_a_text_that_is_redacted_for_long_keeps_the_lease(own: str, async_redis: Any, tmp_path: Path) -> None:
-    await add(async_redis, Kind.INTERACTIONS, *map(interaction, range(5)))
+    await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
     settings = settings_of(tmp_path / "r", redact_function=f"{own}:hangs", redact_limit_s=3)
     assert settings.lease_s < settings.recorder.redact_limit_s
     tokens = set()
@@ -270,7 +270,7 @@ def test_a_process_that_cannot_start_writes_nothing_without_redaction(own: str, 
     redaction = Redaction.of(settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
     (tmp_path / "own_functions.py").write_text("raise SystemExit(5)")
     with pytest.raises(RedactionError, match=r"did not start \(exit code 5\)"):
-        redaction.model(Kind.INTERACTIONS, "1-0", interaction(0))
+        redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(0))
     redaction.close()
 
 
@@ -278,7 +278,7 @@ def test_a_function_that_prints_does_not_print_on_standard_output(
     own: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     redaction = Redaction.of(settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
-    assert redaction.model(Kind.INTERACTIONS, "1-0", interaction(0)) == interaction(0)
+    assert redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(0)) == interaction(0)
     redaction.close()
     printed = capfd.readouterr()
     assert (printed.out, "a line on standard output" in printed.err) == ("", True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.metric_events import event as metric_event
 from tests.support.models import EVENT, MODELS
 
-from ragtide_runtime.recordings import Kind, RecordedEntry, json_lines, parquet
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, json_lines, parquet
 from ragtide_runtime.recordings.columns import COLUMNS, SCORES, field_of
 from ragtide_schemas import MetricEvent
 
@@ -23,19 +23,19 @@ def same(found: list[RecordedEntry], entries: list[RecordedEntry]) -> None:
         assert one.model.encode() == other.model.encode()
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", EntryKind)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_any_model_survives_parquet(kind: Kind, data: Any) -> None:
+def test_any_model_survives_parquet(kind: EntryKind, data: Any) -> None:
     entries = numbered(data.draw(st.lists(MODELS[kind], min_size=1, max_size=4)))
     table = parquet.decode_table(parquet.encode_table(parquet.table_of(kind, entries)), len(entries))
     same(list(parquet.entries_of(kind, table)), entries)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", EntryKind)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_any_model_survives_json_lines(kind: Kind, data: Any) -> None:
+def test_any_model_survives_json_lines(kind: EntryKind, data: Any) -> None:
     entries = numbered(data.draw(st.lists(MODELS[kind], min_size=1, max_size=4)))
     same(json_lines.decode_entries(kind, json_lines.encode_entries(entries), json_lines.Sizes(len(entries))), entries)
 
@@ -45,13 +45,13 @@ def test_any_model_survives_json_lines(kind: Kind, data: Any) -> None:
 def test_the_files_of_a_step_merge_into_the_order_of_the_stream(parts: list[list[MetricEvent]]) -> None:
     entries = numbered([event for part in parts for event in part])
     dealt = [entries[first :: len(parts)] for first in range(len(parts))]
-    tables = [parquet.table_of(Kind.METRICS, part) for part in dealt if part]
-    found = list(parquet.entries_of(Kind.METRICS, parquet.merged(Kind.METRICS, tables)))
+    tables = [parquet.table_of(EntryKind.METRICS, part) for part in dealt if part]
+    found = list(parquet.entries_of(EntryKind.METRICS, parquet.merged(EntryKind.METRICS, tables)))
     assert found == entries
 
 
 def test_every_field_of_every_model_has_a_column() -> None:
-    for kind in Kind:
+    for kind in EntryKind:
         held = {field_of(kind, column) for column in COLUMNS[kind]} | set(SCORES[kind])
         assert held == set(kind.model.model_fields)
 
@@ -66,7 +66,9 @@ def test_a_score_is_a_column_of_its_bits() -> None:
     }
     events = [MetricEvent(**fields, scores={"trace.adherence": value}) for value in (0.1 + 0.2, -0.0, tiny)]
     events.append(MetricEvent(**fields, scores={}))
-    table = parquet.decode_table(parquet.encode_table(parquet.table_of(Kind.METRICS, numbered(events))), len(events))
+    table = parquet.decode_table(
+        parquet.encode_table(parquet.table_of(EntryKind.METRICS, numbered(events))), len(events)
+    )
     column = table["scores.trace.adherence"]
     assert str(column.type) == "double"
     assert column.null_count == 1
@@ -79,11 +81,11 @@ def test_a_score_is_a_column_of_its_bits() -> None:
 
 @pytest.mark.parametrize("n_files", [1, 2])
 def test_a_column_that_an_earlier_release_did_not_write_is_empty(n_files: int) -> None:
-    table = parquet.table_of(Kind.METRICS, numbered([metric_event(0, {"trace.adherence": 0.5})])).drop_columns(
+    table = parquet.table_of(EntryKind.METRICS, numbered([metric_event(0, {"trace.adherence": 0.5})])).drop_columns(
         "declared"
     )
-    merged = parquet.merged(Kind.METRICS, [table] * n_files)
+    merged = parquet.merged(EntryKind.METRICS, [table] * n_files)
     assert merged["declared"].to_pylist() == [None] * n_files
-    for entry in parquet.entries_of(Kind.METRICS, merged):
+    for entry in parquet.entries_of(EntryKind.METRICS, merged):
         assert isinstance(entry.model, MetricEvent)
         assert entry.model.declared is None

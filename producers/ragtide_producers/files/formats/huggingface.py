@@ -27,7 +27,7 @@ _SAVED: Final = ("state.json", "dataset_dict.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class HubDataset:
     """A data set, and the rows to read from it."""
 
     name: str
@@ -45,11 +45,11 @@ def is_huggingface(source: str | Path) -> bool:
     return str(source).startswith(PREFIX)
 
 
-def named(source: str) -> Named:
+def hub_dataset(source: str) -> HubDataset:
     """Return the data set that a source names.
 
-    >>> named("hf:rungalileo/ragbench/hotpotqa?split=test")
-    Named(name='rungalileo/ragbench', config='hotpotqa', split='test', revision=None)
+    >>> hub_dataset("hf:rungalileo/ragbench/hotpotqa?split=test")
+    HubDataset(name='rungalileo/ragbench', config='hotpotqa', split='test', revision=None)
 
     Raises:
         RecordError: it names no data set, or has an unknown option behind the question mark.
@@ -63,8 +63,8 @@ def named(source: str) -> Named:
         raise RecordError(f"{problem}: write hf:owner/name/config?split=test, with split, config or revision behind ?")
     if not _is_folder(name) and name.count("/") > 1:
         owner, dataset, config = name.split("/", 2)
-        return Named(f"{owner}/{dataset}", **{"config": config, **said})
-    return Named(name, **said)
+        return HubDataset(f"{owner}/{dataset}", **{"config": config, **said})
+    return HubDataset(name, **said)
 
 
 def records(source: str | Path) -> Iterator[Record]:
@@ -76,7 +76,7 @@ def records(source: str | Path) -> Iterator[Record]:
     """
     number = 0
     try:
-        for row in _rows(named(str(source))):
+        for row in _rows(hub_dataset(str(source))):
             number += 1
             fields = present(row)
             yield Record(number, fields, json.dumps(fields, sort_keys=True, default=str).encode())
@@ -94,7 +94,7 @@ def count(source: str | Path) -> int | None:
     Raises:
         RecordError: as `records`.
     """
-    which = named(str(source))
+    which = hub_dataset(str(source))
     rows = _rows(which)
     if hasattr(rows, "__len__"):
         return len(rows)
@@ -102,7 +102,7 @@ def count(source: str | Path) -> int | None:
     return splits[str(rows.split)].num_examples if str(rows.split) in splits else None
 
 
-def _rows(which: Named) -> Any:
+def _rows(which: HubDataset) -> Any:
     """Return a `Dataset` or `IterableDataset`."""
     try:
         import datasets  # noqa: PLC0415 - an extra; only this format needs it

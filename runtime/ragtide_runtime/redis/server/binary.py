@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import RedisUnavailable
-from .version import Kind, ServerVersion, Version, dotted
+from .version import ServerKind, ServerVersion, Version, dotted
 
 MINIMUM_VERSION = (6, 2, 0)
 """The first version with XAUTOCLAIM, which takes over the entries that a dead worker left behind."""
@@ -30,7 +30,7 @@ class RedisBinary:
     path: Path
     version: Version
     origin: str
-    kind: Kind = "redis"
+    kind: ServerKind = "redis"
 
     @property
     def server(self) -> ServerVersion:
@@ -121,7 +121,7 @@ def _usable(path: Path, origin: str) -> RedisBinary:
     return RedisBinary(path=path, version=version, origin=origin, kind=kind)
 
 
-def _kind_and_version(path: Path) -> tuple[Kind, Version]:
+def _kind_and_version(path: Path) -> tuple[ServerKind, Version]:
     """Return what `--version` says: `Redis server v=6.2.14 sha=...` or `Valkey server v=9.1.2 sha=...`."""
     try:
         answer = subprocess.run(  # noqa: S603  # a server binary found on this machine, no shell
@@ -141,5 +141,5 @@ def _kind_and_version(path: Path) -> tuple[Kind, Version]:
     if answer.returncode != 0 or found is None:
         said = (answer.stderr or answer.stdout).strip().splitlines()
         raise _PassedOver(f"{path} --version failed ({said[-1] if said else f'exit code {answer.returncode}'})")
-    kind: Kind = "valkey" if answer.stdout.lstrip().startswith("Valkey") else "redis"
+    kind: ServerKind = "valkey" if answer.stdout.lstrip().startswith("Valkey") else "redis"
     return kind, (int(found[1]), int(found[2]), int(found[3]))

@@ -35,7 +35,7 @@ from . import keeper
 from .binary import RedisBinary
 from .data_directory import check_private, choose_server, remember
 from .keeper import FileLock, is_held
-from .version import Kind
+from .version import ServerKind
 
 START_TIMEOUT_S = 20.0
 """Seconds until a server must answer; one with gigabytes of data needs more to load them."""
@@ -242,7 +242,7 @@ def _running_binary(address: Path) -> RedisBinary:
     try:
         info = dict(line.partition(":")[::2] for line in keeper.ask(address, "INFO", timeout_s=5.0).splitlines())
         major, minor, patch = (int(part) for part in info.get("valkey_version", info["redis_version"]).split(".")[:3])
-        kind: Kind = "valkey" if "valkey_version" in info else "redis"
+        kind: ServerKind = "valkey" if "valkey_version" in info else "redis"
         return RedisBinary(Path(info["executable"]), (major, minor, patch), "already running", kind)
     except (OSError, KeyError, ValueError) as error:
         raise RedisUnavailable(f"the Redis at {address} stopped answering ({error}): try again") from error

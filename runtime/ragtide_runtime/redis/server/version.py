@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Version = tuple[int, int, int]
-Kind = Literal["redis", "valkey"]
+ServerKind = Literal["redis", "valkey"]
 Format = tuple[str, tuple[int, int]]
 
 
@@ -22,7 +22,7 @@ Format = tuple[str, tuple[int, int]]
 class ServerVersion:
     """Kind and version of a server, such as Valkey 9.1.2."""
 
-    kind: Kind
+    kind: ServerKind
     version: Version
 
     def __str__(self) -> str:

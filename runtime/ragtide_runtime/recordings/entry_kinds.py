@@ -8,8 +8,8 @@ from ragtide_schemas.base import VersionedModel
 from ..redis.keys import Streams
 
 
-class Kind(StrEnum):
-    """One of the streams that are recorded."""
+class EntryKind(StrEnum):
+    """The kind of a recorded entry, and so its stream."""
 
     INTERACTIONS = "interactions"
     METRICS = "metrics"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     @property
     def time_field(self) -> str:
         """The model's own time: when the response was given, the feedback given, the alert fired."""
-        return {Kind.FEEDBACK: "given_at", Kind.ALERTS: "fired_at"}.get(self, "occurred_at")
+        return {EntryKind.FEEDBACK: "given_at", EntryKind.ALERTS: "fired_at"}.get(self, "occurred_at")
 
     def stream(self, streams: Streams) -> str:
         """Return the key of the stream in a partition."""
@@ -37,14 +37,14 @@ class Kind(StrEnum):
         Raises:
             InvalidEntryError: the payload is no valid model of this kind.
         """
-        if self is Kind.INTERACTIONS:
+        if self is EntryKind.INTERACTIONS:
             return RagInteraction.from_entry(entry_id, payload)
         return self.model.decode(payload)
 
 
-_MODELS: dict[Kind, type[VersionedModel]] = {
-    Kind.INTERACTIONS: RagInteraction,
-    Kind.METRICS: MetricEvent,
-    Kind.FEEDBACK: Feedback,
-    Kind.ALERTS: Alert,
+_MODELS: dict[EntryKind, type[VersionedModel]] = {
+    EntryKind.INTERACTIONS: RagInteraction,
+    EntryKind.METRICS: MetricEvent,
+    EntryKind.FEEDBACK: Feedback,
+    EntryKind.ALERTS: Alert,
 }
