@@ -16,7 +16,7 @@ from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local import overlap
 from ragtide_consumers.labelers.local.labeler import HEAVY_CHARS
 from ragtide_consumers.labelers.local.overlap import Overlap
-from ragtide_consumers.labelers.local.words import _STEMS, content_words
+from ragtide_consumers.labelers.local.words import STEMS, content_words
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.worker.app import run_workers
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
@@ -105,7 +105,7 @@ def test_where_too_many_words_are_shared_the_scores_are_absent_with_a_reason(mon
 
 def test_long_words_are_not_remembered() -> None:
     assert content_words(f"{'x' * 100_000} Ж{'ж' * 100_000}") != []
-    assert max(map(len, _STEMS)) <= 64
+    assert max(map(len, STEMS)) <= 64
 
 
 async def test_a_heavy_interaction_holds_up_neither_the_others_nor_signs_of_life(

@@ -53,7 +53,7 @@ def content_words(text: str) -> list[str]:
     """
     # Most text is ASCII: splitting it costs a fifth of matching a pattern.
     words = text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text.casefold())
-    return list(filter(None, map(_STEMS.__getitem__, words)))
+    return list(filter(None, map(STEMS.__getitem__, words)))
 
 
 class _Stems(dict[str, str]):
@@ -70,7 +70,7 @@ class _Stems(dict[str, str]):
 
 _MOST_STEMS: Final = 65_536
 _LONGEST_WORD: Final = 64
-_STEMS: Final = _Stems()
+STEMS: Final = _Stems()
 
 
 def _stem(word: str) -> str:
