@@ -20,7 +20,7 @@ end"""
 
 def fencing() -> None:
     """Commit without looking at token and steps, and never notice that the lease was lost."""
-    looks = re.compile(r"^if redis\.call\('GET', KEYS\[1\]\).*?(?=^local at, gone = 10)", re.MULTILINE | re.DOTALL)
+    looks = re.compile(r"^if redis\.call\('GET', KEYS\[1\]\).*?(?=^local at, gone)", re.MULTILINE | re.DOTALL)
     _replace(commit.COMMIT, lambda script: looks.sub("", script))
     _replace(lease.RENEW, lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
     # The owner does not release the partition to its successor either.

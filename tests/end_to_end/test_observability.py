@@ -94,7 +94,7 @@ def test_the_numbers_of_a_scrape_are_those_of_what_happened(redis: Any, redis_ur
         found = role.scrape()
     assert found["ragtide_redis_up",] == 1
     assert found["ragtide_labelings_total", "local", "emitted"] == 60
-    assert found["ragtide_labelings_total", "local", "refused"] == 1
+    assert found["ragtide_labelings_total", "local", "rejected"] == 1
     assert found["ragtide_labelings_total", "local", "failed"] == 0
     assert found["ragtide_dead_letters_total", "not_json"] == 1
     assert found["ragtide_labeling_seconds_count", "local"] == 60

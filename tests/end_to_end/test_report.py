@@ -70,7 +70,7 @@ def test_a_replay_is_reported_and_compared_by_its_estimates(redis: Any, redis_ur
     assert "Unpaired" in report("may", "--compare", "april", "--output", "-")
     refused = command(redis_url, "report", "may", "--mlflow")
     assert refused.returncode == 1
-    assert "run may is a replay: only experiments are exported" in refused.stderr
+    assert "workspace may is a replay: only experiments are exported" in refused.stderr
 
 
 def test_an_experiment_and_a_replay_are_not_compared(redis: Any, redis_url: str) -> None:
