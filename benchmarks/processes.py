@@ -12,7 +12,7 @@ from pathlib import Path
 from ragtide import RagInteraction
 from ragtide_offline.demo import demo_interactions
 
-SERVER = Path(__file__).parents[1] / "tests" / "judge_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge_server.py"
 
 
 @contextmanager
@@ -22,7 +22,10 @@ def judge_server(latency_s: float) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for
         try:
-            yield process.stdout.readline().strip()
+            url = process.stdout.readline().strip()
+            if not url:
+                raise RuntimeError(f"the judge server did not start: {SERVER}")
+            yield url
         finally:
             process.terminate()
 
