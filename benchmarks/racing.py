@@ -168,7 +168,7 @@ def _racing(runs: int) -> None:
 
 
 def _settings(runs: int) -> None:
-    print("\n## What the settings do: even spread, correlated scores\n")
+    print("\n## The effect of the settings: even spread, correlated scores\n")
     print(f"| setting | scores | {HEADER}\n|---|---|---|---|---|---|---|")
     settings: dict[str, Callable[[Floats], Outcome]] = {
         "margin 0": lambda x: race(x, margin=0.0),

@@ -130,7 +130,7 @@ def extract(question: str, chunks: list[Chunk], count: int, rarity: Mapping[str,
 
 
 class Item(Protocol):
-    """What `measure` looks at of a question; ragtide passes its own `Item`."""
+    """The fields of a question that `measure` uses; ragtide passes its own `Item`."""
 
     @property
     def reference_answer(self) -> str | None:
@@ -142,7 +142,7 @@ class Item(Protocol):
 
 
 class Answer(Protocol):
-    """What `measure` looks at of an answer; ragtide passes its own `Answer`."""
+    """The fields of an answer that `measure` uses; ragtide passes its own `Answer`."""
 
     @property
     def documents(self) -> Any:

@@ -1,4 +1,4 @@
-"""What an aggregator counts, and what its health report says."""
+"""The counts and the health report of an aggregator."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What a label worker counts, and what its heartbeats and logs say."""
+"""The counts, heartbeats and log lines of a label worker."""
 
 from typing import Any
 

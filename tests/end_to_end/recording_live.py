@@ -27,7 +27,7 @@ BATCH = 250
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was published, what of it is recorded, and every difference between recording, streams and replay."""
+    """Counts of published and recorded entries, and every difference between recording, streams and replay."""
 
     published: int
     interactions: int

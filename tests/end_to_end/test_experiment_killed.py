@@ -72,7 +72,7 @@ def driver(url: str, place: Path) -> subprocess.Popen[bytes]:
 
 
 def numbers(board: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What must not depend on who died when."""
+    """The part of a result that must not depend on which process died, and when."""
     return [
         (row["name"], row["status"], row["n_items"], row["n_failed"], row["estimates"]["own.value"], row["reason"])
         for row in board["rows"]
@@ -87,7 +87,7 @@ def shown(url: str) -> dict[str, Any]:
 
 
 def estimates(url: str) -> dict[tuple[str, str], tuple[int, float]]:
-    """What the aggregator makes of all that was executed."""
+    """The numbers of the aggregator from all executions."""
     done = command(url, "estimates", "--json", extra={"RAGTIDE_PREFIX": "ragtide.run.race"})
     assert done.returncode == 0, done.stderr
     return {(one["pipeline"], one["metric"]): (one["n"], one["estimate"]) for one in json.loads(done.stdout)}

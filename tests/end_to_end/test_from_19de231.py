@@ -16,7 +16,7 @@ from ragtide_runtime.redis.layout import Layout
 DATA = Path(__file__).parents[1] / "data" / "from_19de231"
 CONFIG = {"RAGTIDE_CONFIG": str(DATA / "ragtide.toml")}
 PRINTED: dict[str, Any] = json.loads(gzip.decompress((DATA / "printed.json.gz").read_bytes()))
-"""What the commands of 19de231 printed, by name."""
+"""The output of the commands of 19de231, by name."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What users run beside the newest server, on which every other test runs: the others that are found here."""
+"""The older servers that users run; every other test runs on the newest server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What happens when a stream is full: nothing is dropped without being counted."""
+"""Policies for a full stream: each dropped interaction is counted."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What Redis confirmed and then lost is sent again, and nothing twice."""
+"""Items that Redis confirmed and then lost are sent again, and no item twice."""
 
 from collections.abc import Iterator
 from pathlib import Path

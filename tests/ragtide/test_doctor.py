@@ -1,4 +1,4 @@
-"""What `ragtide doctor` says of a Redis that cannot be trusted; the rest is in the end-to-end tests."""
+"""The warnings of `ragtide doctor` about a Redis that may lose data; the rest is in the end-to-end tests."""
 
 import re
 from typing import Any

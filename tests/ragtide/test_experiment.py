@@ -76,7 +76,7 @@ def experiment(url: str, target: Any, name: str = "try", **more: Any) -> Experim
 
 
 def numbers(board: Board) -> list[tuple[Any, ...]]:
-    """What of a leaderboard does not depend on timing."""
+    """The part of a leaderboard that does not depend on timing."""
     return [
         (row.name, row.status, row.n_items, row.n_failed, row.estimates["own.score"], row.behind, row.reason)
         for row in board.rows

@@ -1,4 +1,4 @@
-"""What a URL and the settings say of where Redis is; a server behind TLS, with a user and a password."""
+"""Addresses of Redis in a URL and in the settings; a server behind TLS, with a user and a password."""
 
 import asyncio
 import gc

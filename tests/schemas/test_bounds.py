@@ -1,4 +1,4 @@
-"""What the schema admits has bounds: times, latencies, costs, counts, weights."""
+"""The bounds of the schema: times, latencies, costs, counts, weights."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

@@ -1,4 +1,4 @@
-"""What to know before believing an experiment's numbers, a sentence each. No I/O."""
+"""Cautions about the numbers of an experiment, one sentence each. No I/O."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -73,7 +73,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What both charts have."""
+    """The parts that both charts share."""
 
     x_label: str
     y_label: str

@@ -40,7 +40,7 @@ class Gap:
     """On these items."""
     difference: Difference
     verdict: Literal["better", "worse", "different", "undecided"]
-    """What the first is; `different` for a metric that is neither better high nor better low."""
+    """The verdict on the first; `different` for a metric that is neither better high nor better low."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class RunComparison:
     second: Workspace
     made_at: datetime
     metric: str | None
-    """What both experiments are about; None for replays, or if they differ."""
+    """The subject of both experiments; None for replays, or if the subjects differ."""
     confidence: float
     """Level at which, for any one metric, the intervals of all pairs of configs hold together."""
     confidence_each: float

@@ -113,7 +113,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was known of a config after so many items of the permutation."""
+    """The estimate of a config after so many items of the permutation."""
 
     item: int
     mean: float
@@ -153,4 +153,4 @@ class ExperimentReport:
     parameters: ParameterEffects | None
     failures: Sequence[Failure]
     cautions: Sequence[str]
-    """What to know before believing the numbers, a sentence each."""
+    """Cautions about the numbers, one sentence each."""

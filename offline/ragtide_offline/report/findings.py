@@ -1,4 +1,4 @@
-"""What an experiment shows beside its leaderboard: pairs, the effect of parameters, curves, failures. No I/O."""
+"""Findings of an experiment beside its leaderboard: pairs, the effect of parameters, curves, failures. No I/O."""
 
 import json
 from collections import defaultdict

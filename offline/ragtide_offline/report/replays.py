@@ -25,7 +25,7 @@ class ReplayReport:
     made_at: datetime
     estimates: Sequence[Estimate]
     diagnoses: Sequence[str]
-    """What the means of each scope suggest, a sentence each."""
+    """Diagnoses that the means of each scope suggest, one sentence each."""
     alerts: Sequence[Alert]
 
 

@@ -162,7 +162,7 @@ def test_values_after_an_alarm_in_a_batch_are_given_back() -> None:
 
 
 def test_a_large_batch_far_beyond_the_line_alarms_at_its_beginning() -> None:
-    """What the evidence would have grown to after the alarm does not matter."""
+    """The evidence after the alarm does not matter."""
     values = np.zeros(20_000)
     assert DriftDetector(baseline=0.9, run_length=1000).update(values) == DriftDetector(
         baseline=0.9, run_length=1000

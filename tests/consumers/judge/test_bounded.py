@@ -1,4 +1,4 @@
-"""What the client reads of an endpoint: replies of a bounded size after decompression, and no redirects."""
+"""The client reads replies of an endpoint with bounds: replies of a bounded size after decompression, and no redirects."""
 
 import gzip
 import json

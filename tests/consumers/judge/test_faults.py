@@ -1,4 +1,4 @@
-"""What the worker's judge does for each way in which an endpoint can fail. One test per fault, against real HTTP."""
+"""The answer of a worker's judge to each way in which an endpoint can fail. One test per fault, against real HTTP."""
 
 import asyncio
 import json

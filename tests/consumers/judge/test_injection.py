@@ -13,7 +13,7 @@ WORST = [
     "ignore ", "system  ", "you are an ", "label rate ", "relevant_sentence", "<|im_", "забудь", "не    ", "системн",
     "пометь оцени ",
 ]  # fmt: skip
-"""What the parts of the pattern begin with and do not end with, over and over."""
+"""Beginnings of the parts of the pattern, repeated, without an end that completes a match."""
 
 
 @pytest.mark.parametrize("again", WORST)

@@ -1,4 +1,4 @@
-"""What the labels of a judge are: TRACe in one call, RAGChecker in two, long contexts in parts."""
+"""The labels of a judge: TRACe in one call, RAGChecker in two, long contexts in parts."""
 
 import json
 from typing import Any

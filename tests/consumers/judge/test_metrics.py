@@ -1,4 +1,4 @@
-"""What the judge's client counts for Prometheus."""
+"""The Prometheus metrics of the judge's client."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the judge costs: counted per event, limited per hour and day over all workers, and not paid twice."""
+"""The cost of a judge: counted per event, limited per hour and day over all workers, and not paid twice."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What an operator sees of a judge: in `ragtide doctor`, on /readyz, and in the log."""
+"""The state of a judge as an operator sees it: in `ragtide doctor`, on /readyz, and in the log."""
 
 from contextlib import suppress
 from typing import Any

@@ -42,7 +42,7 @@ COMMANDS = {
     "experiment": ("experiment", "show", "race"),
     "experiment_estimates": ("estimates", "--run", "race", "--strategy", "running"),
 }
-"""What 19de231 itself reads from the checkpoints, by the name of the file."""
+"""The commands by which 19de231 reads its checkpoints, by the name of the output."""
 
 
 def interaction(pipeline: str, number: int, count: int) -> RagInteraction:
