@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.support.conditions import wait_until
 
-from ragtide import InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
+from ragtide import Feedback, InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import partition_of
 
@@ -77,6 +77,22 @@ async def test_one_producer_serves_both_kinds_of_code(async_redis: Any, redis_ur
         assert (await producer.apublish_many([interaction("a"), interaction("b")]))[1].added
         assert not producer.publish(interaction("a")).added
     assert await async_redis.xlen(STREAM) == 2
+
+
+async def test_feedback_goes_to_the_partition_of_its_pipeline_in_both_kinds_of_code(
+    async_redis: Any, redis_url: str
+) -> None:
+    grades = [
+        Feedback(pipeline=name, interaction_id=f"i-{number}", gold_scores={"trace.adherence": 1.0})
+        for number, name in enumerate(("a", "b", "c", "a"))
+    ]
+    async with InteractionProducer(redis_url, partitions=4) as producer:
+        assert await producer.apublish_feedback(grades) == 4
+        assert await asyncio.to_thread(producer.publish_feedback, grades) == 4
+    for name in "abc":
+        stream = Streams("ragtide", partition_of(name, 4)).feedback
+        found = [Feedback.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(stream)]
+        assert [one for one in found if one.pipeline == name] == [one for one in grades if one.pipeline == name] * 2
 
 
 def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_runtime.errors import RagtideError
-from ragtide_schemas import ClaimLabels, InvalidEntryError, MetricEvent, SentenceLabels
+from ragtide_schemas import InvalidEntryError, MetricEvent
 from ragtide_schemas.base import read_json_object
 from ragtide_schemas.diagnosis import Score, diagnose
 from ragtide_schemas.printable import printable_json
@@ -46,22 +46,6 @@ def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
                 f"{path}:{number}: {error.detail}; this is not an output of ragtide score, give another path"
             ) from None
         yield event, fields
-
-
-def claim_labels_in(line: dict[str, Any]) -> ClaimLabels | None:
-    """Return the claim labels of a line, None if it has none."""
-    for labels in line.get("labels", []):
-        if "retrieved2response" in labels:
-            return ClaimLabels.model_validate(labels)
-    return None
-
-
-def sentence_labels_in(line: dict[str, Any]) -> SentenceLabels | None:
-    """Return the sentence labels of a line, None if it has none."""
-    for labels in line.get("labels", []):
-        if "n_document_sentences" in labels:
-            return SentenceLabels.model_validate(labels)
-    return None
 
 
 class ScoreFile:

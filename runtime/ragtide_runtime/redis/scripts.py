@@ -117,11 +117,6 @@ class ScriptCall(NamedTuple, Generic[R_co]):
         return ("EVALSHA", self.lua.sha, len(self.keys), *self.keys, *self.args)
 
 
-def text_of(reply: bytes) -> str:
-    """Return a reply that is a text."""
-    return reply.decode()
-
-
 def text_or_none(reply: bytes | None) -> str | None:
     """Return a reply that is a text, or nothing."""
     return None if reply is None else reply.decode()

@@ -1,4 +1,4 @@
-"""The client reads replies of an endpoint with bounds: replies of a bounded size after decompression, and no redirects."""
+"""The client bounds replies of an endpoint: their size after decompression is limited, and redirects are refused."""
 
 import gzip
 import json
