@@ -40,7 +40,7 @@ def compare(
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     recording: Annotated[
         str | None,
-        typer.Option(help="Recording that a replay of metric events is of, to pair its interactions [recorder.url]."),
+        typer.Option(help="Recording of a replay of metric events, to pair its interactions; by default recorder.url."),
     ] = None,
     ongoing: Annotated[
         bool, typer.Option("--ongoing", help="Intervals for ongoing traffic, not for replays of known size.")
