@@ -25,7 +25,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
-from ragtide_schemas import JudgedScores, MetricDeclaration, MetricEvent, Workspace
+from ragtide_schemas import METRICS, JudgedScores, MetricDeclaration, MetricEvent, Workspace
 
 METRIC = "trace.adherence"
 SETTINGS = Settings()
@@ -112,6 +112,24 @@ async def test_segments_are_paired_and_absent_scores_are_no_pairs(async_redis: R
     second = await labeled(async_redis, "other", events(2))
     found = await compared(async_redis, first, second)
     assert {segment: one.n[0] for segment, one in found.items()} == {None: 38, "lang=de": 20, "lang=en": 18}
+
+
+@pytest.mark.parametrize("kind", ["paired", "live"])
+async def test_metrics_stand_in_the_order_of_the_registry_and_whole_pipelines_come_first(
+    async_redis: Redis, kind: str
+) -> None:
+    names = ["trace.completeness", METRIC, "trace.context_utilization", "trace.context_relevance"]
+
+    def events(names: list[str], language: str) -> list[MetricEvent]:
+        return [event(n, dict.fromkeys(names, 0.5), segments={"lang": language}) for n in range(20)]
+
+    first = await labeled(async_redis, "one", events(names, "de"))
+    second = await labeled(async_redis, "other", events(names[::-1], "de"))
+    if kind == "live":
+        first, second = replace(first, info=None), replace(second, info=None)
+    found = await read_comparison(async_redis, (first, second), window="all")
+    assert [one.metric for one in found] == sorted(names, key=list(METRICS).index) * 2
+    assert [one.segment for one in found] == [None] * 4 + ["lang=de"] * 4
 
 
 async def test_versions_of_a_formula_are_no_pairs(async_redis: Redis) -> None:

@@ -16,7 +16,7 @@ from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import workspace_of
-from ragtide_schemas import Workspace
+from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
 from .labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
@@ -89,7 +89,8 @@ async def read_comparison(
         by_id = await _by_interaction(redis, sides, states, level=level, ongoing=ongoing)
     known = {(one.metric, one.metric_version, one.profile, one.segment) for one in by_id}
     means = _by_means(_found(first, sides[0], window), _found(second, sides[1], window), level=level)
-    return by_id + [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
+    unmatched = [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
+    return sorted(by_id + unmatched, key=_reading_order)
 
 
 async def read_labelers(
@@ -103,7 +104,15 @@ async def read_labelers(
     level = settings.confidence if confidence is None else confidence
     scores = await read_kept(redis, settings.layout.all_of(side.pipeline), side.pipeline)
     first, second = (of_labeler(scores, name) for name in labelers)
-    return [_compared(one) for one in paired(first, second, confidence=level)]
+    return sorted((_compared(one) for one in paired(first, second, confidence=level)), key=_reading_order)
+
+
+def _reading_order(one: Compared) -> tuple[str, int, str, str, str, str, str]:
+    """Return the sort key of a comparison: whole pipelines before segments, then the registry's order of metrics."""
+    registered = list(METRICS)
+    place = registered.index(one.metric) if one.metric in METRICS else len(registered)
+    other = one.other_labeler or ""
+    return one.segment or "", place, one.metric, one.metric_version or "", one.labeler, one.profile, other
 
 
 def _share_interactions(first: PipelineSide, second: PipelineSide) -> bool:
