@@ -100,7 +100,7 @@ class AlertSubscriber:
                     alert = self.unreadable.decode(Alert, stream, entry)
                     if alert is not None:
                         yield alert
-            warning = self.unreadable.news()
+            warning = self.unreadable.due_warning()
             if warning is not None:
                 log.warning("%s", warning)
 

@@ -1,1 +1,1 @@
-"""Roles as coroutines: worker, aggregator and recorder, each built from the settings."""
+"""The roles of a deployment as coroutines: worker, aggregator and recorder, each built from the settings."""

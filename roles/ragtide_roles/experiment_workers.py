@@ -1,4 +1,4 @@
-"""The settings and the own metrics of an experiment, which a participating process reads from its plan in Redis."""
+"""How a process joins an experiment: it waits for the workspace and takes settings and metrics from the plan there."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,6 @@ from ragtide_schemas.experiments import Begun, Plan, decode_entry
 UNBOUNDED: Final = 2**40
 """Entries that the streams of a workspace may hold: an experiment is finite, and none of its entries may be dropped."""
 
-
 LOOK_S = 0.2
 """Seconds between two checks whether a workspace exists."""
 
@@ -29,7 +28,7 @@ log = structlog.get_logger("ragtide.experiment")
 
 
 def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
-    """Return the settings of a deployment as they are for an experiment: its own keys, no alerts, nothing dropped."""
+    """Return the settings of a deployment changed for an experiment: its own keys, no alerts, nothing dropped."""
     own = settings_of_workspace(settings, plan.run)
     return own.model_copy(
         update={
@@ -43,10 +42,10 @@ def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
     )
 
 
-async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
-    """Wait until the workspace of the settings exists, or until told to stop; live traffic needs no waiting.
+async def wait_for_workspace(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
+    """Wait until the workspace of the settings exists, or until told to stop; live traffic has no workspace.
 
-    A worker that starts before the experiment would label an experiment's first answers without its metrics.
+    A worker that starts before the experiment would label the experiment's first answers without its metrics.
     """
     workspace = workspace_of(settings.prefix)
     waiting = False
@@ -57,8 +56,8 @@ async def until_it_begins(redis: Redis, settings: Settings, stop: asyncio.Event)
         await sleep_or_stop(stop, LOOK_S)
 
 
-async def taking_part(redis: Redis, settings: Settings) -> tuple[Settings, Sequence[CustomMetric]]:
-    """Return the settings and metrics of a role: those of the experiment whose keys the settings name, if any."""
+async def join_experiment(redis: Redis, settings: Settings) -> tuple[Settings, Sequence[CustomMetric]]:
+    """Return settings and custom metrics for a role: those of the experiment, if the settings name its workspace."""
     if workspace_of(settings.prefix) is None:
         return settings, ()
     plan = await read_plan(redis, Streams(settings.prefix, 0))

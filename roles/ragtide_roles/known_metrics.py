@@ -1,4 +1,4 @@
-"""The metrics that settings know: ragtide's own, and those of the user's own that they name."""
+"""All metrics that a process knows (built-in, of installed packages, of the settings), and a check of rules by them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ from ragtide_schemas import METRICS, AlertRule, MetricDefinition
 
 
 def known_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
-    """Return the definitions of ragtide's own metrics, of installed packages' and of those the settings name.
+    """Return the definitions of all known metrics by name.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
@@ -18,7 +18,7 @@ def known_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
 
 
 def check_rules(rules: Iterable[AlertRule], known: Mapping[str, MetricDefinition]) -> None:
-    """Check alert rules against the definitions of their metrics, as far as these are known.
+    """Check alert rules against the definitions of their metrics; a rule on an unknown metric passes.
 
     Raises:
         ConfigurationError: a rule does not suit its metric, or could never fire.

@@ -1,4 +1,4 @@
-"""Alert rules that can never fire: because no metric has that name, or because the labeler never publishes it."""
+"""Findings about alert rules that can never fire: the metric is unknown, or the labeler never publishes it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class RuleFinding:
 
 
 def published(settings: Settings) -> frozenset[str] | None:
-    """Return the metrics that workers with these settings may publish; None for a labeler of the user's own.
+    """Return the metrics that workers with these settings may publish; None if a custom labeler does not declare them.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
@@ -40,8 +40,7 @@ def published(settings: Settings) -> frozenset[str] | None:
 def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFinding]:
     """Return the problems of rules in a deployment with these settings.
 
-    A metric that is unknown here gives only a warning, because workers elsewhere may declare it if its family is not
-    ragtide's own.
+    A metric that is unknown here gives only a warning, because a worker elsewhere may declare it.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.

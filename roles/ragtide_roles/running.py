@@ -1,4 +1,4 @@
-"""Running coroutines together until a signal comes or one of them fails."""
+"""Runs coroutines together until a signal comes or one of them fails."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ from ragtide_runtime.cancellation import end
 
 @contextmanager
 def on_signal(action: Callable[[], object]) -> Iterator[None]:
-    """Do something at the first SIGTERM or SIGINT; a second signal ends the process at once."""
+    """Call `action` at the first SIGTERM or SIGINT; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def act(number: signal.Signals) -> None:
@@ -28,13 +28,13 @@ def on_signal(action: Callable[[], object]) -> Iterator[None]:
 
 
 async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Run roles together until SIGTERM or SIGINT, and let them stop properly."""
+    """Run roles together until SIGTERM or SIGINT sets `stop`, then wait until they have ended."""
     with on_signal(stop.set):
         await together(*roles, stop=stop)
 
 
 async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never ends by itself until SIGTERM or SIGINT, then cancel it."""
+    """Run a coroutine that has no end of its own; cancel it at SIGTERM or SIGINT."""
     task, stop = asyncio.ensure_future(endless), asyncio.Event()
     task.add_done_callback(lambda _: stop.set())
     with on_signal(stop.set):
@@ -45,7 +45,7 @@ async def cancelled_by_signal(endless: Coroutine[Any, Any, None]) -> None:
 
 
 async def together(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Run roles until all have ended. When one fails the others are stopped properly and its error is raised."""
+    """Run roles until all have ended. If a role fails, stop the others, wait for them, and raise its error."""
     tasks = [asyncio.create_task(role) for role in roles]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

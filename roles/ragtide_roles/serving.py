@@ -1,11 +1,10 @@
-"""Roles as coroutines: label workers, aggregators and recorders, alone or together in one process."""
+"""Starts the roles of a process: label worker, aggregator and recorder, alone or together."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import structlog
-from redis.asyncio import Redis
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.ownership.lease import process_name
@@ -17,7 +16,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
-from .experiment_workers import taking_part, until_it_begins
+from .experiment_workers import join_experiment, wait_for_workspace
 from .gc_tuning import collect_rarely
 from .known_metrics import check_rules, known_metrics
 from .rule_findings import rule_findings
@@ -27,9 +26,7 @@ from .trusted import check_labeler
 if TYPE_CHECKING:
     from ragtide_consumers.recorder.service import Prepared
 
-# A module that one role alone needs is imported when that role runs: a worker needs no SciPy, an aggregator no
-# FastStream.
-
+# The modules of a single role are imported when that role runs: a worker needs no SciPy, an aggregator no FastStream.
 
 log = structlog.get_logger("ragtide")
 
@@ -44,7 +41,7 @@ async def serve(
     recorder: bool = False,
     process: ProcessTelemetry,
 ) -> None:
-    """Run the roles of a process until told to stop, once it is clear that they belong to the deployment.
+    """Check that this process fits the deployment, then run its roles until told to stop.
 
     Raises:
         ConfigurationError: the deployment has another number of partitions, or only Redis names the labeler of the
@@ -53,12 +50,16 @@ async def serve(
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
         await check_eviction(redis)
-        await until_it_begins(redis, settings, stop)
-        own, also = await taking_part(redis, settings)
+        await wait_for_workspace(redis, settings, stop)
+        own, also = await join_experiment(redis, settings)
         if worker:
             check_labeler(own.labeler, settings, workspace_of(settings.prefix) or "")
         settings = own
-        prepared = await _prepare_recorder(settings, redis) if recorder else None
+        prepared = None
+        if recorder:
+            from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
+
+            prepared = await prepare_recorder(settings, redis)
     _warn_of_rules(settings)
     roles = [work(settings, url, stop, process, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, process)] if aggregator else []
@@ -67,7 +68,7 @@ async def serve(
 
 
 def _warn_of_rules(settings: Settings) -> None:
-    """Log the alert rules that can never fire although nothing is wrong with them."""
+    """Log a warning for each valid alert rule that can never fire."""
     for finding in rule_findings(settings.alerts, settings):
         if finding.level == "warning":
             log.warning("an alert rule never fires", rule=finding.rule, detail=finding.message)
@@ -96,12 +97,6 @@ async def work(
             await run_workers(settings, url, labeler, stop, telemetry=WorkerTelemetry(process))
     finally:
         await redis.aclose()
-
-
-async def _prepare_recorder(settings: Settings, redis: Redis) -> "Prepared":
-    from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
-
-    return await prepare_recorder(settings, redis)
 
 
 async def record(

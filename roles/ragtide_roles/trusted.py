@@ -1,6 +1,6 @@
-"""Redis decides neither which code a process imports nor on which model it spends its key.
+"""Checks of a workspace's options in Redis: they must not make a process import code or pay for another model.
 
-Any process that may write to Redis may write the options of a workspace. These are data. A process loads a labeler
+Every client that may write to Redis may write these options, so they are untrusted data. A process loads a labeler
 named there only if it comes with ragtide, is installed as an entry point, or is named by the local settings too.
 """
 

@@ -1,1 +1,1 @@
-"""The one shared edge below the components: settings, the Redis connection and embedded server, errors, logging."""
+"""The base of all components: settings, Redis, ownership of partitions, recordings, telemetry and errors."""

@@ -8,7 +8,7 @@ from redis import RedisError
 from tests.support.conditions import wait_until
 
 from ragtide_runtime.redis.client import connect
-from ragtide_runtime.redis.server.binary import find_redis_server
+from ragtide_runtime.redis.server.binary import find_redis_servers
 
 CONFIGURATION = """
 port 0
@@ -25,7 +25,7 @@ class RedisServer:
     """A server that listens on a Unix socket in a folder; use it as a context manager."""
 
     def __init__(self, folder: Path, *, appendfsync: str) -> None:
-        self.binary = find_redis_server()
+        self.binary = find_redis_servers()[0]
         self.socket = folder / "redis.sock"
         self.client: Any = connect(f"unix://{self.socket}")
         """A client that goes by no proxy; typed loosely, since redis-py leaves open whether replies are bytes."""

@@ -167,7 +167,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(redis: Any, redis_url: str, tm
     alone = command(redis_url, "doctor", "--json")
     assert alone.returncode == 1
     idle = {finding["subject"]: finding for finding in json.loads(alone.stdout)}
-    assert idle["roles"]["found"] == "nothing runs: no worker and no aggregator; 5 entries wait"
+    assert idle["roles"]["found"] == "no worker and no aggregator is running; 5 entries wait"
     assert idle["durability"]["level"] == "ok"
     assert idle["partition 0: labeling"]["advice"] == "start one: ragtide worker"
     for role in ("worker", "aggregator"):

@@ -152,7 +152,7 @@ def test_one_that_was_interrupted_is_finished_before_anything_starts(
     for arguments in (("worker",), ("estimates",)):
         refused = command(redis_url, *arguments, extra=settings(two))
         assert refused.returncode == 1
-        assert "being changed" in refused.stderr
+        assert "being repartitioned" in refused.stderr
     other = command(redis_url, "repartition", "3")
     assert other.returncode == 1
     assert "ragtide repartition 2" in other.stderr

@@ -77,7 +77,7 @@ async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_
 
 async def test_it_is_said_when_nothing_runs_at_all_and_a_problem_when_something_waits(async_redis: Any) -> None:
     idle = (await findings(async_redis))["roles"]
-    assert (idle.level, idle.found) == ("warning", "nothing runs: no worker and no aggregator")
+    assert (idle.level, idle.found) == ("warning", "no worker and no aggregator is running")
     await async_redis.xadd(Streams("ragtide", 0).interactions, {"data": "x"})
     found = await findings(async_redis)
     assert found["roles"].level == "problem"
@@ -161,5 +161,5 @@ async def test_a_redis_too_small_for_the_known_ids_to_come_is_warned_of(async_re
     finally:
         await async_redis.config_set("maxmemory", "0")
     assert found.level == "warning"
-    assert "more than Redis's maxmemory of 200.0 MiB" in found.found
+    assert "exceeds Redis's maxmemory of 200.0 MiB" in found.found
     assert found.advice.startswith("raise maxmemory")

@@ -124,9 +124,9 @@ def test_a_reader_that_would_have_to_convert_the_data_says_so_and_leaves_them(da
     with pytest.raises(RedisUnavailable) as caught:
         choose_server(data, convert=False)
     assert str(caught.value) == (
-        f"the data in {data} were written by Redis 6.2.0, which could not read them any more after valkey-server 9.1.2 "
-        "(PATH) had opened them: start a role (ragtide up), which converts them and keeps a copy, "
-        "or put Redis 6.2.0 on PATH"
+        f"the data in {data} were written by Redis 6.2.0, and valkey-server 9.1.2 (PATH) would convert them to a "
+        "format that Redis 6.2.0 cannot read: start a role (ragtide up), which converts them and keeps a copy, or put "
+        "Redis 6.2.0 on PATH"
     )
     assert sorted(data.rglob("*")) == before
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ragtide_runtime.redis.server.binary import WHEELS, find_redis_server
+from ragtide_runtime.redis.server.binary import WHEELS, find_redis_servers
 
 VARIABLE = "TEST_REDIS_SERVER"
 
@@ -29,6 +29,6 @@ def use_the_wanted_server() -> None:
     os.environ["PATH"] = f"{server.parent}{os.pathsep}{os.environ['PATH']}"
     os.environ["PYTHONPATH"] = str(folder / "hiding")
     sys.path.insert(0, str(folder / "hiding"))
-    found = find_redis_server()
+    found = find_redis_servers()[0]
     if found.path != server:
         raise SystemExit(f"{VARIABLE} is {server}, but {found} at {found.path} is newer: take that off PATH")

@@ -12,7 +12,7 @@ from typing import Any, Self
 from redis import Redis, RedisError
 from tests.support.conditions import wait_until
 
-from ragtide_runtime.redis.server.binary import find_redis_server
+from ragtide_runtime.redis.server.binary import find_redis_servers
 
 SLOTS = 16_384
 
@@ -55,7 +55,7 @@ class RedisProcess:
         if not configuration.exists():  # a sentinel and a cluster node write into theirs
             lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", *self._options]
             configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        command: list[str | Path] = [self._binary or find_redis_server().path, configuration]
+        command: list[str | Path] = [self._binary or find_redis_servers()[0].path, configuration]
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *(["--sentinel"] if self._sentinel else [])], stdout=log, stderr=log

@@ -13,7 +13,6 @@ from redis.asyncio import Redis
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ragtide_roles.experiment_workers import taking_part
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import check_layout
@@ -101,7 +100,6 @@ def with_redis(
         try:
             if not any_layout:
                 await check_layout(redis, settings.layout)
-            await taking_part(redis, settings)  # registers the own metrics of an experiment
             return await body(redis, handle)
         finally:
             await redis.aclose()

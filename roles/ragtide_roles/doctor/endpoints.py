@@ -1,4 +1,4 @@
-"""The findings of `ragtide doctor` about the endpoints that labelers ask: their state, last error and cost."""
+"""Findings of `ragtide doctor` about the endpoints that labelers call: their state, last error and cost."""
 
 from collections import defaultdict
 
@@ -9,11 +9,11 @@ from ragtide_runtime.settings.remote import RemoteSettings
 from .finding import Finding
 
 MOST_SHOWN = 5
-"""Different states of endpoints that are shown; a deployment has one for each endpoint in most cases."""
+"""Most endpoint states that are shown. Usually all processes report the same state of an endpoint."""
 
 
 async def endpoint_findings(deployment: Deployment) -> list[Finding]:
-    """Return the state of every endpoint that processes of the deployment ask, and the dollars spent of its limits."""
+    """Return findings about the state of each endpoint, and about the dollars spent of each spend limit."""
     settings = deployment.settings
     processes: defaultdict[EndpointState, list[str]] = defaultdict(list)
     for name, state in (await deployment.endpoints()).items():
@@ -75,7 +75,7 @@ async def _spent(deployment: Deployment, labeler: str, table: str, remote: Remot
         Finding(
             "warning" if reached else "ok",
             f"{labeler}: spent",
-            ", ".join(said for _, _, said in parts),
+            ", ".join(text for _, _, text in parts),
             advice if reached else "",
         )
     ]

@@ -1,4 +1,4 @@
-"""All checks of a deployment, and the check of one role for a container's health."""
+"""The two examinations: `ragtide doctor` checks a whole deployment, a container's health check asks about one role."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -55,14 +55,14 @@ def _rules(settings: Settings) -> list[Finding]:
 
 
 def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
-    """Return a finding about the running roles, from their traces in Redis; their processes are not asked."""
+    """Return a finding about the running roles, judged by their traces in Redis alone."""
     workers = max(status.backlog.workers for status in partitions)
     owned = sum(status.owner is not None for status in partitions)
     if workers or owned:
         found = f"{counted(workers, 'worker')} seen this minute, {owned} of {counted(len(partitions), 'partition')} "
         return Finding("ok", "roles", found + "owned by an aggregator")
     entries = sum(waiting(status) for status in partitions)
-    found = "nothing runs: no worker and no aggregator" + (f"; {entries:,} entries wait" if entries else "")
+    found = "no worker and no aggregator is running" + (f"; {entries:,} entries wait" if entries else "")
     return Finding("problem" if entries else "warning", "roles", found, "start both: ragtide up")
 
 
@@ -77,13 +77,13 @@ async def _aggregators(redis: Redis, settings: Settings) -> list[Finding]:
 
 
 def _time_ms(time: Any) -> int:
-    """Return Redis's clock in milliseconds; of a cluster, whose servers each answer, the latest."""
+    """Return Redis's clock in milliseconds. Each server of a cluster answers; the latest time is taken."""
     times = list(time.values()) if isinstance(time, dict) else [time]
     return max(int(seconds) * 1000 for seconds, _ in times)
 
 
 async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -> list[Finding]:
-    """Return whether a role works, as a container's health check asks.
+    """Return findings on whether a role works in every partition.
 
     A worker of this host must have asked every partition for entries within the last minute. A partition must have an
     aggregator on any host, because a standby is healthy too.

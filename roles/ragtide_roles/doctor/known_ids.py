@@ -18,7 +18,7 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
     try:
         now, rate = await known_ids_size(redis, list(settings.layout.all()))
     except ResponseError as error:  # an ACL without MEMORY
-        return Finding("ok", "known ids", f"their size cannot be asked for ({error})")
+        return Finding("ok", "known ids", f"their size cannot be read ({error})")
     steady = projected_bytes(rate, settings)
     windows = f"windows of {_days(settings.dedupe_window_s)} and {_days(settings.feedback_window_s)}"
     found = (
@@ -29,7 +29,7 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
         return Finding(
             "warning",
             "known ids",
-            f"{found}; with the rest that is more than Redis's maxmemory of {_size(most[1])}",
+            f"{found}; together with the other data this exceeds Redis's maxmemory of {_size(most[1])}",
             "raise maxmemory, or shorten feedback_window_s and dedupe_window_s",
         )
     return Finding("ok", "known ids", found)

@@ -1,4 +1,4 @@
-"""The memory of known interaction ids in Redis: now, and in the steady state of the present rate."""
+"""Measures the memory of known interaction ids in Redis, and projects it to the steady state of the present rate."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 from ragtide_runtime.settings.model import Settings
 
 STORED_BYTES: Final = 26
-"""Bytes of Redis's memory that a known id takes, about, as `benchmarks/known_ids.py` measures."""
+"""About how many bytes of Redis's memory a known id takes, as `benchmarks/known_ids.py` measures."""
 
 SPAN: Final = 1.125
 """Average lifetime of an id in windows; it exceeds one, because a bucket expires as a whole."""
@@ -18,20 +18,20 @@ SPAN: Final = 1.125
 SIZE: Final = Lua("known_ids_size")
 
 LOOKED_AT: Final = 1000
-"""Metric events from which the present rate is taken."""
+"""Metric events from which the present rate is computed."""
 
 
 def projected_bytes(rate_per_s: float, settings: Settings) -> float:
-    """Return the bytes of Redis's memory that known ids take when interactions have come at a rate for long enough."""
+    """Return the bytes of Redis's memory that known ids take in the steady state of a rate of interactions."""
     windows_s = settings.dedupe_window_s + settings.feedback_window_s
     return rate_per_s * windows_s * SPAN * STORED_BYTES
 
 
 async def known_ids_size(redis: Redis, partitions: Sequence[Streams]) -> tuple[int, float]:
-    """Return the bytes that known ids take now, by one of the shards, and interactions a second at present.
+    """Return the bytes that known ids take now, estimated from one shard, and the present interactions a second.
 
     Raises:
-        redis.RedisError: Redis failed, or lets this user not ask for memory.
+        redis.RedisError: Redis failed, or its ACL forbids `MEMORY` to this user.
     """
     sizes = await run_scripts(redis, [shard_size(streams) for streams in partitions])
     return sum(one.bytes for one in sizes) * KNOWN_SHARDS, sum(one.events_per_min for one in sizes) / 60

@@ -1,4 +1,4 @@
-"""Findings about a partition: labeling, aggregator, checkpoint, keys, recorder, dead letters and losses."""
+"""Findings of `ragtide doctor` about a partition: labeling, aggregator, checkpoint, keys, recorder and losses."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ LATE: Final = 2.0
 """An entry may wait to be recorded for this many times `recorder.roll_s`."""
 
 SHOWN: Final = 5
-"""Pipelines above their limit of keys that are named."""
+"""Most pipelines above their limit of keys that a finding names."""
 
 
 def waiting(status: PartitionStatus) -> int:

@@ -1,21 +1,19 @@
-"""Findings about Redis itself: its version, durability, replicas and memory."""
+"""Findings of `ragtide doctor` about Redis itself: its version, durability, replicas and memory."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from ragtide_runtime.redis.eviction import SAFE, danger_of
+from ragtide_runtime.redis.server.binary import MINIMUM_VERSION
 
 from .finding import Finding
 
-OLDEST_REDIS: Final = (6, 2)
-"""Oldest Redis that has all commands that are used (XAUTOCLAIM)."""
-
 
 async def server_findings(redis: Redis) -> list[Finding]:
-    """Return findings about every server that takes writes; in a cluster these are all masters, by name."""
+    """Return findings about every server that takes writes: the server, or each master of a cluster by name."""
     found: list[Finding] = []
     for name, info in await _servers(redis):
         about = [_version(info), _durability(info), *_replicas(info), _memory(info)]
@@ -32,8 +30,7 @@ async def _servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
 
 def _version(info: dict[str, Any]) -> Finding:
     version = str(info.get("valkey_version", info["redis_version"]))
-    known = tuple(int(part) for part in version.split(".")[:2])
-    if known >= OLDEST_REDIS:
+    if tuple(int(part) for part in version.split(".")[:2]) >= MINIMUM_VERSION[:2]:
         return Finding("ok", "version", version)
     return Finding("problem", "version", version, "use Redis 6.2 or newer, or Valkey")
 

@@ -1,1 +1,1 @@
-"""Redis: addresses, clients, scripts, streams, and the keys that all components share."""
+"""Access to Redis: addresses, clients, scripts, streams, the embedded server, and the names of all keys."""

@@ -1,4 +1,4 @@
-"""Addresses of Redis: one server, a cluster, or the master that sentinels name; as one URL each."""
+"""Parses the URL of a Redis: a single server, a cluster, or a master that sentinels name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SCHEMES: Final = (
 """Schemes of URLs: `rediss` is TLS; `+cluster` and `+sentinel` name several nodes, separated by commas."""
 
 SENTINEL_TIMEOUT_S: Final = 2.0
-"""Seconds a sentinel has to answer before the next one is asked."""
+"""Seconds that a sentinel has to answer before the next sentinel is asked."""
 
 SENTINEL_PORT: Final = 26379
 REDIS_PORT: Final = 6379
@@ -93,7 +93,7 @@ def address_of(url: str) -> Address:
             raise ValueError("no host")
         _parsed(url)
         return Address("single", (), url)
-    # Not by urlsplit, which knows one host only.
+    # urlsplit does not know several hosts.
     rest, _, query = rest.partition("?")
     netloc, _, path = rest.partition("/")
     user, _, hosts = netloc.rpartition("@")
@@ -123,7 +123,7 @@ def _node(text: str, default_port: int) -> Node:
 
 
 def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:
-    """Return a URL with a user name and password, where it has none itself, and further parameters."""
+    """Return a URL with further parameters, and with a user name and password unless it has its own."""
     scheme, separator, rest = url.partition("://")
     if (username or password) and "@" not in rest.partition("?")[0]:
         rest = f"{quote(username or '', safe='')}:{quote(password or '', safe='')}@{rest}"

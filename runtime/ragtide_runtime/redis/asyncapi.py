@@ -19,7 +19,7 @@ _DESCRIPTION: Final = (
     f"The Redis streams of a ragtide deployment. The field `{DATA_FIELD.decode()}` of an entry is a message as JSON. "
     "Other fields of the entry are described as headers. `XADD` from any language publishes a message. "
     "The number of the partition stands in braces in each key, so that a cluster keeps all keys of a partition in one "
-    "slot. A replay and an experiment have keys of their own, with the prefix `{prefix}.run.{run}`."
+    "slot. A workspace (of a replay or an experiment) has keys of its own: their prefix is `{prefix}.run.{workspace}`."
 )
 
 
@@ -77,7 +77,7 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
         ["experiment driver"],
     ),
 }
-"""The streams of a partition by the last part of their key; a run has the last two, besides the others."""
+"""The streams of a partition by the last part of their key. Only the workspace of an experiment has the last two."""
 
 
 def asyncapi_document() -> dict[str, Any]:
@@ -161,8 +161,8 @@ def _operations() -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def asyncapi_text() -> str:
-    """Return the document as YAML. Needs PyYAML, which is a tool of development only."""
-    import yaml  # noqa: PLC0415 - see above
+    """Return the document as YAML."""
+    import yaml  # noqa: PLC0415 - PyYAML is a tool of development only
 
     text: str = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=120)
     return f"# Made from the models by `make schemas`.\n{text}"

@@ -1,4 +1,4 @@
-"""The backlog of a partition: entries that wait for workers and the aggregator, their age, and stream lengths."""
+"""Reads the backlog of a partition: entries that wait for workers and the aggregator, their age, and stream lengths."""
 
 import json
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ class Backlog:
     lengths: dict[str, int]
     """Entries in each stream."""
     waiting: int
-    """Interactions no worker has finished; those not yet taken are counted to at most `COUNT_CAP` where Redis does not
-    know how many they are: before 7.0, and after entries were deleted."""
+    """Interactions that no worker has finished. Those not yet taken are counted to at most `COUNT_CAP` where Redis does
+    not know their number: before 7.0, and after entries were deleted."""
     pending: int
-    """Of these, those that a worker has taken."""
+    """Those of the waiting interactions that a worker has taken."""
     oldest_s: float
-    """Age in seconds of the oldest of the waiting interactions, by Redis's clock; 0 if there is none."""
+    """Age in seconds of the oldest waiting interaction, by Redis's clock; 0 if there is none."""
     events_waiting: int
     """Metric events that are in no checkpoint yet, counted to at most `COUNT_CAP`."""
     events_oldest_s: float

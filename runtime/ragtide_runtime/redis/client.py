@@ -1,4 +1,4 @@
-"""Connections to Redis: one way to make a client, asynchronous or not, of one server, a cluster, or by sentinels."""
+"""Makes clients of Redis, blocking and asynchronous: of a single server, a cluster, or a master that sentinels name."""
 
 import asyncio
 import traceback
@@ -28,13 +28,13 @@ CONNECT_TIMEOUT_S = 5.0
 """Seconds to wait for a connection."""
 
 SOCKET_TIMEOUT_S = 10.0
-"""Seconds to wait for a reply; longer than any blocking read, so that a read cannot hang on a server that is gone."""
+"""Seconds to wait for a reply: longer than any blocking read, and short enough to notice a server that is gone."""
 
 CONNECTIONS = 32
-"""Connections of one asynchronous client at most, by default."""
+"""Most connections of one asynchronous client, by default."""
 
 HEALTH_CHECK_S = 15
-"""Seconds of silence after which a connection is checked before it is used."""
+"""Seconds without traffic after which a connection is checked before it is used."""
 
 TIMEOUTS: Final[dict[str, Any]] = {
     "socket_connect_timeout": CONNECT_TIMEOUT_S,
@@ -43,14 +43,14 @@ TIMEOUTS: Final[dict[str, Any]] = {
 }
 
 CLUSTER_TIMEOUTS: Final[dict[str, Any]] = {"socket_connect_timeout": 2.0, "socket_timeout": SOCKET_TIMEOUT_S}
-"""A node that died is tried once before the others are asked: not long, or a failover would take as long."""
+"""Short, because a client tries a dead node once before it asks the others, and a failover waits for that."""
 
 PATIENCE: Final = 6
 """Tries while a cluster is choosing another master, with pauses of up to a second between them."""
 
 
 def connect(url: str) -> Redis:
-    """Return a client for a URL; nothing is sent yet, except that the nodes of a cluster are looked up. Bytes back.
+    """Return a blocking client for a URL. Replies are bytes. Only a client of a cluster connects at once.
 
     Raises:
         ValueError: the URL is no valid Redis URL.
@@ -70,9 +70,9 @@ def connect(url: str) -> Redis:
 
 
 def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
-    """Return an asynchronous client for a URL; nothing is sent yet. Replies are bytes.
+    """Return an asynchronous client for a URL. Replies are bytes. It connects at its first command.
 
-    More commands at once than it has connections wait for one; redis-py's own pool would refuse them.
+    Commands beyond the number of connections wait for a free one; redis-py's own pool would refuse them.
 
     Args:
         url: of one server, a cluster or sentinels (`address_of`).
@@ -90,7 +90,7 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     if address.kind == "cluster":
         nodes = [AsyncClusterNode(*node) for node in address.nodes]
         options = {"retry": AsyncRetry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
-        # Beyond that it would refuse instead of waiting.
+        # High, because a cluster's client refuses commands beyond this number instead of waiting.
         cluster = _Cluster(startup_nodes=nodes, max_connections=10_000, **options)
         return cast("AsyncRedis", cluster)  # it has the same commands
     sentinel: Any = AsyncSentinel
@@ -99,15 +99,15 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
 
 
 class _Single(AsyncRedis):
-    """A client of one server all of whose failures are RedisErrors.
+    """A client of a single server that reports every failed connection as a RedisError.
 
-    A connection that is closed while a task sends over it fails with an AttributeError, since Python 3.12 also where
-    asyncio closed it because Redis went away.
+    If a connection is closed while a task sends over it, redis-py raises an AttributeError. Since Python 3.12 that
+    happens also when asyncio closes the connection because Redis is gone.
     """
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         with _failures_of_connections():
-            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # so it is there
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # so in redis-py
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         return _SinglePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
@@ -120,12 +120,11 @@ class _SinglePipeline(Pipeline):
 
 
 class _Cluster(AsyncRedisCluster):
-    """A cluster's client all of whose failures are RedisErrors, and which looks up the nodes again after each.
+    """A client of a cluster that reports every failed connection as a RedisError, and then looks up the nodes again.
 
-    When one task finds that the nodes have changed, redis-py closes every connection; commands that other tasks were
-    sending over them then fail with an AttributeError. Before it sends XREAD or XREADGROUP, redis-py asks a node which
-    of the arguments are keys. If that node dies, redis-py asks it for ever, because only a failure of the command
-    itself makes it look up the nodes again.
+    If a task finds that the nodes have changed, redis-py closes every connection. Commands that other tasks are sending
+    then fail with an AttributeError. Before redis-py sends XREAD or XREADGROUP, it asks a node which of the arguments
+    are keys. If that node dies, redis-py asks it for ever: only a failed command makes redis-py look up the nodes.
     """
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
@@ -133,16 +132,16 @@ class _Cluster(AsyncRedisCluster):
             with _failures_of_connections():
                 return await super().execute_command(*args, **kwargs)
         except (ConnectionError, TimeoutError):
-            await self.aclose()  # it opens again with the next command
+            await self.aclose()  # the next command opens it and looks up the nodes
             raise
 
     def pipeline(self, transaction: bool | None = None, shard_hint: bool | None = None) -> ClusterPipeline:
         if shard_hint:
             raise ValueError("shard_hint is not for clusters")
-        return _Pipeline(self, transaction)  # type: ignore[abstract]  # so it is in redis-py itself
+        return _ClusterPipeline(self, transaction)  # type: ignore[abstract]  # abstract in redis-py itself
 
 
-class _Pipeline(ClusterPipeline):
+class _ClusterPipeline(ClusterPipeline):
     async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
         try:
             with _failures_of_connections():
@@ -163,7 +162,7 @@ def _failures_of_connections() -> Iterator[None]:
 
 
 def _raised_by_asyncio(error: TypeError) -> bool:
-    """Return whether a transport of asyncio raised the error; since Python 3.13 a closed one does."""
+    """Return whether a transport of asyncio raised the error; since Python 3.13 a closed transport does."""
     return Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == Path(asyncio.__file__).parent
 
 

@@ -1,9 +1,9 @@
-"""Copies of entries that a change of partitions made; the originals are recorded already.
+"""Recognizes the entries that a repartition copied, so that the recorder, which recorded the originals, skips them.
 
-A copy has a field `moved`. A client that may add entries could add that field too, and so keep an entry out of the
-archive. So the field counts only if its value is the token of a change of partitions, and if the entry lies between the
-ends that the stream had before and after that change: an entry that is added later has a later id. The token and the
-ends stand in a hash of the partition, which a client that may only add entries cannot write.
+A copy has a field `moved`. A client that may add entries could add that field too, to keep an entry out of the archive.
+So the field counts only if its value is the token of a repartition, and the entry lies between the ends that the stream
+had before and after that repartition: an entry that is added later has a later id. The token and the ends are stored in
+a hash of the partition, which a client that may only add entries cannot write.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from .keys import MOVED_FIELD, Streams, copies_field
 from .log import Entry, last_id, order
 
 COPIED: Final = ("metrics", "alerts")
-"""Streams that a change of partitions adds copies to."""
+"""Streams that a repartition adds copies to."""
 
 
 async def begin_copies(redis: Redis, streams: Streams, token: str) -> None:
-    """Note where the streams of a partition end before copies are added; noted once, however often it is called."""
+    """Store where the streams of a partition end before copies are added; a repeated call changes nothing."""
     for name in COPIED:
         end = await last_id(redis, getattr(streams, name))
         await redis.hsetnx(streams.copies, copies_field(name, token, "after"), end)
 
 
 async def end_copies(redis: Redis, streams: Streams, token: str) -> None:
-    """Note where the streams of a partition end after the last copy was added. Without it no copy counts as one."""
+    """Store where the streams of a partition end after the last copy; until then no entry counts as a copy."""
     for name in COPIED:
         end = await last_id(redis, getattr(streams, name))
         await redis.hset(streams.copies, copies_field(name, token, "until"), end)
@@ -44,7 +44,7 @@ class Copies:
 
     @classmethod
     async def read(cls, redis: Redis, streams: Streams) -> "Copies":
-        """Return the copies in a partition. There are no more while a role runs."""
+        """Return the copies in a partition. Their number is final while a role runs."""
         return cls(cast("dict[bytes, bytes]", await redis.hgetall(streams.copies)))
 
     def has(self, name: str, entry: Entry) -> bool:

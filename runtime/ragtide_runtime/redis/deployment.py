@@ -1,4 +1,4 @@
-"""The layout that all processes of a deployment must agree on: its number of partitions, and its splits."""
+"""Stores the layout of a deployment (number of partitions, splits), and refuses processes with another layout."""
 
 import json
 from typing import cast
@@ -31,17 +31,17 @@ async def agree_on_layout(redis: AsyncRedis, layout: Layout) -> None:
     """Check that the deployment has this layout; the first process stores its own layout.
 
     Raises:
-        ConfigurationError: it has another, or is being changed to another.
+        ConfigurationError: the deployment has another layout, or a repartition is running.
     """
     await redis.set(layout_key(layout.prefix), encode_layout(layout), nx=True)
     await check_layout(redis, layout)
 
 
 async def check_layout(redis: AsyncRedis, layout: Layout) -> None:
-    """Check that the deployment has this layout, if it has one.
+    """Check that the deployment has this layout or no stored layout.
 
     Raises:
-        ConfigurationError: it has another, or is being changed to another.
+        ConfigurationError: the deployment has another layout, or a repartition is running.
     """
     stored = cast("bytes | None", await redis.get(layout_key(layout.prefix)))
     _compare(layout, stored, changing=bool(await redis.exists(Streams(layout.prefix, 0).repartition)))
@@ -56,14 +56,14 @@ def check_layout_blocking(redis: Redis, layout: Layout) -> None:
 def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
     if changing:
         raise ConfigurationError(
-            "the partitions of this deployment are being changed: wait for `ragtide repartition` to end, or run it "
-            "again if it was interrupted"
+            "this deployment is being repartitioned: wait for the end of `ragtide repartition`, or run it again if it "
+            "was interrupted"
         )
     if stored is None or stored == encode_layout(layout):
         return
     found = decode_layout(layout.prefix, stored)
     raise ConfigurationError(
-        f"this deployment has {found.partitions} partitions and splits {json.dumps(found.splits)}, the settings say "
-        f"{layout.partitions} and {json.dumps(dict(layout.splits))}: set RAGTIDE_PARTITIONS and RAGTIDE_SPLITS to what "
-        "it has, or change it with `ragtide repartition`"
+        f"this deployment has {found.partitions} partitions and splits {json.dumps(found.splits)}, but the settings "
+        f"have {layout.partitions} and {json.dumps(dict(layout.splits))}: set RAGTIDE_PARTITIONS and RAGTIDE_SPLITS to "
+        "the values of the deployment, or change the deployment with `ragtide repartition`"
     )

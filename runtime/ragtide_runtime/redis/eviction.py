@@ -1,4 +1,4 @@
-"""A check whether Redis may drop data when its memory is full; every role runs it at its start."""
+"""Checks at the start of each role whether Redis may drop data when its memory is full."""
 
 from typing import Any, Final, cast
 
@@ -26,10 +26,10 @@ def danger_of(policy: str) -> str:
 
 
 async def check_eviction(redis: Redis) -> None:
-    """Log an error for each server whose eviction policy may drop data; one line if the policy cannot be read.
+    """Log an error for each server whose eviction policy may drop data, and a hint if the policy cannot be read.
 
-    A server without `maxmemory` evicts nothing yet. Its policy is an error all the same: `maxmemory` can be set while
-    roles run, and then the data go silently.
+    A server without `maxmemory` evicts nothing yet. Its policy is still an error: `maxmemory` can be set while roles
+    run, and then data disappear silently.
     """
     try:
         servers = await _memory(redis)
@@ -37,8 +37,7 @@ async def check_eviction(redis: Redis) -> None:
         log.info("the eviction policy of Redis cannot be read", error=str(error), advice=f"make sure it is {SAFE}")
         return
     except RedisError:
-        # The role meets the same failure at its next command and says so there.
-        return
+        return  # the role meets the same failure at its next command and reports it
     for name, info in servers.items():
         policy = info.get("maxmemory_policy")
         if policy is None:

@@ -1,7 +1,7 @@
 """Names in Redis: every key, every field of a hash or stream entry, and every consumer group.
 
-All names stand here, and nowhere else, in Python or in Lua. Data that is stored already depends on them, so a name
-never changes; docs/redis-keys.md lists them.
+No other file has such a name, in Python or in Lua. A name never changes, because stored data depend on it.
+docs/redis-keys.md lists all keys.
 """
 
 from collections.abc import Callable, Iterator
@@ -271,7 +271,7 @@ def workspace_of(prefix: str) -> str | None:
 
 
 def deployment_prefix(prefix: str) -> str:
-    """Return the first part of the deployment's keys, given its own prefix or that of one of its workspaces.
+    """Return the first part of a deployment's keys, given its own prefix or the prefix of one of its workspaces.
 
     >>> deployment_prefix("ragtide.run.may"), deployment_prefix("ragtide")
     ('ragtide', 'ragtide')
@@ -280,7 +280,7 @@ def deployment_prefix(prefix: str) -> str:
 
 
 def interaction_digest(pipeline: str, interaction_id: str) -> str:
-    """Return 32 characters that stand for an interaction, so that a long id does not lengthen every key."""
+    """Return 32 characters that identify an interaction, so that a long id does not lengthen every key."""
     return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
 
 

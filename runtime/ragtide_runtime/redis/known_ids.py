@@ -1,20 +1,20 @@
-"""Known ids: the entry that owns an interaction id, and the entry of an interaction's metric event.
+"""Known ids: for each interaction id the entry that owns it, and for each scored interaction its metric event.
 
-Both are looked up by a digest of 10 bytes and hold one entry id of 8 bytes. The structure is the same for both:
+Both are found by a digest of 10 bytes and hold one entry id of 8 bytes. Both have the same structure:
 
-- An id belongs to one of 64 shards, by its digest. A shard has six buckets, which take turns: each is written for a
-  quarter of the window, and expires as a whole when its last id is as old as the window. An id is therefore known for
-  at least the window, and for a quarter longer at most. The keys never depend on a client's clock, so every script can
-  declare all of them (Redis Cluster asks for that); the server's clock says which bucket is written.
+- The digest puts an id into one of 64 shards. A shard has six buckets, which take turns: each is written for a quarter
+  of the window, and expires as a whole when its last id is as old as the window. An id is therefore known for at least
+  the window and at most a quarter longer. The server's clock determines the bucket that is written. The keys do not
+  depend on a client's clock, so every script can declare all of them, as Redis Cluster requires.
 - A bucket is a hash whose fields are groups of about a dozen ids, packed into one string of 18 bytes an id. It grows by
   linear hashing: with G groups, 2^k <= G < 2^(k+1), an id is in the group of its hash modulo 2^(k+1), or modulo 2^k if
-  there is no such group yet. A group that became too long makes the next group in turn split in two.
+  there is no such group yet. A group that becomes too long makes the next group in turn split in two.
 
 An entry id that does not fit into 8 bytes (48 bits of time, 16 bits of number) has a key of its own, the first of the
-keys of an interaction. Earlier releases kept every id like that; those keys count until they expire.
+keys of an interaction. Earlier releases stored every id in this way; those keys count until they expire.
 
-Two ids of the same digest and shard (86 bits) would be taken for one. With 57 million known ids (586 a second for a day
-and its eighth) a publication meets a foreign one with probability 7e-19: once in 70 million years at that rate.
+Two ids with the same digest and shard (86 bits) count as the same id. With 57 million known ids (586 a second for a day
+and an eighth) that happens to a publication with probability 7e-19: once in 70 million years at that rate.
 """
 
 from collections.abc import Sequence
@@ -55,8 +55,8 @@ def remember_id(keys: Sequence[str], digest: bytes, entry_id: str, window_ms: in
 
 
 def copy_ids(bucket: str, groups: Sequence[bytes], kept_ms: int) -> ScriptCall[int]:
-    """Return the call that copies groups of ids into a bucket, which is then kept for `kept_ms` at least.
+    """Return the call that copies groups of ids into a bucket and keeps the bucket for at least `kept_ms`.
 
-    An id that the bucket has already stays as it is.
+    Ids that are in the bucket already do not change.
     """
     return ScriptCall(COPY, (bucket,), (kept_ms, *groups), int)

@@ -1,4 +1,4 @@
-"""The layout of a deployment: in which partition the interactions of a pipeline are."""
+"""The layout of a deployment: it assigns each interaction of a pipeline to a partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Streams as logs: typed reads, appends on condition of the last entry, and pins against trimming."""
+"""Redis streams as logs: typed reads, appends that require a certain last entry, and pins against trimming."""
 
 import asyncio
 from collections import defaultdict
@@ -36,7 +36,7 @@ def order(entry_id: str) -> tuple[int, int]:
 
 
 async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str = "+", count: int) -> list[Entry]:
-    """Return entries from `first` to `last`; `(id` leaves that one out."""
+    """Return entries from `first` to `last`; `(id` excludes the entry with that id."""
     return _entries(await redis.xrange(stream, min=first, max=last, count=count))
 
 
@@ -58,7 +58,7 @@ async def read_ranges(redis: Redis, firsts: Mapping[str, str], *, count: int) ->
 async def read_all(
     redis: Redis, stream: str, *, after: str = START, page_bytes: int = READ_BYTES
 ) -> AsyncGenerator[Entry]:
-    """Yield the entries of a stream, the oldest first, in pages that are held in memory one by one.
+    """Yield the entries of a stream, the oldest first, with one page of them in memory at a time.
 
     Args:
         redis: client.
@@ -76,7 +76,7 @@ async def read_all(
 
 
 async def last_id(redis: Redis, stream: str) -> str:
-    """Return the id of the last entry a stream has ever had, even if it is gone; `0-0` without a stream."""
+    """Return the id of the last entry that was ever added to a stream, trimmed or not; `0-0` without a stream."""
     try:
         return cast("bytes", (await redis.xinfo_stream(stream))["last-generated-id"]).decode()
     except ResponseError:  # there is no such stream
@@ -84,7 +84,7 @@ async def last_id(redis: Redis, stream: str) -> str:
 
 
 async def end_at(redis: Redis, stream: str, position: str) -> str:
-    """Return a position, or the last entry before it if the stream has lost the entry there; trimmed is not lost."""
+    """Return a position, or the last entry before it if Redis lost the entry there; a trimmed entry is not lost."""
     if position == START or await read_range(redis, stream, first=position, last=position, count=1):
         return position
     last = await last_id(redis, stream)
@@ -103,10 +103,9 @@ async def read_last(redis: Redis, stream: str) -> Entry | None:
 async def read_after(
     redis: Redis, positions: Mapping[str, str], *, count: int, block_ms: int | None
 ) -> list[tuple[str, list[Entry]]]:
-    """Return the entries after a position in each stream, and wait for the first entry on request.
+    """Return the entries after a position in each stream; wait for the first entry on request.
 
-    A cluster is asked once for every partition, since their streams are on different nodes; the answer comes when each
-    has answered.
+    A cluster gets one read for each partition, because partitions are on different nodes. All reads must answer.
 
     Args:
         redis: client.
@@ -119,7 +118,7 @@ async def read_after(
         for stream, position in positions.items():
             partitions[redis.keyslot(stream)][stream] = position
         reads = [_read(redis, some, count, block_ms) for some in partitions.values()]
-        return [found for of_one in await asyncio.gather(*reads) for found in of_one]
+        return [found for partition in await asyncio.gather(*reads) for found in partition]
     return await _read(redis, positions, count, block_ms)
 
 
@@ -136,9 +135,9 @@ def _entries(reply: Any) -> list[Entry]:
 
 
 async def append_if_last(redis: Redis, stream: str, last: str, models: Sequence[bytes]) -> bool:
-    """Append entries, if the last entry of a stream is still `last`; return whether they were appended.
+    """Append entries if the last entry of a stream is still `last`; return whether they were appended.
 
-    So several processes can follow one log: whichever decides first writes, and the others read its entries.
+    Several processes can follow one log: the first process to decide appends, and the others read its entries.
 
     Args:
         redis: client.
@@ -158,9 +157,9 @@ def append_call(stream: str, last: str, models: Sequence[bytes]) -> ScriptCall[b
 
 
 async def pin(redis: Redis, stream: str, group: str) -> None:
-    """Keep the entries of a stream from being trimmed, by a consumer group that reads nothing.
+    """Protect the entries of a stream from trimming by a consumer group that reads nothing.
 
-    A pin that exists stays where it is; `move_pin` moves it on, and `unpin` removes it.
+    An existing pin stays at its position; `move_pin` moves it, and `unpin` removes it.
 
     Raises:
         redis.RedisError: Redis failed.
@@ -173,7 +172,7 @@ async def pin(redis: Redis, stream: str, group: str) -> None:
 
 
 async def move_pin(redis: Redis, stream: str, group: str, position: str) -> None:
-    """Let the entries up to a position be trimmed.
+    """Allow the entries up to a position to be trimmed.
 
     Raises:
         redis.RedisError: Redis failed, or there is no such pin.
@@ -182,7 +181,7 @@ async def move_pin(redis: Redis, stream: str, group: str, position: str) -> None
 
 
 async def unpin(redis: Redis, stream: str, group: str) -> None:
-    """Let all entries be trimmed as without the pin.
+    """Remove a pin; a pin or stream that does not exist is no error.
 
     Raises:
         redis.RedisError: Redis failed.

@@ -1,4 +1,4 @@
-"""The payload of a stream entry, whichever client added the entry."""
+"""Extracts the payload of a stream entry, whether ragtide or FastStream's publisher added it."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,10 @@ def payload_of(fields: Mapping[bytes, bytes], what: str = "interaction") -> byte
 
     Args:
         fields: of the entry.
-        what: it should hold, for the message.
+        what: the name of the expected model, for the message.
 
     Raises:
-        InvalidEntryError: the entry has neither.
+        InvalidEntryError: the entry has neither field.
     """
     data = fields.get(DATA_FIELD)
     if data is not None:

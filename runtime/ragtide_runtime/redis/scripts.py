@@ -1,4 +1,4 @@
-"""Server-side scripts: one Lua file each, run by one typed function each, alone or many in one round trip.
+"""Runs Lua scripts in Redis, alone or many in one round trip. Each script has a file and one typed function.
 
 A file in `scripts/` begins with a header: its purpose, its KEYS and ARGV, its reply. A line `-- uses: known_ids` puts
 the functions of `scripts/shared/known_ids.lua` before it. Names such as `CHECKPOINT_STEPS` come from `keys.py`.
@@ -79,7 +79,7 @@ class Lua:
     def text(self) -> str:
         """The script with everything that it uses."""
         own = (FOLDER / f"{self.name}.lua").read_text(encoding="utf-8")
-        text = "".join(_shared(name) for name in _with_theirs(own)) + own
+        text = "".join(_shared(name) for name in _used_files(own)) + own
         used = [name for name in NAMES if re.search(rf"\b{name}\b", text)]
         return "".join(f"local {name} = {NAMES[name]}\n" for name in used) + text
 
@@ -94,23 +94,23 @@ def _shared(name: str) -> str:
     return (FOLDER / "shared" / f"{name}.lua").read_text(encoding="utf-8")
 
 
-def _with_theirs(text: str) -> dict[str, None]:
-    """Return the shared files that a text uses, in order: each after those that it uses itself."""
+def _used_files(text: str) -> dict[str, None]:
+    """Return the shared files that a script uses, in order: each file after the files that it uses itself."""
     found: dict[str, None] = {}
     for names in re.findall(r"^-- uses: (.*)$", text, re.MULTILINE):
         for name in names.split(", "):
-            found |= _with_theirs(_shared(name)) | {name: None}
+            found |= _used_files(_shared(name)) | {name: None}
     return found
 
 
 class ScriptCall(NamedTuple, Generic[R_co]):
-    """A script with its keys, which are all of one partition, its arguments, and the meaning of its reply."""
+    """A call of a script: its keys, all of one partition, its arguments, and the conversion of its reply."""
 
     lua: Lua
     keys: Sequence[str]
     args: Sequence[Argument]
     read: Callable[[Any], R_co]
-    """Returns the typed reply."""
+    """Converts the reply to its type."""
 
     def command(self) -> tuple[Argument, ...]:
         """Return the command that runs the script, if Redis has it."""
@@ -118,7 +118,7 @@ class ScriptCall(NamedTuple, Generic[R_co]):
 
 
 def text_or_none(reply: bytes | None) -> str | None:
-    """Return a reply that is a text, or nothing."""
+    """Return a reply as text; None if the reply is nil."""
     return None if reply is None else reply.decode()
 
 
@@ -130,7 +130,7 @@ async def run_script(redis: AsyncRedis, call: ScriptCall[R]) -> R:
     """
     while True:
         try:
-            reply: Any = await redis.execute_command(*call.command())  # type: ignore[no-untyped-call]  # so it is there
+            reply: Any = await redis.execute_command(*call.command())  # type: ignore[no-untyped-call]  # so in redis-py
             return call.read(reply)
         except NoScriptError:
             await redis.script_load(call.lua.text)
@@ -143,7 +143,7 @@ async def run_scripts(redis: AsyncRedis, calls: Sequence[ScriptCall[R]]) -> list
     after the others.
 
     Raises:
-        redis.RedisError: some or all may not have been run.
+        redis.RedisError: some or all scripts may not have been run.
     """
     replies: list[Any] = [NoScriptError()] * len(calls)
     while missing := [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
@@ -151,7 +151,7 @@ async def run_scripts(redis: AsyncRedis, calls: Sequence[ScriptCall[R]]) -> list
             for at in missing:
                 pipe.execute_command(*calls[at].command())
             try:
-                # A cluster's pipeline sends commands again after some errors, but only if it may raise them.
+                # A cluster's pipeline repeats commands after some errors, but only if it may raise errors.
                 found = await pipe.execute(raise_on_error=isinstance(redis, AsyncRedisCluster))
             except NoScriptError as error:
                 found = [error] * len(missing)
@@ -168,7 +168,7 @@ def run_scripts_blocking(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[R
 
 
 def _on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
-    # Node by node: redis-py would ask the cluster's first node for the keys of every script, even after it died.
+    # Node by node, because redis-py asks the cluster's first node for the keys of every script, even a dead node.
     tries, backoff = 0, Backoff(0.2, 1.0, random_share=0.0)
     while True:
         try:
@@ -180,16 +180,15 @@ def _on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
             time.sleep(backoff.pause_s())
             with suppress(RedisError):
                 redis.nodes_manager.initialize()
-            log.debug("asking the cluster again after %r", error)
+            log.debug("trying the cluster again after %r", error)
 
 
 def _on_nodes(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
-    # A cluster's client; untyped, as those of its methods are in redis-py.
-    of_node: defaultdict[str, list[int]] = defaultdict(list)
+    by_node: defaultdict[str, list[int]] = defaultdict(list)
     for number, call in enumerate(calls):
-        of_node[redis.get_node_from_key(call.keys[0]).name].append(number)
+        by_node[redis.get_node_from_key(call.keys[0]).name].append(number)
     replies: list[Any] = [None] * len(calls)
-    for name, numbers in of_node.items():
+    for name, numbers in by_node.items():
         client = redis.get_redis_connection(redis.get_node(node_name=name))
         _put(replies, numbers, _on_server(client, [calls[number] for number in numbers]))
     return replies
@@ -200,7 +199,7 @@ def _on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     while missing := [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
         with redis.pipeline(transaction=False) as pipe:
             for at in missing:
-                pipe.execute_command(*calls[at].command())  # type: ignore[no-untyped-call]  # the same
+                pipe.execute_command(*calls[at].command())  # type: ignore[no-untyped-call]  # so in redis-py
             _put(replies, missing, pipe.execute(raise_on_error=False))
         for text in _texts(calls, replies):
             redis.script_load(text)
@@ -208,7 +207,7 @@ def _on_server(redis: Redis, calls: Sequence[ScriptCall[R]]) -> list[Any]:
 
 
 def _put(replies: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
-    """Put replies where they belong; an error other than that of a missing script is raised."""
+    """Put replies at their places; raise any error other than a missing script."""
     for at, reply in zip(places, found, strict=True):
         if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
             raise reply

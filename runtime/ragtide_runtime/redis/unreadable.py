@@ -1,4 +1,4 @@
-"""Entries that a reader cannot read: skipped, counted, and reported. Any client may write to a stream."""
+"""Skips, counts and reports the entries that a reader cannot read, because any client may write to a stream."""
 
 from typing import TypeVar
 
@@ -12,12 +12,12 @@ M = TypeVar("M", bound=WireModel)
 
 
 class Unreadable:
-    """The entries that a reader skipped because they are malformed, or of a schema version that is not known here.
+    """The entries that a reader skipped because they are malformed or of an unknown schema version.
 
-    One malformed entry must not end a reader: the entry stays until it is trimmed, so each new reader would meet it.
+    A malformed entry must not end a reader: the entry stays until it is trimmed, so each new reader would meet it.
 
     Args:
-        what: the entries should hold, for the message, such as `alert`.
+        what: the name of the expected model, for the message, such as `alert`.
     """
 
     def __init__(self, what: str) -> None:
@@ -28,7 +28,7 @@ class Unreadable:
         self._told = 0
 
     def decode(self, model: type[M], stream: str, entry: Entry) -> M | None:
-        """Return the model that an entry of a stream holds; None if it holds none, which is counted."""
+        """Return the model in an entry of a stream; count the entry and return None if it is unreadable."""
         try:
             return model.decode(payload_of(entry.fields, self._what))
         except InvalidEntryError as error:
@@ -41,16 +41,16 @@ class Unreadable:
         self._first = self._first or f"{place}: {error}"
 
     def warning(self) -> str | None:
-        """Return the sentence for the user; None if every entry could be read."""
+        """Return a sentence for the user; None if every entry could be read."""
         if not self.count:
             return None
         entries = f"1 {self._what} cannot" if self.count == 1 else f"{self.count:,} {self._what}s cannot"
         return f"{entries} be read and {'is' if self.count == 1 else 'are'} skipped; the first is {self._first}"
 
-    def news(self) -> str | None:
-        """Return the warning if it is due again: after the first such entry, and each time their number has doubled.
+    def due_warning(self) -> str | None:
+        """Return the warning after the first unreadable entry, and each time their number has doubled; otherwise None.
 
-        A reader that runs for months warns of a flood of such entries with a handful of lines.
+        So a reader that runs for months logs only a few lines about a flood of such entries.
         """
         if self.count < max(2 * self._told, 1):
             return None

@@ -1,4 +1,4 @@
-"""The Redis that this process uses: a URL names it, or ragtide starts it here."""
+"""Finds the Redis that this process uses: the one that a URL names, or an embedded server that ragtide starts."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .client import connect
 from .server.embedded import EmbeddedRedis
 
 PING_TIMEOUT_S = 3.0
-"""Seconds a Redis given by URL has to accept a connection, and again to answer."""
+"""Seconds that a Redis given by URL has to accept a connection, and as many to answer."""
 
 _USER_INFO = re.compile(r"(?<=://)[^/].*@|^(?!\w+://).*@", re.DOTALL)
 _SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:pass|secret|token|user|credential)[^=&]*=)[^&]*", re.IGNORECASE)
@@ -62,10 +62,10 @@ class RedisHandle:
 
 
 def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = False) -> RedisHandle:
-    """Return the Redis that the settings' URL names or, without one, the server of the data directory; it answers.
+    """Return the Redis that the settings' URL names or, without a URL, the server of the data directory.
 
     Args:
-        settings_url: URL of a Redis, if there is one.
+        settings_url: URL of a Redis; None for an embedded server.
         data_dir: where an embedded server keeps its data.
         convert: whether a newer server may convert the data of an older one, as roles and producers may.
 
@@ -88,7 +88,7 @@ def _check_answers(url: str) -> None:
     )
     try:
         address = address_of(url)
-    except (ValueError, TypeError):  # their text can quote the password: not chained
+    except (ValueError, TypeError):  # not chained, because the text can quote the password
         raise malformed from None
     try:
         with _impatient(url, address) as client:

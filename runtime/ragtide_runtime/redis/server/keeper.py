@@ -1,21 +1,21 @@
 """The keeper: the small process that owns the Redis server of one data directory.
 
-`embedded.py` starts it, as a file (`python -I -S keeper.py DATA_DIR SOCKET REDIS_SERVER`) and not as a module: it needs
-the standard library only, is up in a few hundredths of a second, and no package's code or path setting can disturb it.
+`embedded.py` starts it as a file (`python -I -S keeper.py DATA_DIR SOCKET REDIS_SERVER`), not as a module. It needs
+only the standard library, starts in a few hundredths of a second, and no package's code or path setting can disturb it.
 
-It starts redis-server, starts it again when it dies, and stops it cleanly when the last user is gone, whether that one
-closed, crashed or was killed: the kernel frees a dead process's locks. It lives in a session of its own, so that a
-Ctrl-C in the terminal reaches its users, who may still have something to flush, and not the server.
+The keeper starts redis-server, restarts it after a crash, and stops it cleanly when the last user is gone. A user may
+close, crash or be killed: the kernel frees a dead process's locks. The keeper has a session of its own, so a Ctrl-C in
+the terminal reaches the users, which may still flush data, and not the server.
 
 Four lock files in the data directory show which processes are there; their contents mean nothing:
 
-    start.lock     exclusive    the one process that starts the server, or leaves as its last user
+    start.lock     exclusive    the process that starts the server, or leaves as its last user
     users.lock     shared       every process that uses the server; exclusive: the keeper, while it stops the server
     keeper.lock    exclusive    the keeper, as long as it lives
-    server.lock    exclusive    redis-server itself (it inherits the descriptor), so that no two ever append to one file
+    server.lock    exclusive    redis-server itself (it inherits the descriptor), so that no two append to one file
 
-A keeper killed with -9 leaves its redis-server running. The next keeper adopts it; the last user who closes starts one
-for that purpose. Only when the keeper and then every user die by -9 does a server stay behind, until the next open.
+A keeper killed with -9 leaves its redis-server running. The next keeper adopts it; the last user that closes starts a
+keeper for this purpose. A server stays behind only if the keeper and all users are killed with -9, until the next open.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ with contextlib.suppress(ImportError):  # Windows has no fcntl; embedded.py says
     import fcntl
 
 POLL_S = 0.05
-"""Seconds between two looks at the users and the server: how long a server outlives its last user."""
+"""Seconds between two checks of users and server; a server outlives its last user by so long."""
 
 STOP_TIMEOUT_S = 30.0
-"""Seconds redis-server has to write its last bytes before it is killed."""
+"""Seconds that redis-server has to write its last bytes before it is killed."""
 
 START_FAILURES = 3
-"""Starts in a row that never answered before the keeper gives up."""
+"""Failed starts in a row after which the keeper gives up."""
 
 HEALTHY_S = 5.0
-"""Seconds after which a server that ran counts as healthy, and its death as the first one."""
+"""Seconds of running after which a server counts as healthy; its next crash counts as the first again."""
 
 LOG_LIMIT_BYTES = 1_000_000
-"""Size beyond which the server's log is put aside (as redis.log.1) before a start."""
+"""Size beyond which the server's log is renamed to redis.log.1 before a start."""
 
 CONFIG = """\
 # Written by ragtide at every start of this server; changes are lost.
@@ -68,21 +68,21 @@ stop-writes-on-bgsave-error no
 
 
 class FileLock:
-    """An advisory lock on a file, held until it is released or this process and the children it forked are dead."""
+    """An advisory lock on a file, held until it is released, or this process and its forked children are dead."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Return whether the lock is held now; never waits. Acquired again it stays held.
+        """Take the lock without waiting, unless it is held already, and return whether it is held now.
 
         Raises:
             OSError: the file cannot be opened, or its file system has no locks.
         """
         if self._descriptor is not None:
             return True
-        # Python's os.open sets O_CLOEXEC: a program started by a user of the server is not a user itself.
+        # os.open sets O_CLOEXEC: a program that a user of the server starts is not a user itself.
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -96,7 +96,7 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Let go. Closing, unlike unlocking, keeps the lock of a process that this one was forked from."""
+        """Release the lock. Closing the descriptor, unlike unlocking, keeps the lock of the parent of a fork."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -109,7 +109,7 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether some process holds the lock exclusively or shared."""
+    """Return whether any process holds the lock, exclusive or shared."""
     lock = FileLock(path)
     if lock.acquire():
         lock.release()
@@ -118,7 +118,7 @@ def is_held(path: Path) -> bool:
 
 
 def ask(address: Path, command: str, *, timeout_s: float = 1.0) -> str:
-    """Return a Redis server's reply to a command without arguments: a line or a bulk string, '' if it hung up.
+    """Return a Redis server's reply to a command without arguments: a line or a bulk string; '' if it disconnects.
 
     Raises:
         OSError: no server listens at the socket, or it does not answer in time.
@@ -135,7 +135,7 @@ def ask(address: Path, command: str, *, timeout_s: float = 1.0) -> str:
 
 
 def probe(address: Path) -> Literal["ready", "busy", "absent"]:
-    """Return how the server at a socket is: busy while it loads its data, runs a script or is slow to answer."""
+    """Return the state of the server at a socket: `busy` while it loads data, runs a script or is slow to answer."""
     try:
         return "ready" if ask(address, "PING") == "+PONG" else "busy"
     except (FileNotFoundError, ConnectionRefusedError):
@@ -161,7 +161,7 @@ class Server:
         return is_held(self._lock)
 
     def failed(self) -> bool:
-        """Return whether the server ended by its own fault: not by an order, nor by a kill from outside."""
+        """Return whether the server ended with an error of its own, neither stopped nor killed from outside."""
         return self._process is not None and self._process.poll() not in {None, 0, -signal.SIGKILL}
 
     def start(self) -> None:
@@ -181,7 +181,7 @@ class Server:
                 sys.exit("another redis-server holds the data but does not listen at its socket: end that process")
             time.sleep(POLL_S)
         try:
-            self._put_log_aside()
+            self._rename_long_log()
             quoted = str(self._address).replace("\\", "\\\\").replace('"', '\\"')
             config = self._data_dir / "redis.conf"
             text = CONFIG.format(socket=f'"{quoted}"')
@@ -206,7 +206,7 @@ class Server:
                 self._process.kill()
                 self._process.wait()
         elif probe(self._address) != "absent":
-            # Adopted: stopped by its socket, because a process id may mean another process in another container.
+            # Stop an adopted server by its socket: in another container its process id may be that of another process.
             with contextlib.suppress(ConnectionResetError, TimeoutError):
                 ask(self._address, "SHUTDOWN", timeout_s=STOP_TIMEOUT_S)
             deadline = time.monotonic() + STOP_TIMEOUT_S
@@ -221,7 +221,7 @@ class Server:
         """Return whether the server answers."""
         return probe(self._address) == "ready"
 
-    def _put_log_aside(self) -> None:
+    def _rename_long_log(self) -> None:
         log = self._data_dir / "redis.log"
         if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
             log.replace(self._data_dir / "redis.log.1")
@@ -230,7 +230,7 @@ class Server:
 def keep(server: Server, users: FileLock) -> None:
     """Keep the server running until no process uses it or this process is told to end.
 
-    In the first case `users` is held on return, so that a newcomer waits rather than meets a dying server.
+    If no process uses it, `users` is held on return, so that a new user waits until the server has stopped.
 
     Raises:
         SystemExit: the server cannot be started; the message says why.
@@ -244,8 +244,8 @@ def keep(server: Server, users: FileLock) -> None:
     signal.signal(signal.SIGTERM, end)
     server.start()
     started_at, answered = time.monotonic(), False
-    deaths = unanswered = 0  # in a row: ends soon after the start, starts that failed before any answer
-    while not told_to_end and not _nobody_left(users):
+    deaths = unanswered = 0  # both in a row: crashes soon after a start, starts that failed before the first answer
+    while not told_to_end and not _unused(users):
         if server.alive():
             answered = answered or server.ready()
         else:
@@ -260,21 +260,21 @@ def keep(server: Server, users: FileLock) -> None:
         time.sleep(POLL_S)
 
 
-def _nobody_left(users: FileLock) -> bool:
+def _unused(users: FileLock) -> bool:
     try:
         return users.acquire()
-    except FileNotFoundError:  # the data directory was removed: nothing left to serve
+    except FileNotFoundError:  # the data directory was removed
         return True
 
 
 def main(data_dir: Path, address: Path, program: str) -> None:
-    """Become the keeper of a data directory that has none; the process that was started ends when a keeper is in place.
+    """Become the keeper of a data directory, unless it has one. The started process ends as soon as a keeper runs.
 
     Raises:
         SystemExit: the server cannot be started; the message says why.
     """
     os.umask(0o077)  # no other user may read questions and answers of production traffic
-    # The starter's thread may have had signals blocked or ignored, and both are inherited, by redis-server too.
+    # Signals that were blocked or ignored in the starting thread are inherited, also by redis-server: reset them.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -282,7 +282,7 @@ def main(data_dir: Path, address: Path, program: str) -> None:
     if not keeper.acquire():
         return
     if os.fork() > 0:
-        os._exit(0)  # the forked keeper holds the lock; its starter need not wait for its end
+        os._exit(0)  # the forked keeper holds the lock, so the starter need not wait
     server = Server(data_dir, address, program)
     try:
         keep(server, FileLock(data_dir / "users.lock"))

@@ -1,4 +1,4 @@
-"""Versions of Redis and Valkey servers, and which server reads the data of which.
+"""Versions of Redis and Valkey servers, and the rules by which a server reads another's data.
 
 A server writes its data in a format that older servers refuse. Three families of formats exist:
 
@@ -42,7 +42,7 @@ class ServerVersion:
         return family == "shared"
 
     def converts(self, writer: "ServerVersion") -> bool:
-        """Return whether the other server could no longer read its own data after this one had worked with them."""
+        """Return whether the writer can no longer read its data after this server has used them."""
         return not writer.reads(self)
 
     def _format(self) -> Format:
