@@ -5,7 +5,7 @@ from math import isfinite, log
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .batches import Floats
 from .drift import Alarm, DetectorTable, Direction
@@ -16,7 +16,7 @@ class DriftDetector:
 
     While the mean is not beyond `baseline` by more than `min_effect`, the mean number of values between false alarms is
     at least `run_length`. It assumes nothing of the values but their range, and that each one's mean given the past is
-    not beyond the limit.
+    not beyond the limit. Values of one session break that assumption: give each session as one cluster (`sizes`).
 
     Args:
         baseline: the mean that is normal, in the values' unit.
@@ -76,10 +76,17 @@ class DriftDetector:
     def _rows(self) -> range:
         return range(len(self._table))
 
-    def update(self, values: float | Sequence[float] | ArrayLike) -> int | None:
+    def update(
+        self, values: float | Sequence[float] | ArrayLike, *, sizes: Sequence[int] | ArrayLike | None = None
+    ) -> int | None:
         """Add values and return the 0-based index of the first one at which the alarm sounds, None if it does not.
 
         The detector then starts again, and the values after that index are not taken: pass them in the next call.
+
+        Args:
+            values: one or more, in order; with sizes, the means of clusters, such as sessions that ended.
+            sizes: the number of values in each cluster; their dependence inside a cluster breaks nothing, as long as
+                clusters are independent and do not end because of their values.
 
         Raises: ValueError for a value that is not finite or outside the value range, or values that are not one list;
             nothing is added then.
@@ -94,23 +101,28 @@ class DriftDetector:
                 "leave unknown values out and give the right value_range"
             )
         scaled = (array - self._lowest) / (self._highest - self._lowest)
-        first = self._first_alarm(scaled)
+        counts = np.ones(array.shape, dtype=np.int64) if sizes is None else np.atleast_1d(np.asarray(sizes))
+        if counts.shape != array.shape or not np.all((counts >= 1) & (counts == np.floor(counts))):
+            raise ValueError("sizes must hold one whole number for each value, 1 or more")
+        counts = counts.astype(np.int64)
+        first = self._first_alarm(scaled, counts)
         if first is None:
-            self._add(self._table, scaled)
+            self._add(self._table, scaled, counts)
             return None
         for row in self._rows():
             self._table.restart(row)
         return first
 
-    def _first_alarm(self, scaled: Floats) -> int | None:
+    def _first_alarm(self, scaled: Floats, sizes: NDArray[np.int64]) -> int | None:
         """Return where the alarm will sound; the state stays as it is."""
         trial = DetectorTable()
         for row in self._rows():
             trial.load(trial.add_row(), self._table.to_bytes(row))
-        alarms = self._add(trial, scaled)
+        alarms = self._add(trial, scaled, sizes)
         return min((alarm.position // len(self._table) for alarm in alarms), default=None)
 
-    def _add(self, table: DetectorTable, scaled: Floats) -> list[Alarm]:
+    def _add(self, table: DetectorTable, scaled: Floats, sizes: NDArray[np.int64]) -> list[Alarm]:
         rows = np.tile(np.asarray(self._rows(), dtype=np.intp), scaled.size)
-        alarms, _ = table.update(rows, np.repeat(scaled, len(self._table)), np.zeros(rows.size, dtype=np.int64))
+        means, counts = np.repeat(scaled, len(self._table)), np.repeat(sizes, len(self._table))
+        alarms, _ = table.update(rows, means, np.zeros(rows.size, dtype=np.int64), sizes=counts)
         return alarms

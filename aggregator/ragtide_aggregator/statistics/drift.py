@@ -6,6 +6,11 @@ while the claim holds. M_t = (M_{t-1} + 1) (1 + l (limit - x_t)) collects the be
 number of values until M >= A is at least A. A rise is the mirror image. Both directions at once are two detectors at
 2 A each: either alarms only if the mean of the two has reached A.
 
+Values of one session depend on each other. Such a cluster of n values with mean x takes one bet when it is closed, of
+stake min(l n / (1 + (n - 1) r), 4/5) on limit - x, and adds n to the count of values. The stake is known before the
+mean: the size of a cluster is. So the same holds for the number of values until M >= A, if clusters are independent,
+and close by size or time. r only says which dependence the stakes suit; the guarantee holds for any.
+
 Source: Shin, Ramdas, Rinaldo (2024), "E-detectors: a nonparametric framework for sequential change detection",
 The New England Journal of Statistics in Data Science 2(2), section 4; docs/drift.md.
 """
@@ -13,28 +18,29 @@ The New England Journal of Statistics in Data Science 2(2), section 4; docs/drif
 import struct
 from dataclasses import dataclass
 from math import inf, isfinite, log
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .batches import Floats, Grouped, Rounds, Rows, grouped
+from .batches import Floats, Grouped, Rows, grouped
+from .evidence import BETS, running_sums, stakes_of, walk
 from .tables import checked, doubled
 
 Direction = Literal["fall", "rise"]
 
-BETS: Final = 12
-"""Bets in the grid, geometric between two shares of the largest possible bet, 1 / (1 - limit)."""
-
-SMALLEST_BET, LARGEST_BET = 0.02, 0.8
-
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the bytes of one row."""
 
-_HEAD = struct.Struct("<B6d")
-_SIZE = _HEAD.size + 6 * BETS * 8
+_HEAD = struct.Struct("<B7d")
+_FLOATS = 6 * BETS
+_SIZE = _HEAD.size + (_FLOATS + BETS) * 8
+# Before clusters: without the number of clusters in totals and starts.
+_OLD_VERSION = 2
+_OLD_HEAD = struct.Struct("<B6d")
+_OLD_FLOATS = 5 * BETS
+_OLD_SIZE = _OLD_HEAD.size + (_OLD_FLOATS + BETS) * 8
 _CAPACITY = 16
-_GRID = np.geomspace(SMALLEST_BET, LARGEST_BET, BETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +59,34 @@ class Alarm:
     change_mean: float
     """Their mean."""
     change_variance: float
-    """Their sample variance; 0 for a single value."""
+    """Their sample variance; 0 for a single value. Of clusters, n times the variance of the mean of n values."""
     change_tag: int
     """Tag of the first of them."""
+    change_clusters: int
+    """Number of clusters they are in; the number of values where each is by itself."""
+
+
+class _Clusters(NamedTuple):
+    """Closed clusters, each with its position in a batch; a single value is a cluster of one."""
+
+    positions: Rows
+    rows: Rows
+    values: Floats
+    """Means of the clusters' values."""
+    tags: NDArray[np.int64]
+    costs: Floats
+    sizes: NDArray[np.int64]
+
+    def at_places(self, places: Rows) -> "_Clusters":
+        """Return the clusters at places."""
+        return _Clusters(
+            self.positions[places],
+            self.rows[places],
+            self.values[places],
+            self.tags[places],
+            self.costs[places],
+            self.sizes[places],
+        )
 
 
 class DetectorTable:
@@ -75,13 +106,15 @@ class DetectorTable:
         self._rising = np.zeros(_CAPACITY, dtype=bool)
         self._limit = np.zeros(_CAPACITY)
         self._cost = np.zeros(_CAPACITY)
-        # Per row and bet: M / A; CUSUM; number, sum and sum of squares of the values before its start; the start's tag.
+        # Per row and bet: M / A; CUSUM; number, sum, sum of squares of the values before its start, and of their
+        # clusters; the start's tag.
         self._m = np.zeros((_CAPACITY, BETS))
         self._cusum = np.zeros((_CAPACITY, BETS))
-        self._start = np.zeros((_CAPACITY, BETS, 3))
+        self._start = np.zeros((_CAPACITY, BETS, 4))
         self._tag = np.zeros((_CAPACITY, BETS), dtype=np.int64)
-        # Per row: number, sum and sum of squares of the values since it began.
-        self._totals = np.zeros((_CAPACITY, 3))
+        # Per row: number, sum and sum of squares of the values since it began, and number of their clusters. A cluster
+        # counts with n times the square of its mean.
+        self._totals = np.zeros((_CAPACITY, 4))
 
     def __len__(self) -> int:
         return self._used
@@ -145,7 +178,13 @@ class DetectorTable:
         return int(self._totals[row, 0] - np.min(self._start[row, :, 0]))
 
     def update(
-        self, rows: Rows, values: Floats, tags: NDArray[np.int64], *, costs: Floats | None = None
+        self,
+        rows: Rows,
+        values: Floats,
+        tags: NDArray[np.int64],
+        *,
+        costs: Floats | None = None,
+        sizes: NDArray[np.int64] | None = None,
     ) -> tuple[list[Alarm], Rows]:
         """Add values to rows, in order; return the alarms by position, and the positions that were not taken.
 
@@ -158,39 +197,40 @@ class DetectorTable:
             tags: one number a value, reported if a change began with the value, such as its time; same shape.
             costs: the most that each value may add to the expected number of false alarms, positive, same shape; each
                 row's 1 / run_length unless given.
+            sizes: for closed clusters of values, the number of values of each; `values` holds their means, and `costs`
+                the sum of what the values cost. Single values unless given.
 
         Raises: ValueError if a value is not in [0, 1]; nothing is added then.
         """
         checked(values)
         if not values.size:
             return [], np.zeros(0, dtype=np.intp)
-        return self._update(np.arange(values.size), rows, values, tags, self._cost[rows] if costs is None else costs)
+        sizes = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
+        costs = self._cost[rows] * sizes if costs is None else costs
+        return self._update(_Clusters(np.arange(values.size), rows, values, tags, costs, sizes))
 
-    def _update(
-        self, at: Rows, rows: Rows, values: Floats, tags: NDArray[np.int64], costs: Floats
-    ) -> tuple[list[Alarm], Rows]:
-        batch = grouped(rows)
-        order = batch.order[batch.rounds.order]
-        path = _Path(self, batch, values[order], costs[order])
+    def _update(self, given: "_Clusters") -> tuple[list[Alarm], Rows]:
+        batch = grouped(given.rows)
+        path = _Path(self, batch, given.at_places(batch.order[batch.rounds.order]))
         alarmed = path.alarmed[batch.rounds.place]
         never = np.iinfo(np.intp).max
         first = np.minimum.reduceat(np.where(alarmed, batch.occurrence, never), batch.starts)
         taken = batch.occurrence <= batch.spread(first)
         if not np.all(taken):
-            keep = np.sort(batch.order[taken])
-            alarms, _ = self._update(at[keep], rows[keep], values[keep], tags[keep], costs[keep])
-            return alarms, np.sort(at[batch.order[~taken]])
-        path.store(self, batch, tags[order])
+            alarms, _ = self._update(given.at_places(np.sort(batch.order[taken])))
+            return alarms, np.sort(given.positions[batch.order[~taken]])
+        path.store(self, batch)
         alarms = []
         for rank in np.flatnonzero(first != never).tolist():
             last = batch.starts[rank] + batch.counts[rank] - 1
             position = int(batch.order[last])
-            alarms.append(self._alarm(int(at[position]), int(batch.rows[rank]), float(costs[position])))
+            cost = float(given.costs[position] / given.sizes[position])
+            alarms.append(self._alarm(int(given.positions[position]), int(batch.rows[rank]), cost))
         return sorted(alarms, key=lambda alarm: alarm.position), np.zeros(0, dtype=np.intp)
 
     def _alarm(self, position: int, row: int, cost: float) -> Alarm:
         best = int(np.argmax(self._cusum[row]))
-        n, total, squares = (self._totals[row] - self._start[row, best]).tolist()
+        n, total, squares, clusters = (self._totals[row] - self._start[row, best]).tolist()
         mean = total / n
         alarm = Alarm(
             position=position,
@@ -199,8 +239,9 @@ class DetectorTable:
             run_length=1 / cost,
             change_n=int(n),
             change_mean=mean,
-            change_variance=max(squares - n * mean**2, 0.0) / (n - 1) if n > 1 else 0.0,
+            change_variance=max(squares - n * mean**2, 0.0) / (clusters - 1) if clusters > 1 else 0.0,
             change_tag=int(self._tag[row, best]),
+            change_clusters=int(clusters),
         )
         self.restart(row)
         return alarm
@@ -221,14 +262,16 @@ class DetectorTable:
 
         Raises: ValueError if the bytes were written by another version, or hold a number that is not finite.
         """
+        if len(data) == _OLD_SIZE and data[0] == _OLD_VERSION:
+            data = _of_single_values(data)
         if len(data) != _SIZE or data[0] != VERSION:
             raise ValueError(f"a drift detector has version {data[:1].hex() or 'none'} and {len(data)} bytes")
         _, rising, self._limit[row], self._cost[row], *totals = _HEAD.unpack_from(data)
         self._rising[row], self._totals[row] = bool(rising), totals
-        floats = np.frombuffer(data, "<f8", 5 * BETS, _HEAD.size)
+        floats = np.frombuffer(data, "<f8", _FLOATS, _HEAD.size)
         self._m[row], self._cusum[row] = floats[:BETS], floats[BETS : 2 * BETS]
-        self._start[row] = floats[2 * BETS :].reshape(BETS, 3)
-        self._tag[row] = np.frombuffer(data, "<i8", BETS, _HEAD.size + 5 * BETS * 8)
+        self._start[row] = floats[2 * BETS :].reshape(BETS, 4)
+        self._tag[row] = np.frombuffer(data, "<i8", BETS, _HEAD.size + _FLOATS * 8)
         self._check_finite(row)
 
     def _check_finite(self, row: int) -> None:
@@ -237,32 +280,43 @@ class DetectorTable:
             raise ValueError("a drift detector holds a number that is not finite")
 
 
+def _of_single_values(data: bytes) -> bytes:
+    """Return the bytes of a row as they are now from bytes of the version before, when each value was by itself."""
+    _, *head = _OLD_HEAD.unpack_from(data)
+    floats = np.frombuffer(data, "<f8", _OLD_FLOATS, _OLD_HEAD.size)
+    starts = floats[2 * BETS :].reshape(BETS, 3)
+    starts = np.concatenate([starts, starts[:, :1]], axis=1)
+    rest = floats[: 2 * BETS].tobytes() + starts.tobytes() + data[_OLD_HEAD.size + _OLD_FLOATS * 8 :]
+    return _HEAD.pack(VERSION, *head, head[3]) + rest
+
+
 class _Path:
     """The evidence of a batch's rows, value by value: the state of the rows, then the values in rounds."""
 
-    def __init__(self, table: DetectorTable, batch: Grouped, values: Floats, costs: Floats) -> None:
+    def __init__(self, table: DetectorTable, batch: Grouped, given: _Clusters) -> None:
         rounds, rows = batch.rounds, batch.rows
         of = rows[rounds.ranks]
         limit = table._limit[of]
+        values = given.values
         mirrored = np.where(table._rising[of], 1 - values, values)
         k = rows.size
         # M and CUSUM side by side: what a value adds to either, the least that it then is, and what it is paid.
         adds = np.zeros((values.size, 2 * BETS))
-        adds[:, :BETS] = costs[:, None]
+        adds[:, :BETS] = given.costs[:, None]
         least = np.zeros((k, 2 * BETS))
         least[:, BETS:] = 1
         pays = np.empty((values.size, 2 * BETS))
-        pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * _GRID
+        pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * stakes_of(given.sizes)
         path = np.empty((k + values.size, 2 * BETS))
         path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
         # A row continues here after its alarm, up to infinity; its evidence from then on is not used.
         with np.errstate(over="ignore"):
-            _walk(rounds, adds, least, pays, path)
+            walk(rounds, adds, least, pays, path)
             self.m, self.cusum = path[:, :BETS], path[:, BETS:]
             self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS
-        self._values = values
+        self._given = given
 
-    def store(self, table: DetectorTable, batch: Grouped, tags: NDArray[np.int64]) -> None:
+    def store(self, table: DetectorTable, batch: Grouped) -> None:
         """Write the state after every row's last value into the table."""
         rows, edges, place = batch.rows, batch.rounds.edges, batch.rounds.place
         k = rows.size
@@ -275,54 +329,12 @@ class _Path:
         floor[~first] = self.cusum[k + place[np.flatnonzero(~first) - 1]] <= 1
         began = np.maximum.reduceat(np.where(floor, batch.occurrence[:, None], -1), batch.starts, axis=0)
         anew, begun = began >= 0, np.maximum(began, 0)
-        values = self._values[place]
-        added = np.stack([np.ones_like(values), values, values * values], axis=1)
-        totals = _running(batch, table._totals[rows], added)
+        values, sizes = self._given.values[place], self._given.sizes[place]
+        added = np.stack([sizes, sizes * values, sizes * (values * values), np.ones_like(values)], axis=1)
+        totals = running_sums(batch, table._totals[rows], added)
         at = batch.starts[:, None] + begun
         before = np.where(begun[:, :, None] > 0, totals[at - 1], table._totals[rows][:, None, :])
         table._start[rows] = np.where(anew[:, :, None], before, table._start[rows])
-        table._tag[rows] = np.where(anew, tags[place[at]], table._tag[rows])
+        table._tag[rows] = np.where(anew, self._given.tags[place[at]], table._tag[rows])
         table._m[rows], table._cusum[rows] = self.m[last], self.cusum[last]
         table._totals[rows] = totals[batch.starts + batch.counts - 1]
-
-
-def _walk(rounds: Rounds, adds: Floats, least: Floats, pays: Floats, path: Floats) -> None:
-    """Fill a path, whose first rows are the state, round by round.
-
-    Each row is the larger of `least` and the one before with `adds`, times `pays`.
-    """
-    k, width = least.shape
-    before, lowest, work = path[:k].reshape(-1), least.reshape(-1), np.empty(least.size)
-    for start, end, rows in rounds.stretches():
-        # A round is one flat array, which is the fastest for as few numbers as it has.
-        flat = (-1, rows * width)
-        size = rows * width
-        before, lowest, work = before[:size], lowest[:size], work[:size]
-        steps = adds[start:end].reshape(flat), pays[start:end].reshape(flat), path[k + start : k + end].reshape(flat)
-        for add, pay, here in zip(*steps, strict=True):
-            np.add(before, add, out=work)
-            np.maximum(work, lowest, out=work)
-            np.multiply(work, pay, out=here)
-            before = here
-
-
-def _running(batch: Grouped, state: Floats, added: Floats) -> Floats:
-    """Return the sums of each row after each value, added one after the other; in the batch's order.
-
-    Args:
-        batch: values by row.
-        state: sums before it, shape (rows, quantities).
-        added: in the batch's order, shape (values, quantities).
-    """
-    running = added.copy()
-    running[batch.starts] = state + added[batch.starts]
-    if batch.rows.size < batch.counts[0]:
-        for start, count in zip(batch.starts.tolist(), batch.counts.tolist(), strict=True):
-            mine = running[start : start + count]
-            np.add.accumulate(mine, axis=0, out=mine)
-        return running
-    for number in range(1, int(batch.counts[0])):
-        # The rows with the most values come first.
-        here = batch.starts[: int(np.searchsorted(-batch.counts, -number, side="left"))] + number
-        running[here] += running[here - 1]
-    return running

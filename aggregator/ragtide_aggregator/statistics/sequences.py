@@ -1,5 +1,6 @@
 """Confidence sequences over a list of values: an interval after every one of them."""
 
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,8 @@ from .asymptotic import asymptotic_interval
 from .batches import Floats
 from .bernstein import bernstein_path
 from .betting import BettingTable
+from .clustered_interval import clustered_interval
+from .clusters import ClusterTable
 from .running import FIRST_GUESS, V_OPT, running_interval
 
 SEQUENCES: Final = ("running", "empirical_bernstein", "betting", "asymptotic")
@@ -23,6 +26,7 @@ def confidence_sequence(
     population: int | None = None,
     value_range: tuple[float, float] = (0.0, 1.0),
     v_opt: float = V_OPT,
+    clusters: Sequence[Hashable] | ArrayLike | None = None,
 ) -> Floats:
     """Return the lower and upper end after each value, shape (n, 2), in the values' unit.
 
@@ -39,10 +43,14 @@ def confidence_sequence(
         population: number of all values, if they are drawn without replacement from a finite set; `betting` makes use
             of it and closes when all are seen, the others are valid without.
         value_range: lowest and highest possible value.
-        v_opt: intrinsic time at which `running` is tightest; the others make no use of it.
+        v_opt: intrinsic time at which `running` is tightest without clusters; the others make no use of it.
+        clusters: for `running`, the session or batch of each value, same length. Anything may happen inside a cluster;
+            its values count when its last value has come.
 
-    Assumes: every value lies in the value range; nothing about independence. But for `running` also that each value's
-        mean given the past is the same, or the values drawn without replacement.
+    Assumes: every value lies in the value range. `running` assumes nothing else of single values, and of clusters that
+        they are independent of each other. Its target is the average of each value's mean given the past, which a
+        session moves. The others also assume that each value's mean given the past is the same, or values drawn without
+        replacement.
     Raises: ValueError for an unknown name, a value that is not finite or outside the range, or a level out of (0, 1).
     Source: Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2), Theorem 4; Waudby-Smith, Ramdas
         (2024), "Estimating means of bounded random variables by betting", JRSS B 86(1), Theorems 2 and 3; Waudby-Smith,
@@ -51,8 +59,7 @@ def confidence_sequence(
     >>> confidence_sequence("running", [1.0] * 200)[-1].round(2).tolist()
     [0.97, 1.0]
     """
-    if name not in SEQUENCES:
-        raise ValueError(f"sequence {name!r} is unknown: use one of {', '.join(SEQUENCES)}")
+    _check_name(name, clustered=clusters is not None)
     lowest, highest = value_range
     if not (np.isfinite(lowest) and np.isfinite(highest) and lowest < highest):
         raise ValueError(f"value_range is {lowest} to {highest}: give a finite lowest and a higher highest value")
@@ -73,7 +80,7 @@ def confidence_sequence(
         return np.empty((0, 2))
     x = (array - lowest) / (highest - lowest)
     if name == "running":
-        ends = _running(x, confidence, v_opt)
+        ends = _running(x, confidence, v_opt) if clusters is None else _clustered(x, clusters, confidence)
     elif name == "asymptotic":
         ends = _asymptotic(x, confidence)
     elif name == "empirical_bernstein":
@@ -81,6 +88,13 @@ def confidence_sequence(
     else:
         ends = _betting(x, confidence, population)
     return np.asarray(lowest + (highest - lowest) * ends)
+
+
+def _check_name(name: str, *, clustered: bool) -> None:
+    if name not in SEQUENCES:
+        raise ValueError(f"sequence {name!r} is unknown: use one of {', '.join(SEQUENCES)}")
+    if clustered and name != "running":
+        raise ValueError(f"clusters belong to the sequence running: {name} cannot make use of them")
 
 
 def _betting(x: Floats, confidence: float, population: int | None) -> Floats:
@@ -99,6 +113,24 @@ def _running(x: Floats, confidence: float, v_opt: float) -> Floats:
     mean = np.cumsum(x) / n
     v = np.cumsum((x - np.concatenate([[FIRST_GUESS], mean[:-1]])) ** 2)
     return np.stack(running_interval(mean, n, v, confidence=confidence, v_opt=v_opt), axis=1)
+
+
+def _clustered(x: Floats, clusters: Sequence[Hashable] | ArrayLike, confidence: float) -> Floats:
+    names = clusters if isinstance(clusters, Sequence) else np.asarray(clusters).tolist()
+    if len(names) != x.size:
+        raise ValueError(f"clusters has {len(names)} names for {x.size} values: name the cluster of each value")
+    members: dict[Hashable, list[int]] = {}
+    for place, name in enumerate(names):
+        members.setdefault(name, []).append(place)
+    table = ClusterTable()
+    row = np.array([table.add_row()])
+    ends = np.tile([0.0, 1.0], (x.size, 1))
+    closing = sorted(members.values(), key=lambda places: places[-1])
+    for places, following in zip(closing, [*closing[1:], [x.size]], strict=True):
+        table.update(row, np.array([len(places)]), np.array([np.sum(x[places])]))
+        lower, upper = clustered_interval(table.read(row), confidence=confidence)
+        ends[places[-1] : following[-1]] = lower[0], upper[0]
+    return ends
 
 
 def _asymptotic(x: Floats, confidence: float) -> Floats:

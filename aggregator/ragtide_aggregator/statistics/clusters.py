@@ -1,0 +1,182 @@
+"""Running sums over closed clusters of dependent values, many keys at once: one row of arrays per key."""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import sums
+from .batches import Floats, Rows, grouped
+from .running import FIRST_GUESS
+from .tables import doubled
+
+VERSION: Final = 1
+"""Version of the bytes of one row."""
+
+LARGEST_CLUSTER: Final = 1_000
+"""Most values of a cluster."""
+
+_ROW = struct.Struct("<B3q12q2d")
+_CAPACITY = 64
+_COUNT, _N, _SIZES = 0, 1, 2
+_SUM, _SQUARES, _BELOW, _ABOVE = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """Sums over closed clusters of n values in [0, 1] with sum Y; arrays with one element a key.
+
+    m is the mean of the values of the clusters that closed before, 1/2 for the first.
+    """
+
+    count: NDArray[np.int64]
+    """Number of clusters."""
+    n: NDArray[np.int64]
+    """Number of values in them."""
+    sizes: NDArray[np.int64]
+    """Sum of n^2."""
+    mean: Floats
+    """Mean of the values; 0 while there are none."""
+    squares: Floats
+    """Sum of (Y - n m)^2."""
+    squares_below: Floats
+    """Sum of n m (Y - n m)^2: weighted with the farthest that Y can be below its prediction."""
+    squares_above: Floats
+    """Sum of n (1 - m) (Y - n m)^2: weighted with the farthest that Y can be above it."""
+    largest_below: Floats
+    """Largest n m."""
+    largest_above: Floats
+    """Largest n (1 - m)."""
+
+    @property
+    def mean_size(self) -> Floats:
+        """Number of values in the cluster of an average value, sum of n^2 / sum of n; 1 while there are none."""
+        return np.where(self.n > 0, self.sizes / np.maximum(self.n, 1), 1.0)
+
+
+class ClusterTable:
+    """Sums over closed clusters, one row per key.
+
+    The result does not depend on how clusters were cut into batches, to the bit. Merging adds sums. That is exact but
+    for the predictions, which then are those of each part: as valid, not the same.
+    """
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._counts = np.zeros((3, _CAPACITY), dtype=np.int64)
+        self._sums = np.zeros((4, 3, _CAPACITY), dtype=np.int64)
+        self._largest = np.zeros((2, _CAPACITY))
+
+    def __len__(self) -> int:
+        return self._used
+
+    def add_row(self) -> int:
+        """Add a row without clusters and return its index."""
+        if self._used == self._counts.shape[-1]:
+            self._counts = doubled(self._counts, axis=-1)
+            self._sums, self._largest = doubled(self._sums, axis=-1), doubled(self._largest, axis=-1)
+        self._used += 1
+        return self._used - 1
+
+    def clear(self, row: int) -> None:
+        """Take all clusters from a row."""
+        self._counts[:, row], self._sums[:, :, row], self._largest[:, row] = 0, 0, 0.0
+
+    def count(self, row: int) -> int:
+        """Return the number of clusters of a row."""
+        return int(self._counts[_COUNT, row])
+
+    def read(self, rows: Rows | list[int]) -> ClusterSums:
+        """Return the sums of rows."""
+        index = np.asarray(rows, dtype=np.intp)
+        count, n, sizes = self._counts[:, index]
+        totals = [sums.totals(part, index) for part in self._sums]
+        return ClusterSums(
+            count, n, sizes, totals[_SUM] / np.maximum(n, 1), *totals[_SQUARES:], *self._largest[:, index]
+        )
+
+    def pooled(self, rows: Rows, starts: Rows) -> ClusterSums:
+        """Return the sums of rows taken together, group by group.
+
+        Args:
+            rows: rows of all groups, the rows of one group side by side.
+            starts: where each group starts in `rows`, rising; every group has at least one row.
+        """
+        count, n, sizes = np.add.reduceat(self._counts[:, rows], starts, axis=1)
+        carried = [sums.carried(np.add.reduceat(part[:, rows], starts, axis=1)) for part in self._sums]
+        totals = [sums.as_floats(part) for part in carried]
+        largest = np.maximum.reduceat(self._largest[:, rows], starts, axis=1)
+        return ClusterSums(count, n, sizes, totals[_SUM] / np.maximum(n, 1), *totals[_SQUARES:], *largest)
+
+    def merge(self, row: int, other: "ClusterTable", other_row: int) -> None:
+        """Add the clusters of a row of another table, or of this one, to a row."""
+        self._counts[:, row] += other._counts[:, other_row]
+        for mine, theirs in zip(self._sums, other._sums, strict=True):
+            mine[:, row] = sums.carried(mine[:, row] + theirs[:, other_row])
+        self._largest[:, row] = np.maximum(self._largest[:, row], other._largest[:, other_row])
+
+    def update(self, rows: Rows, sizes: NDArray[np.int64], totals: Floats) -> None:
+        """Add closed clusters to rows, in order; a row may occur repeatedly.
+
+        Args:
+            rows: row of each cluster, shape (n,).
+            sizes: number of its values, 1 to `LARGEST_CLUSTER`, same shape.
+            totals: sum of its values, each in [0, 1], same shape.
+
+        Raises: ValueError if a size or a sum is out of range; nothing is added then.
+        """
+        if not np.all((sizes >= 1) & (sizes <= LARGEST_CLUSTER)):
+            raise ValueError(f"sizes holds a size that is not in [1, {LARGEST_CLUSTER}]: close clusters earlier")
+        if not np.all((totals >= 0) & (totals <= sizes)):
+            raise ValueError("totals holds a sum that its number of values cannot have: scale by the metric's range")
+        most = sums.MOST_VALUES // LARGEST_CLUSTER
+        for start in range(0, rows.size, most):
+            part = slice(start, start + most)
+            self._update(rows[part], sizes[part], totals[part])
+
+    def _update(self, rows: Rows, sizes: NDArray[np.int64], totals: Floats) -> None:
+        batch = grouped(rows)
+        n, y = sizes[batch.order], totals[batch.order]
+        as_limbs = sums.limbs(y)
+        seen = batch.before(n, self._counts[_N, batch.rows])
+        total = sums.before(self._sums[_SUM], batch, as_limbs)
+        # Rounding may leave the mean of ones above 1.
+        guess = np.where(seen > 0, np.minimum(total / np.maximum(seen, 1), 1.0), FIRST_GUESS)
+        below, above = n * guess, n * (1 - guess)
+        squares = (y - below) ** 2
+        sums.add(self._sums[_SUM], batch, as_limbs)
+        for place, values in ((_SQUARES, squares), (_BELOW, below * squares), (_ABOVE, above * squares)):
+            sums.add(self._sums[place], batch, sums.limbs(values))
+        added = np.stack([batch.counts, batch.sums(n), batch.sums(n * n)])
+        self._counts[:, batch.rows] += added
+        largest = np.maximum.reduceat(np.stack([below, above]), batch.starts, axis=1)
+        self._largest[:, batch.rows] = np.maximum(self._largest[:, batch.rows], largest)
+
+    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows hold a number that is not finite, or numbers that no clusters add up to; same shape."""
+        count, n, sizes = self._counts[:, rows]
+        parts = self._sums[:, :, rows]
+        below, above = self._largest[:, rows]
+        wrong = (count < 0) | (n < count) | (sizes < n) | (parts < 0).any(axis=(0, 1))
+        wrong |= (parts[:, 1:] >= sums.UNIT).any(axis=(0, 1)) | (sums.totals(self._sums[_SUM], rows) > n)
+        wrong |= ~((below >= 0) & (below <= LARGEST_CLUSTER) & (above >= 0) & (above <= LARGEST_CLUSTER))
+        return np.asarray(wrong | ((count == 0) & ((n != 0) | (parts != 0).any(axis=(0, 1)))))
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        counts, parts = self._counts[:, row].tolist(), self._sums[:, :, row].ravel().tolist()
+        return _ROW.pack(VERSION, *counts, *parts, *self._largest[:, row].tolist())
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if len(data) != _ROW.size or data[0] != VERSION:
+            raise ValueError(f"a row of clusters has version {data[:1].hex() or 'none'} and {len(data)} bytes")
+        _, *numbers = _ROW.unpack(data)
+        self._counts[:, row] = numbers[:3]
+        self._sums[:, :, row] = np.array(numbers[3:15], dtype=np.int64).reshape(4, 3)
+        self._largest[:, row] = numbers[15:]
