@@ -1,4 +1,4 @@
-"""Metric events in, estimates and alerts out: the statistics core, its state, and the service around it."""
+"""Turns metric events into estimates and alerts: statistics, the state of each partition, and the service around it."""
 
 from typing import TYPE_CHECKING
 

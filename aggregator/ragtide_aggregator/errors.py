@@ -4,7 +4,7 @@ RagtideError
 └── CheckpointError   a checkpoint cannot be read by this release, or is damaged
 
 StepFailedError is in service/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
-ValueError: a field of a checkpoint cannot be read.
+ValueError, because readers of a state treat it as bad input.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class DamagedFieldError(ValueError):
 
 @contextmanager
 def reading(field: str) -> Iterator[None]:
-    """Let a body that reads a field of a checkpoint raise DamagedFieldError, whatever is wrong with the field."""
+    """Turn any error of a body that reads a field of a checkpoint into a DamagedFieldError."""
     try:
         yield
     except (DamagedFieldError, MemoryError):

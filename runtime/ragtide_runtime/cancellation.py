@@ -1,4 +1,4 @@
-"""Ending tasks."""
+"""Ends an asyncio task for certain, even if its first cancellation is lost."""
 
 import asyncio
 from typing import Any
@@ -10,11 +10,11 @@ AGAIN_S = 0.2
 async def end(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it has ended, with any result or error.
 
-    Cancelling once is not enough: a cancellation that meets a reply which has just arrived can be lost inside the
-    Redis client, and the task would go on.
+    A single cancellation is not enough: inside the Redis client it can be lost if a reply has just arrived, and the
+    task would continue.
     """
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=AGAIN_S)
     if not task.cancelled():
-        task.exception()  # taken note of, so that asyncio does not report it as never retrieved
+        task.exception()  # retrieved, so that asyncio does not report it as never retrieved

@@ -1,4 +1,4 @@
-"""The endpoints that labelers ask, as Redis holds them: the state that each process wrote, and the dollars spent."""
+"""Reads from Redis the state of the endpoints that labelers call, as each process wrote it, and the dollars spent."""
 
 import json
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ class EndpointState:
     """The state of an endpoint, as one process sees it."""
 
     labeler: str
-    """Name of the labeler that asks it, such as `judge`."""
+    """Name of the labeler that calls the endpoint, such as `judge`."""
     model: str
     paused: bool
     """Whether the circuit breaker is open."""
     busy: bool
     """Whether the endpoint asked for fewer calls in the last seconds."""
     last_error: str
-    """The last failure, since which no call succeeded; empty if the last call succeeded."""
+    """The last failure; empty if a call has succeeded since."""
     over_budget: str = ""
-    """The period whose spend limit is reached: `hour` or `day`; empty if none is."""
+    """The period whose spend limit is reached: `hour` or `day`; empty if no limit is reached."""
 
 
 async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointState]:
-    """Return the state of each endpoint that a process of a deployment asks, by host, process id and labeler."""
+    """Return the state of each endpoint that a process of a deployment calls, by host, process id and labeler."""
     streams = Streams(deployment_prefix(prefix), 0)
     names = sorted(name.decode() for name in cast("set[bytes]", await redis.smembers(streams.endpoint_states)))
     if not names:
@@ -74,5 +74,5 @@ async def read_spend(
 
 
 def spend_periods(now: datetime) -> tuple[str, str]:
-    """Return the names of the clock hour and of the day."""
+    """Return the names of the clock hour and of the day in keys."""
     return now.strftime("%Y%m%d%H"), now.strftime("%Y%m%d")

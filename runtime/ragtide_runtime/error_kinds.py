@@ -1,4 +1,4 @@
-"""The kind of an error: two errors are alike if their messages differ only in the values that they quote."""
+"""Groups errors by kind: two errors are of one kind if their messages differ only in the values that they quote."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ _GOT: Final = re.compile(r"\(got [^;]*")
 
 
 def kind_of(message: str) -> str:
-    """Return a message without the values it quotes: alike for errors that differ in nothing else.
+    """Return a message without the values that it quotes; it is equal for all errors of one kind.
 
     >>> kind_of("row 7: year is 'x' (got 'x')") == kind_of("row 12: year is 'why' (got 'why')")
     True

@@ -21,7 +21,7 @@ class ConfigurationError(RagtideError):
 
 
 class LeaseLostError(RagtideError):
-    """Another process owns the partition; it does again everything that this process had not committed."""
+    """Another process owns the partition; it repeats all work that this process had not committed."""
 
 
 class StreamRollbackError(RagtideError):

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded at their first use, so that unused names cost no import time."""
+"""Imports the names of a package at their first use, so that unused names cost no import time."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -10,7 +10,7 @@ def late(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
 
     Args:
         package: its name.
-        homes: for each name the module it is in, relative to the package.
+        homes: the module of each name, relative to the package.
     """
 
     def load(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Waiting: a sleep that a stop ends at once, and the growing pauses between tries of a failed command."""
+"""Waiting: a sleep that ends at once when told to stop, and the growing pauses between tries of a failed command."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ LONGEST_PAUSE_S = 1.0
 
 
 async def sleep_or_stop(stop: asyncio.Event, seconds: float) -> bool:
-    """Sleep, but no longer than until `stop` is set; return whether it is set."""
+    """Sleep until the time is over or `stop` is set; return whether `stop` is set."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.wait()
@@ -22,7 +22,7 @@ async def sleep_or_stop(stop: asyncio.Event, seconds: float) -> bool:
 class Backoff:
     """Pauses between tries: each is twice as long as the one before it, up to a limit.
 
-    A part of each pause is left to chance, so that processes that lost the same Redis do not return all at once.
+    A part of each pause is random, so that processes that lost the same Redis do not return all at once.
 
     >>> backoff = Backoff(first_s=1.0, longest_s=3.0, random_share=0.0)
     >>> [backoff.pause_s() for _ in range(3)]

@@ -1,6 +1,5 @@
-"""The workspaces of a deployment: their list, their settings, and removing one with all its keys."""
+"""The workspaces of a deployment: their list, their settings, and the removal of a workspace with all its keys."""
 
-from collections.abc import AsyncIterator
 from typing import cast
 
 from redis.asyncio import Redis
@@ -13,8 +12,8 @@ from .redis.keys import Streams, deployment_prefix, workspace_prefix
 from .redis.unreadable import Unreadable
 from .settings.model import Settings
 
-REMOVE_AT_ONCE = 500
-"""Keys removed in one round trip."""
+SCANNED_AT_ONCE = 500
+"""Keys that one command scans."""
 
 
 def settings_of_workspace(settings: Settings, workspace: WorkspaceName | Workspace) -> Settings:
@@ -102,35 +101,18 @@ async def remove_listed_workspace(redis: Redis, settings: Settings, name: str) -
         await get_workspace(redis, settings, name)
     if is_workspace_name(name):
         return await remove_workspace(redis, settings, name)
-    # No workspace has such a name, so there are no keys to remove; and the name must not become a pattern of keys.
+    # No workspace can have such a name, so it has no keys, and the name must not become a pattern of keys.
     await redis.hdel(_key(settings), name)
     return 0
 
 
 async def remove_workspace(redis: Redis, settings: Settings, name: WorkspaceName) -> int:
-    """Remove a workspace with all its keys, and return their number; live numbers are not touched."""
+    """Remove a workspace with all its keys, and return their number; the deployment's own keys are not touched."""
     removed = 0
-    batch: list[bytes] = []
-    async for key in _keys(redis, workspace_prefix(settings.prefix, name)):
-        batch.append(key)
-        if len(batch) == REMOVE_AT_ONCE:
-            removed += await _unlink(redis, batch)
-            batch = []
-    removed += await _unlink(redis, batch)
+    async for key in redis.scan_iter(match=f"{workspace_prefix(settings.prefix, name)}:*", count=SCANNED_AT_ONCE):
+        removed += int(await redis.unlink(key))  # one by one, because keys of a cluster need not share a slot
     await redis.hdel(_key(settings), name)
     return removed
-
-
-async def _keys(redis: Redis, prefix: str) -> AsyncIterator[bytes]:
-    async for key in redis.scan_iter(match=f"{prefix}:*", count=REMOVE_AT_ONCE):
-        yield key
-
-
-async def _unlink(redis: Redis, keys: list[bytes]) -> int:
-    # Each key is removed by itself: on a cluster the keys need not share a slot.
-    for key in keys:
-        await redis.unlink(key)
-    return len(keys)
 
 
 def _key(settings: Settings) -> str:

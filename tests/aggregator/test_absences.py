@@ -36,7 +36,7 @@ class Traffic:
 
     def look(self) -> list[Alert]:
         self.now_ms += LEAST_MS
-        return self.absences.look(self.now_ms, self.state)
+        return self.absences.check(self.now_ms, self.state)
 
 
 def shown(state: AggregatorState) -> dict[tuple[str, str | None], tuple[int, dict[str, int]]]:

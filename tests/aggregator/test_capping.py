@@ -15,7 +15,7 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.maintenance.relocation import relocated
+from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.capping import KeyCaps
@@ -244,7 +244,7 @@ def test_further_pipelines_stay_whole_when_the_number_of_partitions_changes() ->
         mine = [one for one in events if old.of(one.pipeline, one.interaction_id).partition == partition]
         options = StateOptions(caps=KeyCaps(9, 9).of_partition(partition), quantiles=False)
         checkpoints[partition] = applied(mine, options).take_changes().rows
-    found = relocated(old, new, checkpoints)
+    found = repartitioned(old, new, checkpoints)
     keys = {partition: {name for name in fields if name.startswith("estimate:")} for partition, fields in found.items()}
     assert sum(map(len, keys.values())) == sum(
         name.startswith("estimate:") for fields in checkpoints.values() for name in fields

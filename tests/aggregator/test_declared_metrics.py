@@ -15,7 +15,7 @@ from tests.support.metric_events import event
 from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey, PairKey
-from ragtide_aggregator.maintenance.relocation import relocated
+from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -226,7 +226,7 @@ def test_parts_of_a_split_pipeline_are_one_with_their_declarations() -> None:
 def test_declarations_move_with_their_pipeline() -> None:
     fields = stored(state_of([words(1, 120.0)]))
     old, new = Layout("ragtide", 1), Layout("ragtide", 8)
-    moved = relocated(old, new, {0: fields})
+    moved = repartitioned(old, new, {0: fields})
     assert moved[new.of("shop", "i-1").partition] == {
         name: data for name, data in fields.items() if name != "clock"
     } | {name: data for name, data in moved[new.of("shop", "i-1").partition].items() if name == "clock"}

@@ -16,18 +16,18 @@ def status_at(
 
 
 def changed(health: PipelineHealth, status: StreamStatus) -> list[tuple[str, str]]:
-    return [(alert.rule, alert.status) for alert in health.look(status)]
+    return [(alert.rule, alert.status) for alert in health.check(status)]
 
 
 def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up() -> None:
     health = PipelineHealth(HealthLimits(labeling_s=60), 3)
     assert changed(health, status_at(1000, waiting_s=59)) == []
-    (alert,) = health.look(status_at(1001, waiting_s=61))
+    (alert,) = health.check(status_at(1001, waiting_s=61))
     assert (alert.rule, alert.status, alert.kind, alert.pipeline) == ("stall-labeling", "firing", "stall", "*")
     assert "partition 3 has waited 61 s" in alert.message
     assert changed(health, status_at(1002, waiting_s=62)) == []
     assert changed(health, status_at(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
-    (resolved,) = health.look(status_at(1004, waiting_s=20))
+    (resolved,) = health.check(status_at(1004, waiting_s=20))
     assert (resolved.alert_id, resolved.status) == (alert.alert_id, "resolved")
 
 
@@ -51,7 +51,7 @@ def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
 def test_another_owner_neither_fires_nor_resolves_again() -> None:
     limits = HealthLimits(labeling_s=60, quiet_s=60)
     first = PipelineHealth(limits, 0)
-    first.look(status_at(1000, waiting_s=61, drop_new=2))
+    first.check(status_at(1000, waiting_s=61, drop_new=2))
     fields, gone = first.take_changes()
     assert gone == []
     second = PipelineHealth.from_fields(limits, 0, fields)

@@ -2,19 +2,22 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.aggregator.test_replay import OPTIONS, RUN, alerts_of, entries, replay, rows_of, unseen
+from tests.support.impossible import make_impossible
 from tests.support.recorded import record
 
 from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.events.keys import SQUARED_ERROR
 from ragtide_aggregator.state.table import StateTable
-from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions, Seen
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_offline.replay import metrics_replay
+from ragtide_offline.replay.metrics_replay import ReplayOptions
+from ragtide_offline.replay.speed import ReplayPace
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback, MetricEvent
 
@@ -37,20 +40,23 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
         ids = [batch.source.interaction_id(int(place)) for place in batch.places]
         errors = [self.rows.keys[row].metric.startswith(SQUARED_ERROR) for row in batch.rows.tolist()]
         if BAD_EVENTS & set(ids) or BAD_FEEDBACK in {ids[part] for part in batch.part_of[errors]}:
-            self.moments._recent[int(batch.rows[0])] = np.nan
+            make_impossible(self.moments, int(batch.rows[0]), recent=np.nan)
 
     monkeypatch.setattr(StateTable, "take", failing)
 
 
 def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a commit come before the first entry, as one does where another partition's step is full, or time is up."""
-    go_on = MetricsReplay._replay
+    wait_s, begun = ReplayPace.wait_s, list[ReplayPace]()
 
-    async def committed(self: MetricsReplay, ownership: Ownership, seen: Seen) -> bool:
-        await self._commit()
-        return await go_on(self, ownership, seen)
+    def first_waits(self: ReplayPace, at: datetime, now: float) -> float:
+        if self in begun:
+            return wait_s(self, at, now)
+        begun.append(self)
+        return 0.001
 
-    monkeypatch.setattr(MetricsReplay, "_replay", committed)
+    monkeypatch.setattr(metrics_replay, "COMMIT_S", 0.0)
+    monkeypatch.setattr(ReplayPace, "wait_s", first_waits)
 
 
 @pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, seed=5)], ids=["in tables", "one by one"])

@@ -19,7 +19,7 @@ def test_a_loop_that_is_silent_while_redis_answers_is_stuck() -> None:
         assert health.alive().ok
         clock.now += 2
         assert not health.alive().ok
-        assert health.alive().as_dict()["missing"] == ["loop: no sign of life for 61 s, last: turning"]
+        assert health.alive().as_dict()["missing"] == ["loop: no heartbeat for 61 s, last: turning"]
         heartbeat.beat("turning")
         assert health.alive().ok
 

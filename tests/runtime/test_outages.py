@@ -32,7 +32,7 @@ def test_an_outage_is_two_lines_whatever_fails_and_however_often() -> None:
         clock.now += 1.5
         writing.succeeded()
     begun, ended = logs
-    assert begun["event"].startswith("Redis failed; it is tried again")
+    assert begun["event"].startswith("Redis failed: retrying")
     assert (begun["doing"], begun["error"], begun["partition"]) == ("reading", "refused", 3)
     assert ended["event"] == "Redis answers again"
     assert (ended["lasted_s"], ended["failed_attempts"]) == (26.0, 100)
@@ -63,7 +63,7 @@ def test_a_loop_that_ended_while_it_failed_does_not_hold_the_outage_open() -> No
         assert len(logs) == 2
         clock.now += AFTERSHOCK_S
         outage.attempt("reading").failed(RuntimeError("the next one"))
-    assert [line["event"].partition(";")[0] for line in logs] == ["Redis failed", "Redis answers again", "Redis failed"]
+    assert [line["event"].partition(":")[0] for line in logs] == ["Redis failed", "Redis answers again", "Redis failed"]
 
 
 def test_all_that_use_one_client_share_its_outage() -> None:
@@ -111,5 +111,5 @@ def test_a_dead_connection_right_after_an_outage_is_no_new_outage_unless_it_last
             writing.failed(RuntimeError("refused"))
         assert len(logs) == 3
         writing.succeeded()
-    assert [log["event"].split(";")[0] for log in logs] == ["Redis failed", "Redis answers again"] * 2
+    assert [log["event"].split(":")[0] for log in logs] == ["Redis failed", "Redis answers again"] * 2
     assert logs[3]["failed_attempts"] == 10

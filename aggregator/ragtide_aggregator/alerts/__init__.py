@@ -1,1 +1,1 @@
-"""Alert rules: the state of each rule on each key, and the alerts that it raises. No clock, no I/O."""
+"""Alert rules: the state of each rule on each key, and the alerts that rules raise. No clock, no I/O."""

@@ -1,4 +1,4 @@
-"""Learns the baseline of a rule from the first values of a key, or from those of a past window. No clock, no I/O."""
+"""Learns the baseline of a rule from the first values of a key or from a past window. No clock, no I/O."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from ..statistics.running import FIRST_GUESS, running_interval
 
 BASELINE_CONFIDENCE: Final = 0.95
-"""Confidence that the mean of the values it was learned from lies within the baseline."""
+"""Confidence that the true mean lies within the baseline."""
 
 
 @dataclass(slots=True)
@@ -33,9 +33,9 @@ class Reference:
 
 @dataclass(slots=True)
 class Learner:
-    """Learns the mean of values and, about the mean of the first half, their spread.
+    """Learns the mean of values, and their spread about the mean of the first half.
 
-    The centre must be known before distances from it are learned, so it is the mean of the first half.
+    The centre must be known before distances from it can be learned.
     """
 
     learn_n: int
@@ -54,7 +54,7 @@ class Learner:
 
     @property
     def enough(self) -> bool:
-        """Whether the baseline may be taken."""
+        """Whether there are enough values for a baseline."""
         return self.mean.n >= self.learn_n
 
     def found(self) -> "Baseline":
@@ -81,7 +81,7 @@ class Baseline:
     center: float | None = None
     spread: tuple[float, float] | None = None
     n: int = 0
-    """Number of values it was learned from; 0 if it was given."""
+    """Number of values that it was learned from; 0 for a given baseline."""
 
     def dump(self) -> list[Any]:
         """Return the baseline as JSON can hold it."""

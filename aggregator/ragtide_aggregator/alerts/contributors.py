@@ -26,13 +26,13 @@ _AT_ONCE: Final = 16
 
 
 def contenders(excess: Floats) -> Rows:
-    """Return the places, rising, of the values that fewer than five later values exceed or equal.
+    """Return the rising places of the values that fewer than five later values exceed or equal.
 
-    Only these need to be added to `Contributors`, in order. It would drop the others at once, and these also drop
-    everything that the others would.
+    Only these values need to be added to `Contributors`, in order: it would drop the other values again, and these
+    values drop all earlier contributors that the other values would drop.
     """
     found: list[int] = []
-    # The five largest so far, from the last value back: an earlier value must exceed the smallest of them.
+    # The five largest values so far, from the last value back; an earlier value must exceed the smallest of them.
     largest: list[float] = []
     left = np.arange(excess.size)
     while left.size:
@@ -51,13 +51,13 @@ def contenders(excess: Floats) -> Rows:
 class Contributors:
     """The five largest excesses since any change point that a detector may find later.
 
-    An interaction is dropped when five later excesses are as large: then it is in no list, wherever the change began.
-    The number of remaining interactions grows with the logarithm of the number of values.
+    An interaction is dropped when five later excesses are as large, because then it is among the five largest of no
+    change point. The number of remaining interactions grows with the logarithm of the number of values.
     """
 
     def __init__(self) -> None:
         self._kept: list[Contributor] = []
-        # For each, the number of later excesses that are as large.
+        # For each kept contributor, the number of later excesses that are as large.
         self._beaten: list[int] = []
 
     def add(self, contributor: Contributor) -> None:
@@ -76,7 +76,7 @@ class Contributors:
         self._beaten = list(compress(self._beaten, which))
 
     def since(self, number: int) -> list[Contributor]:
-        """Return the contributors from a number on, the largest excess first, of equals the earlier one first."""
+        """Return the contributors from a number on, the largest excess first; of equal excesses the earlier first."""
         since = (one for one in self._kept if one.number >= number)
         return sorted(since, key=lambda one: -one.excess)[:CONTRIBUTORS_KEPT]
 

@@ -1,4 +1,4 @@
-"""Gives the values of a batch to the alert rules of their keys, and returns the alerts that the rules raise."""
+"""Evaluates the alert rules on a batch of values, and returns the alerts that the rules raise."""
 
 import json
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from .rule_state import RuleState, matches
 _CAPACITY: Final = 16
 
 MOST_AT_ONCE: Final = 0.1
-"""Highest cost of one value, in false alarms: a run length is at least 10."""
+"""Highest cost of one value, in false alarms, so that a run length is at least 10."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleValues:
-    """Values of many keys, in the order in which they came; arrays have shape (n,)."""
+    """Values of many keys in the order of their arrival; arrays have shape (n,)."""
 
     rows: Rows
     """Row of each value's key."""
@@ -35,7 +35,7 @@ class RuleValues:
     times_ms: Rows
     """Time of each value's interaction."""
     numbers: Rows
-    """Which value of its key each one is, from 1."""
+    """Number of each value among the values of its key, from 1."""
     event_of: Rows
     """Place of each value's event in the source."""
     source: EventSource
@@ -70,12 +70,12 @@ class RuleEvaluator:
         # for a rule with a run length of its own, and while the rule is firing.
         self._spread = np.zeros(_CAPACITY, dtype=bool)
         self._share = np.zeros(_CAPACITY)
-        # Per row: whether a rule learns a baseline, and the values beyond which interactions are remembered.
+        # Per row: whether a rule learns a baseline, and the limits beyond which interactions are remembered.
         self._learning = np.zeros(_CAPACITY, dtype=bool)
         self._low = np.full(_CAPACITY, -1.0)
         self._high = np.full(_CAPACITY, 2.0)
         self._budgeted = np.zeros(_CAPACITY, dtype=np.intp)
-        # Lengths of the windows that baselines are taken from, and the number of the present window of each length.
+        # Lengths of the windows for baselines, and the number of the present window of each length.
         self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
 
@@ -106,7 +106,7 @@ class RuleEvaluator:
         return self._states[row]
 
     def refresh(self, row: int) -> None:
-        """Copy into the arrays what changed in the rule states of a row."""
+        """Copy the changes of the rule states of a row into the arrays."""
         states = self._states[row]
         self._learning[row] = any(state.learns for state in states)
         limits = [state.limits() for state in states if state.looks_for_change]
@@ -118,13 +118,13 @@ class RuleEvaluator:
             self._share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
 
     def interrupts(self, time_ms: int) -> bool:
-        """Return whether a period or a window begins with a time: then all earlier values must be taken first."""
+        """Return whether a period or a window begins at a time; all earlier values must be evaluated before it."""
         if self.budget is not None and self.budget.begins(time_ms):
             return True
         return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes)
 
     def uninterrupted(self, times_ms: Times) -> int:
-        """Return the number of values before the first at which a period or a window begins."""
+        """Return the number of values before the first value at which a period or a window begins."""
         breaks: list[float] = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
         if self.budget is not None:
             breaks.append(self.budget.next_ms)
@@ -132,37 +132,37 @@ class RuleEvaluator:
         return int(interrupting[0]) if interrupting.size else times_ms.size
 
     def begin(self, time_ms: int) -> list[int]:
-        """Begin the periods and windows that begin with a time; return the rows whose rule states changed."""
+        """Begin the periods and windows that begin at a time; return the rows whose rule states changed."""
         if self.budget is not None and self.budget.begins(time_ms):
             self.budget.begin(time_ms)
         begun = {size for size in self._sizes if time_ms // size > self._windows.get(size, -1)}
         changed = []
         for size in begun:
             ended, self._windows[size] = self._windows.get(size), time_ms // size
-            # After a gap the window before this one is empty.
+            # After a gap the window before this window is empty.
             followed = ended is not None and ended + 1 == time_ms // size
             changed += [row for row in range(len(self._states)) if self._next_window(row, size, followed=followed)]
         return changed
 
     def _next_window(self, row: int, size: int, *, followed: bool) -> bool:
-        mine = [state for state in self._states[row] if state.window_ms == size]
-        for state in mine:
+        states = [state for state in self._states[row] if state.window_ms == size]
+        for state in states:
             state.next_window(followed=followed)
-        if mine:
+        if states:
             self.refresh(row)
-        return bool(mine)
+        return bool(states)
 
-    def watched(self, rows: Rows) -> Rows:
+    def with_rules(self, rows: Rows) -> Rows:
         """Return the places of the rows that have rules."""
         return np.flatnonzero(self._count[rows])
 
     def update(self, batch: RuleValues) -> list[Raised]:
-        """Give values to the rules, and return the alerts that they raise, in the order of the values."""
+        """Evaluate the rules on values, and return the alerts that they raise, in the order of the values."""
         if not self._detectors:
             return []
         costs = self._costs(batch)
         raised: list[Raised] = []
-        # For some rule states, the position after which they take values.
+        # The position after which a rule state takes values, if it does not take all.
         after = self._learn(batch)
         value_of, detector_of = self._expanded(batch.rows)
         taken = self._active[detector_of]
@@ -180,9 +180,9 @@ class RuleEvaluator:
         return sorted(raised, key=lambda one: one.position)
 
     def _costs(self, batch: RuleValues) -> Floats | None:
-        """Return the cost of each value for a rule without a run length of its own; None without a budget.
+        """Return the cost of each value for a rule that shares the budget; None without a budget.
 
-        A value costs its share of the budget even if no detector takes it.
+        A value has this cost even if no detector takes it.
         """
         if self.budget is None:
             return None
@@ -190,13 +190,13 @@ class RuleEvaluator:
         ends = np.cumsum(counts)
         spent = self.budget.spend(int(ends[-1]) if ends.size else 0)
         costs = np.zeros(batch.rows.size)
-        # All rules on one key have the same cost: that of the last, which is the lowest.
+        # All rules on one key have the same cost: the cost of the last rule, which is the lowest.
         some = counts > 0
         costs[some] = np.minimum(spent, MOST_AT_ONCE)[(ends - 1)[some]]
         return costs
 
     def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return each value with each detector of its row: places of the value, and indexes of the detector."""
+        """Return each value with each detector of its row, as places of values and indexes of detectors."""
         counts = self._count[rows]
         # Most rows have one detector.
         if np.all(counts == 1):
@@ -206,7 +206,7 @@ class RuleEvaluator:
         return value_of, self._first[rows][value_of] + within
 
     def _learn(self, batch: RuleValues) -> dict[RuleState, int]:
-        """Give values one by one to the rules that learn; return the value after which a learned baseline holds."""
+        """Give values one by one to the rules that learn; return the positions after which learned baselines hold."""
         begins: dict[RuleState, int] = {}
         for position in np.flatnonzero(self._learning[batch.rows]).tolist():
             row, value = int(batch.rows[position]), float(batch.values[position])
@@ -219,14 +219,14 @@ class RuleEvaluator:
     def _first_alarms(
         self, batch: RuleValues, value_of: Rows, detector_of: Rows, costs: Floats | None
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
-        """Let the detectors take values; return the first alarm of each rule, with its value and its detector."""
+        """Update the detectors; return the first alarm of each rule, with its value and its detector."""
         detectors = self._table_row[detector_of]
         values = batch.values[value_of]
         spread = np.flatnonzero(self._spread[detector_of])
         for detector in np.unique(detector_of[spread]).tolist():
             state, number = self._detectors[detector]
-            mine = spread[detector_of[spread] == detector]
-            values[mine] = state.detectors[number].statistic.transformed(values[mine])
+            places = spread[detector_of[spread] == detector]
+            values[places] = state.detectors[number].statistic.transformed(values[places])
         each = self._table.costs(detectors)
         if costs is not None:
             share = self._share[detector_of]
@@ -241,7 +241,7 @@ class RuleEvaluator:
     def _remember(
         self, batch: RuleValues, after: dict[RuleState, int], until: dict[RuleState, int], *, everything: bool
     ) -> None:
-        """Remember interactions beyond the alarm limits: for each rule, those after one value and up to another."""
+        """Remember interactions beyond the alarm limits: for each rule, those after `after` and up to `until`."""
         beyond = np.flatnonzero((batch.values < self._low[batch.rows]) | (batch.values > self._high[batch.rows]))
         last = batch.rows.size
         start = -1 if everything else last
@@ -262,7 +262,7 @@ class RuleEvaluator:
         for one in contenders(excess).tolist():
             place = places[one]
             of = batch.source.interaction_id(int(batch.event_of[place]))
-            state.add_contributor(Contributor(int(batch.numbers[place]), float(excess[one]), of))
+            state.contributors.add(Contributor(int(batch.numbers[place]), float(excess[one]), of))
 
     def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised:
         state, number = self._detectors[detector]
@@ -273,37 +273,33 @@ class RuleEvaluator:
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 
     def _rest(self, batch: RuleValues, after: dict[RuleState, int]) -> tuple[Rows, Rows]:
-        """Return the values after each rule's alarm, with the detectors that take values since the alarm."""
+        """Return the values after each rule's alarm, with the detectors that are active since the alarm."""
         found = [np.zeros((0, 2), dtype=np.intp)]
         for state, position in after.items():
             row = int(batch.rows[position])
             later = np.flatnonzero(batch.rows[position + 1 :] == row) + position + 1
             detectors = range(self._first[row], self._first[row] + self._count[row])
-            mine = [
-                detector for detector in detectors if self._active[detector] and self._detectors[detector][0] is state
+            found += [
+                np.stack([later, np.full_like(later, detector)], axis=1)
+                for detector in detectors
+                if self._active[detector] and self._detectors[detector][0] is state
             ]
-            found += [np.stack([later, np.full_like(later, detector)], axis=1) for detector in mine]
         values, detectors = np.concatenate(found).T
         order = np.lexsort((detectors, values))
         return values[order], detectors[order]
 
     def dump(self, row: int, number: int) -> dict[str, bytes]:
-        """Return the rule states of a row by the names of their fields.
-
-        Args:
-            row: which.
-            number: number of values of its key so far.
-        """
+        """Return the rule states of a row, whose key has `number` values so far, by the names of their fields."""
         return {state.field: state.to_bytes(number) for state in self._states[row]}
 
     def dump_clock(self) -> bytes:
-        """Return the budget and the windows that have begun."""
+        """Return the budget and the present windows, for `load_clock`."""
         windows = {str(size): number for size, number in sorted(self._windows.items())}
         budget = None if self.budget is None else self.budget.to_bytes().hex()
         return json.dumps({"windows": windows, "budget": budget}).encode()
 
     def load_clock(self, data: bytes) -> None:
-        """Take on what `dump_clock` returned."""
+        """Set budget and windows to those that `dump_clock` returned."""
         state = json.loads(data)
         self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
         if self.budget is not None and state["budget"] is not None:

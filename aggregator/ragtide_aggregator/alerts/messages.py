@@ -1,4 +1,4 @@
-"""Writes the alert of a detector's decision, with its message in words. No state."""
+"""Makes the alert of a detector's decision, with a message for people. No state."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,25 +12,25 @@ from .statistic import Statistic
 OBSERVED_CONFIDENCE: Final = 0.95
 """Confidence of the interval of the values since a change."""
 
-Source = Literal["given", "learned", "window", "target"]
+BaselineSource = Literal["given", "learned", "window", "target"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The finding of a detector, with everything that an alert says about it."""
+    """A detector's decision that a mean has changed, with all facts for the alert."""
 
     rule: AlertRule
     key: EstimateKey
     statistic: Statistic
     movement: Movement
-    """The movement that the rule looks for."""
+    """The movement that the detector looks for."""
     reference: float
-    """Scaled mean that is normal: the lenient end of the baseline."""
+    """The normal mean, scaled: the lenient end of the baseline."""
     learned_n: int
     n: int
     """Number of values since the change."""
     mean: float
-    """Their scaled mean."""
+    """Scaled mean of these values."""
     variance: float
     began_ms: int
     log_evidence: float
@@ -39,11 +39,11 @@ class Decision:
 
 
 def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
-    """Return the alert of a decision: firing or, with the alert that had fired, resolved."""
+    """Return the alert of a decision: a firing alert, or the resolution of the alert that had fired."""
     rule, key, statistic = decision.rule, decision.key, decision.statistic
     mean = min(max(decision.mean, 0.0), 1.0)
     seen = interval("normal", mean=mean, n=decision.n, confidence=OBSERVED_CONFIDENCE, variance=decision.variance)
-    source: Source = "learned"
+    source: BaselineSource = "learned"
     if rule.baseline_window is not None:
         source = "window"
     elif rule.target is not None:
@@ -95,7 +95,7 @@ def _name(decision: Decision) -> str:
     return {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE"}[decision.statistic.name]
 
 
-def _firing(decision: Decision, source: Source, definition: MetricDefinition | None) -> str:
+def _firing(decision: Decision, source: BaselineSource, definition: MetricDefinition | None) -> str:
     observed, baseline = (decision.statistic.unscaled(value) for value in (decision.mean, decision.reference))
     normal = {
         "target": f"The target is {baseline:.3f}.",
@@ -113,7 +113,7 @@ def _firing(decision: Decision, source: Source, definition: MetricDefinition | N
     )
 
 
-def _resolved(decision: Decision, source: Source) -> str:
+def _resolved(decision: Decision, source: BaselineSource) -> str:
     observed, baseline = (decision.statistic.unscaled(value) for value in (decision.mean, decision.reference))
     return (
         f"{_subject(decision)} is back: {_name(decision)} {observed:.3f} over the last {decision.n} interactions, "

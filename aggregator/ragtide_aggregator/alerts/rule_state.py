@@ -1,4 +1,4 @@
-"""One alert rule on one key: learns its baseline, fires once, resolves once. No clock, no I/O."""
+"""The state of one alert rule on one key: it learns a baseline, fires once, resolves once. No clock, no I/O."""
 
 import base64
 import json
@@ -14,12 +14,12 @@ from ragtide_schemas.alert import duration_ms
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.drift import Alarm, DetectorTable
 from .baseline import Baseline, Learner
-from .contributors import Contributor, Contributors
+from .contributors import Contributors
 from .messages import Decision, alert_of
 from .statistic import Statistic, statistic_of
 
 DEFAULT_RUN_LENGTH: Final = 10_000.0
-"""Mean number of values between false alarms of a rule that states no run length, in a deployment without a budget."""
+"""Mean number of values between false alarms, for a rule without a run length in a deployment without a budget."""
 
 Phase = Literal["learning", "watching", "firing"]
 
@@ -46,11 +46,12 @@ class RuleDetector:
 class RuleState:
     """The state of one rule on one key.
 
-    - learning: a rule without a reference collects the first values, or those of a window. Its baseline is then the
-      lenient end of the running interval, so that an unlucky beginning does not become a false alarm later.
+    - learning: a rule without a reference collects the first values, or the values of a window. Its baseline is the
+      lenient end of their running interval, so that an unlucky beginning does not cause a false alarm later.
     - watching: e-detectors look for a mean beyond the alarm limit (docs/drift.md), one detector for each direction and
-      statistic. Together they cost what the rule's run length allows.
-    - firing: the mirror of the detector that alarmed looks for a mean back inside, `hysteresis` beyond the limit.
+      statistic. Together they have the run length of the rule.
+    - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
+      `hysteresis` away from it.
 
     The detectors are rows of a table that all rules of a partition share.
     """
@@ -61,12 +62,14 @@ class RuleState:
         self._table = table
         self._origin = origin
         statistic = statistic_of(rule, key.value_range)
-        looks = [statistic] if rule.kind != "distribution" else [statistic, self._spread(0.0)]
-        self._movements = rule.movements if key.measure is None else rule.movements_of(key.measure.direction)
-        self.detectors = [RuleDetector(table.add_row(), way, look) for look in looks for way in self._movements]
-        self._window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
+        statistics = [statistic] if rule.kind != "distribution" else [statistic, self._spread(0.0)]
+        movements = rule.movements if key.measure is None else rule.movements_of(key.measure.direction)
+        self.detectors = [RuleDetector(table.add_row(), way, one) for one in statistics for way in movements]
+        self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
+        """Length of the past window from which the baseline is taken; None without such a window."""
         self._learner = self._fresh_learner()
-        self._contributors = Contributors()
+        self.contributors = Contributors()
+        """Interactions with a value beyond a limit."""
         self._fired: Alert | None = None
         self._times_fired = 0
         self._phase: Phase = "learning"
@@ -94,8 +97,8 @@ class RuleState:
 
     @property
     def field(self) -> str:
-        """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule starts anew."""
-        # Rules once had a choice of detectors; with it, the digest is that of older checkpoints.
+        """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule has a new state."""
+        # Rules once had a choice of detectors; with this part the digest equals that of older checkpoints.
         definition = self.rule.encode().removesuffix(b"}") + b',"detector":"e_detector"}'
         digest = blake2b(definition, digest_size=8).hexdigest()
         return json.dumps([self.rule.name, digest, *self.key.parts()], ensure_ascii=False, separators=(",", ":"))
@@ -103,17 +106,12 @@ class RuleState:
     @property
     def learns(self) -> bool:
         """Whether it learns from values."""
-        return self._phase == "learning" or self._window_ms is not None
+        return self._phase == "learning" or self.window_ms is not None
 
     @property
     def looks_for_change(self) -> bool:
         """Whether it looks for a change, and not for the end of a change."""
         return self._phase == "watching"
-
-    @property
-    def window_ms(self) -> int | None:
-        """Length of the past window from which its baseline is taken."""
-        return self._window_ms
 
     @property
     def share(self) -> int:
@@ -123,19 +121,19 @@ class RuleState:
     def learn(self, value: float) -> bool:
         """Learn from a value in [0, 1]; return whether the rule looks for a change from the next value on."""
         self._learner.add(value)
-        if self._window_ms is not None or self._phase != "learning" or not self._learner.enough:
+        if self.window_ms is not None or self._phase != "learning" or not self._learner.enough:
             return False
         found = self._learner.found()
         detectors = self._with_baseline(found)
-        # The interval may still reach an end of the range, beyond which no mean can move. The interval holds at every
-        # n, so learning may go on until it does not.
+        # No mean can move beyond an end of the range. While the interval still reaches it, learning continues, because
+        # the interval is valid at every n.
         if not any(0 < self._limit(one.movement, one.statistic, found) < 1 for one in detectors):
             return False
         self._look_for_change(found)
         return True
 
     def next_window(self, *, followed: bool) -> None:
-        """Take the baseline from the window that ends, if it held enough, and begin the next one.
+        """Take the baseline from the window that ends, if it had enough values, and begin the next window.
 
         Args:
             followed: whether the next window follows at once; after a gap the old baseline stays.
@@ -143,25 +141,16 @@ class RuleState:
         learner, self._learner = self._learner, self._fresh_learner()
         if not (followed and learner.enough):
             return
-        found = learner.found()
-        if self._phase == "learning":
+        self._baseline = found = learner.found()
+        # Another centre is another statistic, so the detectors of a spread begin again.
+        if self._phase == "learning" or (learner.spread and self._phase == "watching"):
             self._look_for_change(found)
-            return
-        if learner.spread:
-            # Another centre is another statistic, so the detectors of the spread begin again.
-            self._baseline = found
-            if self._phase == "watching":
-                self._look_for_change(found)
-            return
-        self._baseline = found
-        for detector in self.detectors:
-            if detector.active:
+        elif not learner.spread:
+            for detector in self.detectors:
                 limit = self._limit(detector.movement, detector.statistic, found)
-                self._move(detector, limit if self._phase == "watching" else self._recovered(detector, limit))
-
-    def _move(self, detector: RuleDetector, limit: float) -> None:
-        if 0 < limit < 1:
-            self._table.move_limit(detector.row, limit)
+                limit = limit if self._phase == "watching" else self._recovered(detector, limit)
+                if detector.active and 0 < limit < 1:
+                    self._table.move_limit(detector.row, limit)
 
     def _with_baseline(self, baseline: Baseline) -> list[RuleDetector]:
         """Return the detectors for a baseline."""
@@ -184,12 +173,12 @@ class RuleState:
 
     def _look_for_change(self, baseline: Baseline) -> None:
         self._phase, self._baseline, self._fired = "watching", baseline, None
-        self._contributors.clear()
+        self.contributors.clear()
         run_length = (self.rule.run_length or DEFAULT_RUN_LENGTH) * self.share
         self.detectors[:] = self._with_baseline(baseline)
         for detector in self.detectors:
             limit = self._limit(detector.movement, detector.statistic, baseline)
-            # No mean can move beyond an end of the range: such a detector takes no values.
+            # No mean can move beyond an end of the range, so a detector for that takes no values.
             detector.active = 0 < limit < 1
             if detector.active:
                 self._table.configure(detector.row, limit=limit, direction=detector.movement, run_length=run_length)
@@ -198,7 +187,7 @@ class RuleState:
         """Return the limit beyond which a detector's statistic is normal again."""
         back = self.rule.hysteresis if detector.movement == "fall" else -self.rule.hysteresis
         moved = detector.statistic.moved(limit, back)
-        # The limit stays so far inside the range that a mean can lie beyond it.
+        # The limit stays inside the range, so that a mean can lie beyond it.
         return min(moved, (limit + 1) / 2) if detector.movement == "fall" else max(moved, limit / 2)
 
     def _await_recovery(self, fired: RuleDetector) -> None:
@@ -222,17 +211,13 @@ class RuleState:
                 low, high = (limit, high) if detector.movement == "fall" else (low, limit)
         return low, high
 
-    def add_contributor(self, contributor: Contributor) -> None:
-        """Remember an interaction with a value beyond a limit."""
-        self._contributors.add(contributor)
-
     def alarmed(self, detector: RuleDetector, alarm: Alarm, number: int, event: MetricEvent) -> Alert:
         """Return the alert that fires or resolves because of an alarm.
 
         Args:
-            detector: the one that alarmed.
-            alarm: of the detector.
-            number: number of the value that decided it, among those of its key.
+            detector: the detector that alarmed.
+            alarm: its alarm.
+            number: number of the deciding value among the values of its key.
             event: of that value.
         """
         decision = Decision(
@@ -248,7 +233,7 @@ class RuleState:
             began_ms=alarm.change_tag,
             log_evidence=alarm.log_evidence,
             run_length=alarm.run_length / self.share if self.looks_for_change else self.rule.resolve_run_length,
-            contributors=[one.interaction_id for one in self._contributors.since(number - alarm.change_n + 1)],
+            contributors=[one.interaction_id for one in self.contributors.since(number - alarm.change_n + 1)],
         )
         if not self.looks_for_change:
             return self._resolve(decision, event)
@@ -258,8 +243,8 @@ class RuleState:
 
     def _fire(self, decision: Decision, event: MetricEvent) -> Alert:
         self._times_fired += 1
-        named = blake2b(f"{self._origin}{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
-        self._fired = alert_of(decision, event, alert_id=f"{self.rule.name}-{named}")
+        digest = blake2b(f"{self._origin}{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
+        self._fired = alert_of(decision, event, alert_id=f"{self.rule.name}-{digest}")
         return self._fired
 
     def _resolve(self, decision: Decision, event: MetricEvent) -> Alert:
@@ -270,18 +255,14 @@ class RuleState:
         return alert
 
     def to_bytes(self, number: int) -> bytes:
-        """Return the state as JSON; floats survive exactly.
-
-        Args:
-            number: number of values of its key so far.
-        """
+        """Return the state as JSON with exact floats; its key has `number` values so far."""
         longest = max((self._table.longest(detector.row) for detector in self.detectors if detector.active), default=0)
-        self._contributors.drop_before(number - longest + 1)
+        self.contributors.drop_before(number - longest + 1)
         state: dict[str, Any] = {
             "phase": self._phase,
             "baseline": self._baseline.dump(),
             "learner": self._learner.dump() if self.learns else None,
-            "worst": self._contributors.dump(),
+            "worst": self.contributors.dump(),
             "times_fired": self._times_fired,
             "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
             "legs": [
@@ -294,13 +275,14 @@ class RuleState:
     def load(self, data: bytes) -> None:
         """Set the state to what `to_bytes` returned.
 
-        Raises: ValueError if it was written by another version.
+        Raises:
+            ValueError: another version wrote it.
         """
         state = json.loads(data)
         self._phase, self._baseline = state["phase"], Baseline.read(state["baseline"])
         if state["learner"] is not None:
             self._learner.load(state["learner"])
-        self._contributors.load(state["worst"])
+        self.contributors.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         self.detectors[:] = self._with_baseline(self._baseline)

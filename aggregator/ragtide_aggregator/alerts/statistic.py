@@ -1,4 +1,4 @@
-"""The statistic that a rule compares: mean, spread or error of a metric, in its own unit and scaled to [0, 1]."""
+"""The statistic that a rule compares: mean, spread or error of a metric, with its scaling to [0, 1] and back."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -34,14 +34,14 @@ class Statistic:
         return away * away / self._reach
 
     def scaled(self, value: float) -> float:
-        """Return the mean in [0, 1] that stands for a value in the statistic's unit."""
+        """Return the mean in [0, 1] of a value in the statistic's unit."""
         if self.name == "mean":
             return (value - self.lowest) / self.width
         size = (value / self.width) ** 2
         return size / self._reach if self.name == "spread" else size
 
     def unscaled(self, mean: float) -> float:
-        """Return the value, in the statistic's unit, that a mean in [0, 1] stands for."""
+        """Return the value in the statistic's unit of a mean in [0, 1]."""
         if self.name == "mean":
             return self.lowest + self.width * mean
         size = max(mean, 0.0) * (self._reach if self.name == "spread" else 1.0)

@@ -1,1 +1,1 @@
-"""Estimates with intervals, read off a state. No clock, no I/O."""
+"""Computes estimates with intervals from a state. No clock, no I/O."""

@@ -1,4 +1,4 @@
-"""Estimates from the state: means, errors against gold, prediction-powered means, with intervals. No clock, no I/O."""
+"""All estimates of a state: means, errors against gold scores, prediction-powered means. No clock, no I/O."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,7 +16,7 @@ from .trends import measured
 from .view import IntervalMethod, View, windows_of
 
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
-"""Interval strategies; with `auto` and `running` a reader may look at an estimate again and again."""
+"""Interval strategies; intervals of `auto` and `running` stay valid however often a reader looks at them."""
 
 ESTIMATORS: Final = ("mean", "weighted", "prediction_powered")
 """Ways to estimate a mean from scores."""
@@ -41,7 +41,7 @@ def estimates(
         strategy: method of the intervals.
         confidence: level of the intervals.
         ongoing: whether the interactions are a sample of ongoing traffic, even in a run of known size.
-        windows: whether estimates of windows are wanted too, not only those of all time.
+        windows: whether to return estimates of windows too, not only those of all time.
 
     Raises:
         ValueError: unknown strategy, or a confidence outside (0, 1).

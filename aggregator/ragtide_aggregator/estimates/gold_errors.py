@@ -67,7 +67,7 @@ def _range_of_error(width: float) -> dict[str, Any]:
 def families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
     """Return for each scope and family that has one of these errors the rows of all its errors.
 
-    A metric may have been measured in several ways, such as by two versions. The way that was used last counts.
+    A metric may have been measured in several ways, such as by two versions. The way with the newest values counts.
     """
     touched = {(_scope(state.keys[row]), _family(state.keys[row].metric)): None for row in errors}
     if not touched:
@@ -79,7 +79,7 @@ def families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
             other = family.setdefault(key.metric, index)
             if other != index and _age(state, index) > _age(state, other):
                 family[key.metric] = index
-    # Always in one order, because a sum of floats depends on it.
+    # The order is fixed, because a sum of floats depends on it.
     return [[row for _, row in sorted(members[scope].items())] for scope in touched]
 
 
@@ -136,6 +136,6 @@ def _pooled(view: View, rows: list[int], method: IntervalMethod) -> ScaledMean:
         aggregated_rmse(known) if len(known) == len(parts) else None,
         aggregated_rmse([part.lower for part in parts]),
         aggregated_rmse([part.upper for part in parts]),
-        # Of several strategies the weakest promise.
+        # Of several strategies, the weakest.
         min(part.strategy for part in parts),
     )

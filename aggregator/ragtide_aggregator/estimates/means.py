@@ -97,7 +97,7 @@ def _total(
     if definition is None or definition.kind is not Kind.DISTRIBUTIVE or mean.estimate is None or not size:
         return {}
     if numbers.n > size or method.strategy == "wilson":
-        # More values than announced are not a sample of the announced run; and a sum is not a proportion.
+        # More values than announced are no sample of the announced run, and the total is no proportion.
         return {}
     return {"total": size * mean.estimate, "total_lower": size * mean.lower, "total_upper": size * mean.upper}
 

@@ -1,4 +1,4 @@
-"""One estimate as a record for readers and for the stream. No clock, no I/O."""
+"""Makes the record of an estimate for readers and for the stream. No clock, no I/O."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         row: index of the key.
         metric: name of the metric.
         mean: value and interval, in the metric's range; None for a quantity without an interval.
-        fields: more fields of the estimate; they replace those that follow from the row.
+        fields: more fields of the estimate; they replace the fields of the row.
     """
     view, numbers = found.view, found.numbers.of(row)
     key, span = view.state.keys[row], view.span
     seen = numbers.n + numbers.n_absent
     strategy = (mean.strategy if mean is not None else "") or found.method.strategy
     known: dict[str, Any] = {
-        # A checkpoint of an older release may hold names that are refused today; they must not end its reader.
+        # A checkpoint of an older release may hold names that are rejected today; they must not end its reader.
         "pipeline": printable(key.pipeline)[:NAME_MAX_CHARS],
         "segment": None if key.segment is None else printable(key.segment),
         "run": key.run,

@@ -1,4 +1,4 @@
-"""A view with the means of its keys, and the change of each mean against the window before. No clock, no I/O."""
+"""The means of a view's keys, and the trend of each mean against the window before. No clock, no I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from .view import IntervalMethod, ScaledMean, View, ViewNumbers
 
 
 class Trend(NamedTuple):
-    """The mean in the window before, scaled to [0, 1], and how this window's mean differs from it."""
+    """The mean in the window before, scaled to [0, 1], and the direction in which this window's mean differs."""
 
     previous: float | None = None
     name: str | None = None
@@ -45,14 +45,14 @@ def measured(view: View, rows: list[int], method: IntervalMethod) -> MeasuredVie
     before = view.before()
     if before is None:
         return MeasuredView(numbers, means, [Trend()] * len(rows), method)
-    # Each window at half of alpha, so that both hold together at the confidence.
+    # Each window has half of alpha, so that both intervals hold together at the confidence.
     half = method.shared_by(2)
     pairs = zip(numbers.means(half), before.read(rows).means(half), strict=True)
     return MeasuredView(numbers, means, [trend(now, past) for now, past in pairs], method)
 
 
 def trend(now: ScaledMean, past: ScaledMean) -> Trend:
-    """Return how a mean differs from the mean in the window before."""
+    """Return the trend of a mean against the mean in the window before."""
     if past.estimate is None or now.estimate is None:
         return Trend()
     name = "rising" if now.lower > past.upper else "falling" if now.upper < past.lower else "steady"

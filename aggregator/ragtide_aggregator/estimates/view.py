@@ -1,4 +1,4 @@
-"""The numbers of keys as seen over all time or over one window of event time. No clock, no I/O."""
+"""The numbers of keys over all time, or in one window of event time. No clock, no I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ class ScaledMean(NamedTuple):
     lower: float
     upper: float
     strategy: str = ""
-    """Strategy of this interval, if it differs from the strategy that was asked for."""
+    """Strategy of this interval, if it differs from the requested strategy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ViewNumbers:
 
     def means(self, method: IntervalMethod) -> list[ScaledMean]:
         """Return the means of all rows with their intervals, in the order of the rows."""
-        # A quantity without a highest value, such as seconds, has no interval: its mean must only not be out of range.
+        # A quantity without a highest value, such as seconds, gets no interval, but its mean must be in range here.
         moments = replace(self.moments, mean=np.clip(self.moments.mean, 0.0, 1.0))
         counts = self.view.state.rows.holds_counts[np.fromiter(self.places, dtype=np.intp)]
         lower, upper = moments_interval(
@@ -155,9 +155,9 @@ class ViewNumbers:
     def _population(self) -> Floats:
         if self.view.span is not None or self.view.ongoing:
             return np.full(len(self.numbers), np.nan)
-        # An interaction in which a metric was absent has been seen: its value will not come any more.
+        # An interaction in which a metric was absent has been seen, and will never have a value.
         sizes = self.sizes - np.array([one.n_absent for one in self.numbers], dtype=np.int64)
-        # A run that holds more values than it announced is not a sample of the announced population.
+        # A run with more values than announced is no sample of the announced population.
         return np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
 
 

@@ -1,8 +1,8 @@
-"""Drops a damaged field of a checkpoint: its key is counted anew, and all other keys stay.
+"""Drops a damaged field of a checkpoint: its key starts again from zero, and all other keys stay.
 
-A field `estimate:KEY` is dropped together with all other fields of its key, because windows, quantiles and alert rules
-of a key contradict each other without its count. Any other field is dropped alone. The caller holds the lease of the
-partition.
+A field `estimate:KEY` is dropped together with all other fields of its key: without the count of the key, its windows,
+quantiles and alert rules would contradict each other. Any other field is dropped alone. The caller holds the lease of
+the partition.
 """
 
 import struct
@@ -32,14 +32,14 @@ REPAIRED: Final = (
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED,
 )  # fmt: skip
-"""Beginnings of the names of fields that may be dropped; two more fields may be dropped, too (`may_be_dropped`)."""
+"""Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
 
 DROP: Final = Lua("drop_fields")
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedField:
-    """A field to drop, with the fields that depend on it, and the loss."""
+    """A field to drop, the fields that depend on it, and the numbers that are lost."""
 
     fields: tuple[str, ...]
     n: int | None = None
@@ -49,9 +49,9 @@ class DroppedField:
     updated_at: datetime | None = None
     """Time of the newest interaction of the key."""
     since: datetime | None = None
-    """Time of the last metric event before the repair: the key is counted anew from there."""
+    """Time of the last metric event before the repair: the key counts later events only."""
     resolved: tuple[Alert, ...] = ()
-    """Resolved alerts of the key that were firing."""
+    """The firing alerts of the key, resolved."""
 
 
 def may_be_dropped(field: str) -> bool:
@@ -60,11 +60,11 @@ def may_be_dropped(field: str) -> bool:
 
 
 def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:
-    """Return the fields that are dropped with a field of a checkpoint, and the loss.
+    """Return the fields that are dropped with a field of a checkpoint, and the numbers that are lost.
 
     Args:
-        fields: all fields.
-        field: the name of one of them.
+        fields: all fields of the checkpoint.
+        field: name of the damaged field.
     """
     at_ms = order(fields.get(CheckpointField.POSITION, START.encode()).decode())[0]
     since = from_milliseconds(at_ms) if at_ms else None
@@ -123,7 +123,7 @@ async def checkpoint_fields(redis: Redis, streams: Streams) -> dict[str, bytes]:
 
 
 async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lease, token: str) -> None:
-    """Drop fields of a checkpoint, and end the alerts that fired on them, in one script.
+    """Drop fields of a checkpoint, and resolve the alerts that fired on them, in one script.
 
     Raises:
         LeaseLostError: an aggregator has taken the partition; nothing was written.
@@ -134,7 +134,7 @@ async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lea
 
 
 def drop_fields(streams: Streams, dropped: DroppedField, token: str) -> ScriptCall[bool]:
-    """Return the call of `drop`; it says whether the lease has this token and everything was written."""
+    """Return the call of `drop`; its reply says whether the lease has this token and everything was written."""
     alerts = [alert.encode() for alert in dropped.resolved]
     keys = (streams.lease, streams.checkpoint, streams.alerts)
     arguments: list[Argument] = [token, len(dropped.fields), *dropped.fields, len(alerts), *alerts]

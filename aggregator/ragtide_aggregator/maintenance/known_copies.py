@@ -1,4 +1,4 @@
-"""Copies the data about single interactions from one partition to others: owners, graded metrics, places of events."""
+"""Copies the data about interaction ids from one partition to others: owners, metric events, graded metrics."""
 
 from typing import Any, Final, cast
 
@@ -20,7 +20,7 @@ AT_ONCE: Final = 500
 
 
 async def copy_keys(redis: Redis, source: Streams, kind: str, targets: list[Streams]) -> None:
-    """Copy all keys of a kind to other partitions with their remaining lifetime; values that exist there stay."""
+    """Copy all keys of a kind to other partitions with their remaining lifetime; existing values stay."""
     if not targets:
         return
     names: list[str] = []
@@ -52,7 +52,7 @@ async def _copy_some(redis: Redis, source: Streams, names: list[str], kind: str,
                     pipe.sadd(name, *data)
                     pipe.pexpire(name, ttl_ms)
                 else:
-                    # Copies of metric events get new entry ids, which are written afterwards.
+                    # Copies of metric events get new entry ids, which the caller writes afterwards.
                     pipe.set(name, START if kind == "scored" else data, px=ttl_ms, nx=True)
             await pipe.execute()
 
@@ -64,7 +64,7 @@ async def copy_buckets(redis: Redis, source: Streams, kind: str, targets: list[S
     async for key in redis.scan_iter(match=getattr(source, kind)("*"), count=AT_ONCE):
         ttl_ms = await redis.pttl(key)
         groups = cast("list[bytes]", await redis.hvals(key))
-        if kind == "events":  # copies of metric events get new entry ids, which are written afterwards
+        if kind == "events":  # as above
             groups = [without_entries(group) for group in groups]
         shard_and_bucket = key.decode().partition(f":{kind}:")[2]
         for target in targets:

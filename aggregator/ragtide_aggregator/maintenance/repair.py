@@ -1,4 +1,4 @@
-"""Repairs a damaged checkpoint: drops the damaged field, under the lease of the partition."""
+"""`ragtide doctor --repair`: drops the damaged field of a checkpoint, under the lease of the partition."""
 
 from socket import gethostname
 from typing import cast
@@ -16,12 +16,12 @@ from .damaged_field import DroppedField, checkpoint_fields, drop, dropped_field,
 
 
 async def repair(redis: Redis, settings: Settings, key: str) -> list[tuple[Streams, DroppedField]]:
-    """Drop a damaged field in the partitions where it is damaged, or else in all that have it; return the losses.
+    """Drop a field in the partitions where it is damaged, or else in all that have it; return the dropped fields.
 
     Args:
         redis: client.
         settings: of the deployment.
-        key: name of the field, as the error names it, or the key in `estimate:KEY`.
+        key: name of the field in the error message, or the key in `estimate:KEY`.
 
     Raises:
         ConfigurationError: no checkpoint has the field, every checkpoint needs it, or an aggregator owns the partition.

@@ -1,13 +1,13 @@
-"""Changes the number of partitions, or the splits, of a deployment at rest; nothing is lost.
+"""Repartition: changes the number of partitions, or the splits, of a deployment at rest without losing data.
 
 1. Check that the deployment is at rest: no aggregator, no recorder, no entry that waits to be labeled or recorded,
    every checkpoint at the end of its streams. Otherwise change nothing.
-2. Store the new layout: from now on roles and producers refuse to start until the change is complete. Copy the data
-   about single interactions (owners of ids, places of metric events, graded metrics) to their new partitions, and write
-   the new checkpoints beside the present ones. If this is interrupted, the next call repeats it.
-   Copies of metric events, and in step 3 of alerts, have the token of this change in their field `moved`.
-3. Note that everything is prepared: if this is interrupted, the next call continues here. Rename the checkpoints into
-   place, move dead letters, and alerts of removed partitions, and make the new layout the deployment's.
+2. Store the new layout: from now on roles and producers refuse to start until the repartition is complete. Copy the
+   data about interaction ids (owners, metric events, graded metrics) to their new partitions, and write the new
+   checkpoints beside the present ones. If this is interrupted, the next call repeats it.
+   Copies of metric events, and in step 3 of alerts, have the token of this repartition in their field `moved`.
+3. Store that everything is prepared: if this is interrupted, the next call continues here. Rename the new checkpoints,
+   move dead letters, and alerts of removed partitions, and make the new layout the layout of the deployment.
 """
 
 from typing import cast
@@ -27,17 +27,17 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 
 from .known_copies import AT_ONCE, BUCKETS, KEYS, copy_buckets, copy_keys
-from .relocation import Fields, pipeline_of, relocated
+from .repartitioned_fields import Fields, pipeline_of, repartitioned
 from .rest import check_at_rest, positions
 
 
 class Repartition:
-    """Changes the number of partitions of a deployment, or continues an interrupted change.
+    """A new repartition of a deployment, or the continuation of an interrupted repartition.
 
     Args:
         redis: client.
-        settings: of the deployment as it is.
-        new: the layout after the change.
+        settings: of the deployment before the repartition.
+        new: the layout after it.
     """
 
     def __init__(self, redis: Redis, settings: Settings, new: Layout) -> None:
@@ -50,30 +50,31 @@ class Repartition:
         """Change the layout, and return the number of metric events that are in another partition now.
 
         Raises:
-            ConfigurationError: the deployment is not at rest, the change is impossible, or another one was interrupted.
+            ConfigurationError: the deployment is not at rest, the change is impossible, or another repartition was
+                interrupted.
         """
         redis = self._redis
         home = Streams(self._new.prefix, 0)
         stored = cast("bytes | None", await redis.get(layout_key(self._new.prefix)))
         old = self._settings.layout if stored is None else decode_layout(self._new.prefix, stored)
-        noted = cast("dict[bytes, bytes]", await redis.hgetall(home.repartition))
-        if not noted:
+        begun = cast("dict[bytes, bytes]", await redis.hgetall(home.repartition))
+        if not begun:
             # 1.
             for streams in old.all():
                 await check_at_rest(redis, streams)
             await redis.hset(home.repartition, RepartitionField.LAYOUT, encode_layout(self._new))
-        elif noted[RepartitionField.LAYOUT.encode()] != encode_layout(self._new):
-            begun = decode_layout(self._new.prefix, noted[RepartitionField.LAYOUT.encode()])
+        elif begun[RepartitionField.LAYOUT.encode()] != encode_layout(self._new):
+            other = decode_layout(self._new.prefix, begun[RepartitionField.LAYOUT.encode()])
             raise ConfigurationError(
-                f"a change to {begun.partitions} partitions was interrupted: finish it first, with "
-                f"ragtide repartition {begun.partitions} and its splits"
+                f"a change to {other.partitions} partitions was interrupted: finish it first, with "
+                f"ragtide repartition {other.partitions} and its splits"
             )
         await redis.hsetnx(home.repartition, RepartitionField.TOKEN, uuid4().hex)
         self._token = cast("bytes", await redis.hget(home.repartition, RepartitionField.TOKEN)).decode()
         for streams in self._new.all():
             await begin_copies(redis, streams, self._token)
         moved = 0
-        if RepartitionField.PREPARED.encode() not in noted:
+        if RepartitionField.PREPARED.encode() not in begun:
             # 2.
             try:
                 moved = await self._prepare(old)
@@ -101,7 +102,7 @@ class Repartition:
             stored = cast("dict[bytes, bytes]", await self._redis.hgetall(streams.checkpoint))
             checkpoints[streams.partition] = {name.decode(): data for name, data in stored.items()}
         try:
-            fields = relocated(old, self._new, checkpoints)
+            fields = repartitioned(old, self._new, checkpoints)
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
         moved = sum([await self._copy_known(streams) for streams in old.all()])
@@ -155,7 +156,7 @@ class Repartition:
         async for entry in read_all(self._redis, streams.dead_letters):
             try:
                 letter = DeadLetter.decode(entry.fields[DATA_FIELD])
-            except (InvalidEntryError, KeyError):  # malformed, so it belongs nowhere else
+            except (InvalidEntryError, KeyError):  # malformed, so it belongs to no interaction
                 continue
             target = self._home_of(letter, streams)
             if target == streams:

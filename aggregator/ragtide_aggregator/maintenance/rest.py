@@ -1,4 +1,4 @@
-"""Whether a partition is at rest, so that its layout may be changed."""
+"""Checks that a partition is at rest, so that its deployment may be repartitioned."""
 
 from typing import cast
 
@@ -14,7 +14,7 @@ async def check_at_rest(redis: Redis, streams: Streams) -> None:
     """Check that a partition has no owner, and no entry that waits to be labeled, aggregated or recorded.
 
     Raises:
-        ConfigurationError: it is not at rest; the message says what to do.
+        ConfigurationError: the partition is not at rest; the message names the remedy.
     """
     name = f"partition {streams.partition}"
     owner = cast("bytes | None", await redis.get(streams.lease))
@@ -26,8 +26,8 @@ async def check_at_rest(redis: Redis, streams: Streams) -> None:
     (backlog,) = await read_backlogs(redis, [streams])
     if backlog.unrecorded_s:
         raise ConfigurationError(
-            f"{name} has entries that are not recorded: run ragtide recorder and stop it again, which writes them, or "
-            "give them up with ragtide recorder --forget"
+            f"{name} has entries that are not recorded: start ragtide recorder and stop it again, which records them, "
+            "or release them with ragtide recorder --forget"
         )
     if backlog.waiting:
         raise ConfigurationError(

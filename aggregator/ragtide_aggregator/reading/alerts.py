@@ -1,4 +1,4 @@
-"""The alerts of a deployment in their latest state; a new look reads only the entries that are new."""
+"""The alerts of a deployment in their latest state; a repeated read costs only the new entries."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import Alert
 
 RESOLVED_KEPT: Final = 10_000
-"""Resolved alerts that are kept; the oldest are dropped first. Firing alerts are all kept."""
+"""Most resolved alerts that are kept; the oldest are dropped first. All firing alerts are kept."""
 
 
 class AlertLog:
@@ -38,13 +38,13 @@ class AlertLog:
         self._resolved: dict[str, Alert] = {}
 
     async def read(self) -> list[Alert]:
-        """Return the alerts in the order in which they fired; without news this takes one round trip."""
+        """Return the alerts in the order in which they fired; without new entries this takes one round trip."""
         async with self._reading:
-            await self._read_news()
+            await self._read_new_entries()
         return sorted([*self._firing.values(), *self._resolved.values()], key=lambda alert: alert.fired_at)
 
-    async def _read_news(self) -> None:
-        # The last known entry and the entry after it. If the last known one is gone, it was trimmed or Redis lost it.
+    async def _read_new_entries(self) -> None:
+        # Read the last known entry and the next one. If the last known entry was trimmed or lost, start again.
         ends = await read_ranges(self._redis, self._last, count=2)
         if any(last != START and not _continues(ends[name], last) for name, last in self._last.items()):
             self._forget()

@@ -1,4 +1,4 @@
-"""The dead letters of a deployment, page by page: their payloads may be gigabytes together."""
+"""Reads the dead letters of a deployment page by page, because together they may be gigabytes."""
 
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -15,7 +15,7 @@ from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import DeadLetter
 
 ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
-"""An id as Redis takes it."""
+"""The form of an entry id that Redis accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class StoredDeadLetter:
     letter: DeadLetter
 
     def without_payload(self) -> "StoredDeadLetter":
-        """Return it with an empty payload, so that many fit into memory."""
+        """Return the dead letter with an empty payload, so that many fit into memory."""
         return replace(self, letter=self.letter.model_copy(update={"payload": ""}))
 
 

@@ -1,4 +1,4 @@
-"""The read model of a deployment: one object for every command and page that shows it."""
+"""The read model of a deployment: the object from which every command and page reads."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
@@ -24,13 +24,14 @@ from ..statistics.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
 from .partitions import PartitionStatus, read_partitions
-from .states import Mark, PartitionStates
+from .states import PartitionStates, Revision
 
 
 class Deployment:
-    """Reads a deployment, or one of its workspaces; it writes nothing.
+    """Reads a deployment, or one of its workspaces, and writes nothing.
 
-    Keep the object to look again: estimates and alerts without news then take one round trip each, for all partitions.
+    Keep the object for repeated reads: without a change, estimates and alerts take one round trip each, for all
+    partitions.
 
     Args:
         redis: client.
@@ -46,7 +47,7 @@ class Deployment:
         self._partitions = settings.layout.all()
         self._options = reader_options(settings)
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
-        self._estimates: dict[Any, tuple[list[Mark], list[Estimate]]] = {}
+        self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
         """Dead letters that were skipped by the last `dead_letters`."""
@@ -55,14 +56,14 @@ class Deployment:
     @classmethod
     @asynccontextmanager
     async def connect(cls, redis_url: str | None = None, *, settings: Settings | None = None) -> AsyncGenerator[Self]:
-        """Give a deployment for the body of an `async with`.
+        """Connect to a deployment for the body of an `async with`.
 
         Args:
             redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the embedded Redis of this machine.
             settings: all settings at once, instead of the URL and the environment.
 
         Raises:
-            ConfigurationError: a setting is wrong, or the deployment has other partitions than the settings say.
+            ConfigurationError: a setting is wrong, or the deployment has another layout than the settings.
             RedisUnavailable: Redis cannot be reached.
         """
         given = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
@@ -82,11 +83,11 @@ class Deployment:
         ongoing: bool = False,
         windows: bool = True,
     ) -> list[Estimate]:
-        """Return every estimate, as fresh as the last commits.
+        """Return every estimate at the last commits.
 
         Args:
             strategy: method of the intervals.
-            confidence: level of the intervals; that of the settings unless given.
+            confidence: level of the intervals; by default the level in the settings.
             ongoing: whether the interactions are a sample of ongoing traffic, even in a run of known size.
             windows: whether to return estimates of windows too, not only those of all time.
 
@@ -94,16 +95,16 @@ class Deployment:
             CheckpointError: a checkpoint cannot be read.
         """
         level = self.settings.confidence if confidence is None else confidence
-        marks, states = await self._states.read(self._partitions)
+        revisions, states = await self._states.read(self._partitions)
         wanted = (strategy, level, ongoing, windows)
         known = self._estimates.get(wanted)
-        if known is None or known[0] != marks:
+        if known is None or known[0] != revisions:
             found = [
                 one
                 for state in states
                 for one in estimates(state, strategy=strategy, confidence=level, ongoing=ongoing, windows=windows)
             ]
-            known = self._estimates[wanted] = marks, found
+            known = self._estimates[wanted] = revisions, found
         return known[1]
 
     async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
@@ -138,7 +139,7 @@ class Deployment:
         return await list_workspaces(self._redis, self.settings, self._unreadable_workspaces)
 
     async def endpoints(self) -> dict[str, EndpointState]:
-        """Return the state of each endpoint that labelers ask, such as the judge, by host, process id and labeler."""
+        """Return the state of each endpoint that labelers call, such as the judge, by host, process id and labeler."""
         return await read_endpoint_states(self._redis, self.settings.prefix)
 
     async def spend(self, labeler: str = "judge") -> EndpointSpend:
@@ -146,7 +147,7 @@ class Deployment:
         return await read_spend(self._redis, self.settings.prefix, labeler=labeler)
 
     def warnings(self) -> list[str]:
-        """Return a sentence for each kind of entry that was skipped because it cannot be read."""
+        """Return a sentence for each kind of entry of which unreadable entries were skipped."""
         skipped = (self._alerts.unreadable, self.unreadable_dead_letters, self._unreadable_workspaces)
         found = [one.warning() for one in skipped]
         return [sentence for sentence in found if sentence is not None]

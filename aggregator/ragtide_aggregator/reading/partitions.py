@@ -28,13 +28,13 @@ class PartitionStatus:
     keys: dict[str, Any] | None
     """Number of keys and the pipelines above their limit; None before the first commit."""
     rollback: dict[str, Any] | None
-    """How often a stream ended before the checkpoint's position, and when for the last time; None if it never did."""
+    """Number and last time of stream rollbacks; None if there was no rollback."""
     damage: str | None
     """Why the checkpoint cannot be read, and how to repair it; None if it can be read."""
 
 
 async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> list[PartitionStatus]:
-    """Return the status of partitions; each checkpoint is loaded once, to find damage."""
+    """Return the status of partitions; each checkpoint is loaded to find damage."""
     backlogs = await read_backlogs(redis, partitions)
     async with redis.pipeline(transaction=False) as pipe:
         for streams in partitions:

@@ -1,1 +1,1 @@
-"""The aggregator as a process: owns partitions, reads their streams, commits their state."""
+"""The aggregator service: it owns partitions, reads their streams and commits their state."""

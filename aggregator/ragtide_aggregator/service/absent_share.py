@@ -1,7 +1,7 @@
-"""Alerts about a metric that becomes absent: its share of interactions without a score jumps. No clock, no I/O.
+"""Raises alerts when the share of interactions without a score of a metric jumps. No clock, no I/O.
 
-The interactions of a pipeline are cut into blocks, by number and time alone. The share of absences in a block, for one
-metric and one reason, is compared with the share in all blocks before. If the share is constant, the number in the
+The interactions of a pipeline are divided into blocks, by number and time alone. The share of absences in a block, for
+one metric and one reason, is compared with the share in all blocks before. If the share is constant, the number in the
 block is hypergeometric given the total of both, and
 
     P(a or more of the m in the block) <= exp(-m KL(a / m, share of both))
@@ -9,8 +9,8 @@ block is hypergeometric given the total of both, and
 (Hoeffding 1963, Theorem 1 and section 6: drawing without replacement is no worse than with). The k-th block of a metric
 and reason may spend alpha / (k (k + 1)) of the error probability, and these add up to alpha over any number of blocks.
 So a constant share raises an alert with a probability of at most alpha, for any value of the share and any number of
-checks. The first block has no block before it. For reasons that are failures, its share is compared with
-`FAILING_SHARE`.
+checks. The first block has no block before it: its share is compared with `FAILING_SHARE` if the reason is a failure,
+and not compared otherwise.
 """
 
 import json
@@ -52,16 +52,15 @@ DERIVED: Final = frozenset({"part_absent"})
 
 ADVICE: Final = {
     "judge_unusable": "The judge's answers hold no labels: check its address and model (ragtide doctor).",
-    "judge_unavailable": "The judge cannot be asked: ragtide doctor says why.",
+    "judge_unavailable": "The judge cannot be called: ragtide doctor shows the reason.",
     "over_budget": "The judge's spend limit is reached: raise it, or ask for fewer labels.",
-    "metric_failed": "A metric of your own fails: the worker's log says how.",
+    "metric_failed": "A custom metric fails: the worker's log shows the error.",
     "nothing_retrieved": "The retriever returns nothing: look at the retriever and its index.",
     "no_response": "The generator returns nothing: look at the generator.",
 }
 """Remedy by reason."""
 
-
-_FOLLOWED: Final = CheckpointField.HEALTH_ABSENT
+_HISTORY: Final = CheckpointField.HEALTH_ABSENT
 _FIRED: Final = CheckpointField.HEALTH_ABSENT_FIRED
 
 
@@ -74,7 +73,7 @@ class AbsenceCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AbsenceHistory:
-    """History of one metric and reason: the blocks before, and the start of the present block."""
+    """The counts of one metric and reason in the blocks before, and at the start of the present block."""
 
     base_n: int = 0
     base_absent: int = 0
@@ -84,23 +83,23 @@ class AbsenceHistory:
     blocks: int = 0
     """Blocks that were compared."""
     jumped: bool = False
-    """Whether the share has jumped and has not come back. Until it has, the blocks before stay as they were."""
+    """Whether the share has jumped and not come back; until it has, `base_n` and `base_absent` stay."""
 
 
 def jumped(before: AbsenceCounts, block: AbsenceCounts, *, blocks: int, least: float, failure: bool) -> bool:
     """Return whether the share of absences in a block is significantly higher than before, and by `least` or more.
 
     Args:
-        before: all blocks before; there may be none.
-        block: the present one.
-        blocks: number of blocks compared so far, this one included.
+        before: all blocks before; it may be empty.
+        block: the present block.
+        blocks: number of blocks compared so far, including this block.
         least: smallest difference of shares that counts.
         failure: whether the reason is a failure.
     """
     if before.n == 0 and not failure:
         return False
     share = block.absent / block.n
-    # Without blocks before, the share under the hypothesis is given; with them, both together estimate it.
+    # The share under the hypothesis is given if there is no block before; otherwise all blocks together estimate it.
     usual = FAILING_SHARE if before.n == 0 else before.absent / before.n
     if share - usual < least:
         return False
@@ -119,7 +118,7 @@ def _divergence(share: float, other: float) -> float:
 
 
 class AbsentShares:
-    """Follows the shares of interactions in which the metrics of one partition are absent, by reason.
+    """The shares of interactions in which the metrics of one partition are absent, by reason, and their alerts.
 
     Args:
         least: smallest jump of a share that counts; None never alerts.
@@ -129,19 +128,19 @@ class AbsentShares:
     def __init__(self, least: float | None, partition: int) -> None:
         self._least = least
         self._partition = partition
-        self._followed: dict[tuple[EstimateKey, str], AbsenceHistory] = {}
+        self._histories: dict[tuple[EstimateKey, str], AbsenceHistory] = {}
         self._shares: dict[tuple[EstimateKey, str], tuple[AbsenceCounts, AbsenceCounts]] = {}
         """For each share that jumped: the blocks before, and the block in which it jumped."""
         self._firing: dict[_Cause, Alert] = {}
-        self._looked_ms = 0
+        self._checked_ms = 0
         self._written: dict[str, bytes] = {}
         self._gone: list[str] = []
 
-    def look(self, now_ms: int, state: AggregatorState) -> list[Alert]:
-        """Return the alerts that fire or resolve now; one alert for all metrics of a pipeline, labeler and reason."""
-        if self._least is None or now_ms - self._looked_ms < LEAST_MS:
+    def check(self, now_ms: int, state: AggregatorState) -> list[Alert]:
+        """Return the alerts that fire or resolve now; all metrics of a pipeline, labeler and reason share an alert."""
+        if self._least is None or now_ms - self._checked_ms < LEAST_MS:
             return []
-        self._looked_ms = now_ms
+        self._checked_ms = now_ms
         counts, moments = state.rows.counts, state.moments
         for key, reasons in state.absences:
             row = state.index(key)
@@ -150,14 +149,14 @@ class AbsentShares:
             n = int(moments.n(row)) + int(counts[0, row])
             for reason, reason_row in reasons.items():
                 if reason not in DERIVED:
-                    self._follow((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, self._least)
+                    self._compare((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, self._least)
         return self._change(now_ms)
 
-    def _follow(self, of: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
-        """Take note of all interactions of a metric so far, and compare the present block if it is complete."""
-        known, failure = self._followed.get(of), of[1] in FAILURES
+    def _compare(self, of: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
+        """Compare the present block of a metric and reason with the blocks before, if the block is complete."""
+        known, failure = self._histories.get(of), of[1] in FAILURES
         if known is None:
-            # All interactions until now are the blocks before, unless their share of failures is high already.
+            # All interactions until now count as the blocks before, unless their share of failures is high already.
             failing = failure and total.absent > FAILING_SHARE * total.n
             base = AbsenceCounts(0, 0) if failing else total
             self._keep(of, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms))
@@ -177,16 +176,16 @@ class AbsentShares:
         base = before if now else AbsenceCounts(before.n + block.n, before.absent + block.absent)
         self._keep(of, AbsenceHistory(base.n, base.absent, total.n, total.absent, now_ms, blocks, now))
 
-    def _keep(self, of: tuple[EstimateKey, str], followed: AbsenceHistory) -> None:
-        self._followed[of] = followed
+    def _keep(self, of: tuple[EstimateKey, str], history: AbsenceHistory) -> None:
+        self._histories[of] = history
         key, reason = of
-        content = {"key": key.encode(), "reason": reason, "followed": list(astuple(followed))}
-        self._written[_FOLLOWED + _digest(key.encode(), reason)] = json.dumps(content).encode()
+        content = {"key": key.encode(), "reason": reason, "followed": list(astuple(history))}
+        self._written[_HISTORY + _digest(key.encode(), reason)] = json.dumps(content).encode()
 
     def _change(self, now_ms: int) -> list[Alert]:
         failing: defaultdict[_Cause, list[EstimateKey]] = defaultdict(list)
-        for (key, reason), followed in self._followed.items():
-            if followed.jumped:
+        for (key, reason), history in self._histories.items():
+            if history.jumped:
                 failing[_cause(key, reason)].append(key)
         alerts = []
         for cause, keys in failing.items():
@@ -211,8 +210,8 @@ class AbsentShares:
         before, block = shares[key]
         share, usual = block.absent / block.n, before.absent / before.n if before.n else FAILING_SHARE
         pipeline, reason = printable(key.pipeline)[:NAME_MAX_CHARS], _reason(cause)
-        what = key.metric if len(keys) == 1 else f"{key.metric} and {len(keys) - 1} more"
-        was = f"{usual:.0%} before" if before.n else f"at most {usual:.0%} is usual"
+        metrics = key.metric if len(keys) == 1 else f"{key.metric} and {len(keys) - 1} more"
+        expected = f"{usual:.0%} before" if before.n else f"at most {usual:.0%} is usual"
         return Alert(
             alert_id=f"stall-absent:{self._partition}:{_digest(*cause)}:{now_ms}",
             status="firing",
@@ -231,9 +230,9 @@ class AbsentShares:
             observed=share,
             observed_n=block.n,
             message=(
-                f"Scores stop coming: {what} of {pipeline} absent ({reason}) in {block.absent:,} of the last "
-                f"{block.n:,} interactions: {share:.0%}, {was}. "
-                f"{ADVICE.get(reason, 'Look at what these interactions have in common.')}"
+                f"Scores are missing: {metrics} of {pipeline} absent ({reason}) in {block.absent:,} of the last "
+                f"{block.n:,} interactions: {share:.0%}, {expected}. "
+                f"{ADVICE.get(reason, 'Find the common property of these interactions.')}"
             ),
         )
 
@@ -248,11 +247,11 @@ class AbsentShares:
         """Return the shares that the fields of a checkpoint hold; fields of another version are dropped."""
         absences = cls(least, partition)
         for name, data in fields.items():
-            if name.startswith(_FOLLOWED):
+            if name.startswith(_HISTORY):
                 absences._load(name, data)
         for name, data in fields.items():
             if name.startswith(_FIRED):
-                causes = [cause for of in absences._followed if _FIRED + _digest(*(cause := _cause(*of))) == name]
+                causes = [cause for of in absences._histories if _FIRED + _digest(*(cause := _cause(*of))) == name]
                 try:
                     fired = Alert.decode(data)
                 except InvalidEntryError:
@@ -261,9 +260,9 @@ class AbsentShares:
                     absences._firing[causes[0]] = fired
                 else:
                     absences._gone.append(name)
-        for of, followed in absences._followed.items():
-            if followed.jumped and _cause(*of) not in absences._firing:  # its alert could not be read
-                absences._followed[of] = replace(followed, jumped=False)
+        for of, history in absences._histories.items():
+            if history.jumped and _cause(*of) not in absences._firing:  # its alert is unreadable
+                absences._histories[of] = replace(history, jumped=False)
         return absences
 
     def _load(self, name: str, data: bytes) -> None:
@@ -271,8 +270,8 @@ class AbsentShares:
             found = json.loads(data)
             *numbers, jumped_ = found["followed"]
             n, absent, begun_n, begun_absent, begun_ms, blocks = map(int, numbers)
-            followed = AbsenceHistory(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
-            self._followed[EstimateKey.decode(found["key"]), found["reason"]] = followed
+            history = AbsenceHistory(n, absent, begun_n, begun_absent, begun_ms, blocks, jumped_ is True)
+            self._histories[EstimateKey.decode(found["key"]), found["reason"]] = history
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._gone.append(name)
 

@@ -1,4 +1,4 @@
-"""The aggregator of a process: owns its share of the partitions, and takes over those whose owner is gone."""
+"""The aggregator of a process: it owns its share of the partitions, and takes over partitions of dead owners."""
 
 import asyncio
 
@@ -24,13 +24,14 @@ log = structlog.get_logger("ragtide.aggregator")
 class Aggregator:
     """The aggregator of a process.
 
-    It reports to the other aggregators several times within the length of a lease. An aggregator that was silent for
-    more than half of it no longer counts. Its leases still run, so that the others are ready when they end.
+    Each aggregator sends heartbeats to the others several times within the length of a lease. An aggregator without a
+    heartbeat for more than half of that length no longer counts as a member. Its leases still run, so the others are
+    ready when they end.
 
     Args:
         redis: client.
         layout: of the deployment.
-        options: how it works.
+        options: of the service.
         holder: name of this process.
         telemetry: of the role.
     """
@@ -72,7 +73,7 @@ class Aggregator:
         Raises:
             CheckpointError: another version of ragtide wrote a checkpoint.
         """
-        # In the first large step it would keep the partition waiting.
+        # In the first large step the import would delay the partition.
         await asyncio.to_thread(preload)
         await self.owner.run(stop)
 
@@ -86,7 +87,7 @@ class Aggregator:
             self._telemetry.ended(streams.partition)
 
     async def _served(self, ownership: Ownership, halving: Halving) -> bool:
-        """Serve from the checkpoint on; return False if a step failed and is to be tried in halves."""
+        """Serve from the checkpoint on; return False if a step failed and must be tried in halves."""
         (streams,) = ownership.streams
         session = await PartitionSession.begin(
             self._redis,
@@ -102,7 +103,7 @@ class Aggregator:
         except StepFailedError as failed:
             halving.failed(failed.taken, failed.error)
             log.warning(
-                "a step failed: looking for the entry that cannot be counted, from the checkpoint",
+                "a step failed: searching from the checkpoint for the entry that cannot be counted",
                 partition=streams.partition,
                 metric_events=failed.taken.metrics,
                 feedback=failed.taken.feedback,

@@ -1,4 +1,4 @@
-"""Reads the metrics and feedback streams of one partition, and applies their entries to its state."""
+"""Reads the metrics and feedback streams of a partition, and applies their entries to its state."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from .seen_ids import SeenIds
 from .telemetry import EventTrace
 
 SLICE_S = 0.05
-"""Seconds of applying after which other tasks of the event loop have their turn."""
+"""Seconds of applying after which other tasks of the event loop may run."""
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -39,7 +39,7 @@ class Positions(NamedTuple):
 
 @dataclass(slots=True)
 class Uncommitted:
-    """The parts of the next step that the state does not hold."""
+    """The content of the next step that is not in the state."""
 
     dead_letters: list[DeadLetter] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
@@ -48,13 +48,13 @@ class Uncommitted:
     """Last feedback of every read."""
     rows: dict[str, bytes] = field(default_factory=dict)
     metrics: int = 0
-    """Metric events that were taken."""
+    """Number of metric events that were taken."""
     feedback: int = 0
-    """Entries of feedback that were taken."""
+    """Number of entries of feedback that were taken."""
     applied: int = 0
-    """Metric events that were taken and count in the state."""
+    """Number of metric events that were taken and count in the state."""
     traces: list[EventTrace] = field(default_factory=list)
-    """Traces that these events carry."""
+    """Traces of these events."""
     last: str = ""
     """Id of the last metric event that was taken or, without one, of the last feedback."""
 
@@ -70,10 +70,10 @@ class EventApplier:
     Args:
         redis: client.
         streams: keys of the partition.
-        checkpoint: where it continues.
+        checkpoint: the state and the positions to continue from.
         feedback_window_s: seconds for which feedback waits for its metric event.
         pace: most events and changed keys of a step.
-        halving: which entries a step may take, while an entry that the state cannot take is looked for.
+        halving: the entries that a step may take, while it searches for an entry that the state cannot take.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class EventApplier:
         self.positions = Positions(checkpoint.position, checkpoint.feedback_position)
         self.uncommitted = Uncommitted()
         self.guarded = CheckpointField.STREAM_ROLLBACK in checkpoint.fields
-        """Whether a stream once lost its tail, so that an event may come a second time."""
+        """Whether a stream was rolled back once, so that an event may come a second time."""
         self.events_applied = 0
 
     @property
     def full(self) -> bool:
-        """Whether the next commit would take too long with more changed keys."""
+        """Whether the next step has as many changed keys as a commit may take."""
         return self.state.has_changed(self._pace.keys)
 
     @property
@@ -115,7 +115,7 @@ class EventApplier:
     async def take(self, wait_s: float) -> bool:
         """Read and apply metric events and feedback after the positions, and return whether there may be more."""
         part = self._halving.part
-        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
+        # BLOCK 0 waits for ever, so a wait below a millisecond does not block.
         block_ms = None if part is not None else int(wait_s * 1000) or None
         positions = {self._streams.metrics: self.positions.metrics, self._streams.feedback: self.positions.feedback}
         if part is None:
@@ -135,9 +135,9 @@ class EventApplier:
         return part is not None or max(len(events), len(feedback)) == count
 
     async def apply_events(self, events: Sequence[Entry]) -> str:
-        """Apply events until the step is full, at least the first, and return the id of the last that was applied.
+        """Apply at least one event, until the step is full, and return the id of the last event that was applied.
 
-        The others are read again after the commit. Other tasks of the event loop have their turn in between.
+        The remaining events are read again after the commit. Other tasks of the event loop run in between.
         """
         begun = turned = monotonic()
         for entry in events:
@@ -165,7 +165,7 @@ class EventApplier:
         try:
             event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
             if part is not None and entry.entry_id in part.refused:
-                raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - refused like others
+                raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - rejected like others
             if self.guarded and (event.pipeline, event.interaction_id) in self.seen_ids:
                 log.warning(
                     "an interaction that was counted before the stream rollback is not counted again",
@@ -173,10 +173,10 @@ class EventApplier:
                     entry_id=entry.entry_id,
                 )
                 return
-            # The id of the entry holds the time of scoring.
+            # The entry id holds the time of scoring.
             self.state.apply(event, order(entry.entry_id)[0])
         except InvalidEntryError as error:
-            self._refuse(entry, error)
+            self._reject(entry, error)
             return
         self.events_applied += 1
         self.uncommitted.applied += 1
@@ -187,11 +187,11 @@ class EventApplier:
 
     def _blame(self) -> str:
         return (
-            f"the aggregator cannot count it ({self._halving.reason}): all estimates are without it; correct it and "
+            f"the aggregator cannot count it ({self._halving.reason}), so no estimate includes it: correct it and "
             "publish it again"
         )
 
-    def _refuse(self, entry: Entry, error: InvalidEntryError) -> None:
+    def _reject(self, entry: Entry, error: InvalidEntryError) -> None:
         self.uncommitted.dead_letters.append(
             DeadLetter.of(
                 raw_of(entry.fields),
@@ -205,7 +205,7 @@ class EventApplier:
         self._log_limit.warning(
             log,
             error.reason,
-            "metric event refused: it is a dead letter now, see ragtide dead-letters",
+            "metric event rejected: it is a dead letter now, see ragtide dead-letters",
             entry_id=entry.entry_id,
             reason=error.reason,
             detail=error.detail,

@@ -1,4 +1,4 @@
-"""Reading a partition's checkpoint."""
+"""Loads the checkpoint of a partition."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from .commit import CHECKPOINT_VERSION
 log = structlog.get_logger("ragtide.aggregator")
 
 FIELDS_AT_ONCE: Final = 5000
-"""About how many fields of a checkpoint one command reads: more would keep Redis busy for too long."""
+"""About how many fields of a checkpoint one command reads; more would block Redis for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Checkpoint:
     position: str
     feedback_position: str
     steps: int
-    """Number of steps that led to it."""
+    """Number of steps since the start of the streams."""
     pending: PendingFeedback
     """Feedback that waits for its interaction."""
     fields: Mapping[str, bytes]
-    """All its fields; some are read by the owner alone."""
+    """All fields; only the owner reads some of them."""
 
 
 async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions, *, owned: bool = False) -> Checkpoint:
@@ -46,11 +46,11 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
         redis: client.
         streams: keys of the partition.
         options: of the state.
-        owned: whether the caller holds the lease, so that nothing changes while it is read: it is read in pieces, and
-            made into a state in a thread.
+        owned: whether the caller holds the lease. Then no field changes meanwhile, so the fields are read in pieces and
+            decoded in a thread.
 
     Raises:
-        CheckpointError: it was written by another version of ragtide, or a field of it is damaged.
+        CheckpointError: another version of ragtide wrote the checkpoint, or one of its fields is damaged.
     """
     if owned:
         found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]

@@ -1,14 +1,14 @@
-"""One step of the aggregator in one script: state, position, estimates, alerts and dead letters, or none of them.
+"""Commits one step of the aggregator in one script: state, positions, estimates, alerts and dead letters, or nothing.
 
-Inside the script, in this order:
+The script does the following in this order:
 
-1. The lease must still hold this owner's fencing token; otherwise nothing is written (`fenced`).
-2. The number of steps in the checkpoint must be what this step started from; otherwise nothing is written (`moved`). A
+1. The lease must still have this owner's fencing token; otherwise nothing is written (`fenced`).
+2. The checkpoint must have the number of steps that this step started from; otherwise nothing is written (`moved`). A
    step that was sent again after a lost reply finds its own number there and counts as done.
-3. What this step has read must still be in the streams; otherwise Redis lost its tail, what is lost will be scored
-   again, and nothing is written (`lost`). It is enough to look for the last entry of every read, because a tail is lost
-   from the end. An entry that was trimmed is not lost.
-4. Changed rows and the new positions are written, gone rows removed; what feedback graded is remembered; estimates,
+3. The entries that this step has read must still be in the streams. Otherwise Redis lost the end of a stream, the lost
+   interactions will be scored again, and nothing is written (`lost`). It is enough to check the last entry of every
+   read, because streams are lost from the end. An entry that was trimmed is not lost.
+4. Changed rows and the new positions are written, and gone rows are removed. Graded metrics are remembered. Estimates,
    alerts and dead letters are added.
 """
 
@@ -25,39 +25,39 @@ from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, DeadLetter
 
 CHECKPOINT_VERSION: Final = b"3"
-"""Version of what the checkpoint's fields hold."""
+"""Version of the content of a checkpoint's fields."""
 
 COMMIT: Final = Lua("commit_step")
 
 Outcome = Literal["committed", "fenced", "moved", "lost"]
-"""Of a commit: the step is written; or the lease has another token, the checkpoint another number of steps, or a stream
-lost entries that were read, and nothing is written."""
+"""Result of a commit. Nothing is written if the lease has another token (`fenced`), the checkpoint another number of
+steps (`moved`), or a stream lost entries that were read (`lost`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Everything one step changes."""
+    """All changes of one step."""
 
     before: int
-    """Number of steps it started from."""
+    """Number of steps that it started from."""
     position: str
-    """Position of the last metric event it applied."""
+    """Position of the last metric event that it applied."""
     feedback_position: str = START
-    """Position of the last feedback it took."""
+    """Position of the last feedback that it took."""
     read: Sequence[str] = ()
     """Last metric event of every read since the step before."""
     feedback_read: Sequence[str] = ()
-    """Last feedback of every read since then."""
+    """Last feedback of every read since the step before."""
     rows: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
     graded: Sequence[tuple[str, str]] = ()
     """Key of an interaction's set of graded metrics, and a metric with the entry that graded it."""
     estimates: Sequence[bytes] = ()
-    """As they go on the stream: encoded where it takes the event loop no time."""
+    """Encoded, so that encoding takes no time of the event loop."""
     alerts: Sequence[Alert] = ()
     dead_letters: Sequence[DeadLetter] = ()
     capped: int = 0
-    """How often something counted in `other`; not written, the rows say it."""
+    """Number of times that a key was counted in `other`; it is not written, because rows hold it."""
 
 
 class Committer:
@@ -79,16 +79,16 @@ class Committer:
         """Write a step.
 
         Raises:
-            LeaseLostError: another aggregator owns the partition or moved on; nothing was written.
-            StreamRollbackError: what was read is no longer there; nothing was written.
-            redis.RedisError: it may or may not have been written; commit the same step again.
+            LeaseLostError: another aggregator owns the partition, or has committed; nothing was written.
+            StreamRollbackError: entries that were read are no longer in a stream; nothing was written.
+            redis.RedisError: the step may or may not have been written; commit the same step again.
         """
         partition = self._streams.partition
         outcome = await run_script(self._redis, commit_step(self._streams, step, token, self._limits))
         if outcome == "lost":
             raise StreamRollbackError(
-                f"partition {partition} lost what had been read of its streams, up to {step.position}: Redis "
-                "came back without its last writes; the rest is read again from the checkpoint"
+                f"partition {partition} lost entries that were read, up to {step.position}: Redis came back without "
+                "its last writes; the remaining entries are read again from the checkpoint"
             )
         if outcome != "committed":
             raise LeaseLostError(f"partition {partition} has another owner now ({outcome}): this aggregator stands by")
@@ -104,7 +104,7 @@ class CommitLimits(NamedTuple):
 
 
 def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) -> ScriptCall[Outcome]:
-    """Return the call that writes a step, or says why nothing was written."""
+    """Return the call that writes a step; its reply says why if nothing was written."""
     keys = (
         streams.lease,
         streams.checkpoint,

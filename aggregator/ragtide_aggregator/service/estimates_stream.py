@@ -1,9 +1,9 @@
-"""Which estimates go on the `estimates` stream, and when: at most one entry for each key and interval. No clock.
+"""Selects the estimates for the `estimates` stream: at most one entry for each key and interval. No clock.
 
-The stream is for clients that want to be told of changes. Every command reads the checkpoint, which is complete with
-each commit. So the stream has the keys of whole pipelines, over all time. A key that changed is owed an entry; at the
-end of the interval all owed keys become due, and the next commits publish them. The checkpoint remembers that estimates
-are owed: an owner that finds this mark cannot know which keys they are, so it owes all of them.
+The stream is for clients that want to be notified of changes; every command of ragtide reads the checkpoint instead.
+The stream has only the keys of whole pipelines, over all time. A key that changed is owed an entry. At the end of the
+interval all owed keys become due, and the next commits publish them. The checkpoint stores that estimates are owed, but
+not their keys, so the next owner owes all keys.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
 
 KEYS_AT_ONCE: Final = 500
-"""Most keys that one commit publishes, so that a crowd of pipelines does not delay it."""
+"""Most keys that one commit publishes, so that many pipelines do not delay it."""
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -29,8 +29,8 @@ class EstimatesStream:
 
     Args:
         interval_s: seconds between two entries of a key.
-        now_s: the time, as in all calls, by any clock that only goes forward.
-        owed: keys that the owner before owed.
+        now_s: monotonic time, as in all calls.
+        owed: keys that the previous owner owed.
     """
 
     def __init__(self, interval_s: float, now_s: float, owed: Iterable[EstimateKey] = ()) -> None:
@@ -39,11 +39,11 @@ class EstimatesStream:
         self._owed: dict[EstimateKey, None] = {}
         self._due: dict[EstimateKey, None] = {}
         self.changed(owed)
-        self._marked = bool(self._owed)
+        self._stored = bool(self._owed)
 
     def changed(self, keys: Iterable[EstimateKey]) -> None:
-        """Owe the stream the keys of whole pipelines among these."""
-        # A key that is due already will be published with its newest value.
+        """Mark the keys of whole pipelines among these as owed."""
+        # A key that is due will be published with its newest value.
         self._owed |= dict.fromkeys(key for key in keys if key.segment is None and key not in self._due)
 
     def is_due(self, now_s: float, *, last: bool = False) -> bool:
@@ -51,7 +51,7 @@ class EstimatesStream:
 
         Args:
             now_s: the time.
-            last: whether the owner is about to end, so that all that is owed is due.
+            last: whether the owner is about to end, so that all owed keys are due.
         """
         if now_s >= self._ends_s or last:
             self._due |= self._owed
@@ -71,10 +71,10 @@ class EstimatesStream:
 
     def take_changes(self) -> tuple[dict[str, bytes], Sequence[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
-        before, self._marked = self._marked, bool(self._owed or self._due)
-        if before == self._marked:
+        before, self._stored = self._stored, bool(self._owed or self._due)
+        if before == self._stored:
             return {}, ()
-        return ({CheckpointField.ESTIMATES_OWED: b"1"}, ()) if self._marked else ({}, (CheckpointField.ESTIMATES_OWED,))
+        return ({CheckpointField.ESTIMATES_OWED: b"1"}, ()) if self._stored else ({}, (CheckpointField.ESTIMATES_OWED,))
 
 
 def _encoded(state: AggregatorState, keys: Sequence[EstimateKey], confidence: float) -> list[bytes]:

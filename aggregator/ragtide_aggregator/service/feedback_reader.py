@@ -1,4 +1,4 @@
-"""Reads live feedback: finds the metric event that each entry is about, for the joiner of the state."""
+"""Reads live feedback, and finds the metric event of each entry for the joiner of the state."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -23,14 +23,14 @@ log = structlog.get_logger("ragtide.aggregator")
 
 
 class FeedbackReader:
-    """Joins live feedback, and collects for the next commit the metrics it graded and the dead letters.
+    """Joins live feedback with metric events, and collects graded metrics and dead letters for the next commit.
 
     Args:
         redis: client.
         streams: keys of the partition.
-        state: takes the gold scores.
+        state: to which gold scores are applied.
         pending: feedback that waits for its event.
-        window_s: for how long feedback waits.
+        window_s: seconds for which feedback waits.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FeedbackReader:
         self._letters: list[DeadLetter] = []
 
     async def take(self, entries: Sequence[Entry], position: str) -> None:
-        """Join feedback with the events up to a position of the metrics stream; the rest waits for its event."""
+        """Join feedback with the events up to a position of the metrics stream; other feedback waits for its event."""
         read = [one for entry in entries if (one := self._decoded(entry)) is not None]
         if not read:
             return
@@ -69,7 +69,7 @@ class FeedbackReader:
             if event is None:
                 self.reject(one, Reason.UNKNOWN_INTERACTION, "its metric event was trimmed: give feedback earlier")
             else:
-                # Graded by other entries: after a rollback this entry may be read again, and counts again then.
+                # Only metrics that other entries graded: after a rollback this entry may come again and count again.
                 pairs = (member.decode().split(" ") for member in graded)
                 self._stored = {one.entry_id: {metric for metric, entry_id in pairs if entry_id != one.entry_id}}
                 self.joiner.take(one, event)
@@ -77,7 +77,7 @@ class FeedbackReader:
     def take_changes(self) -> tuple[list[tuple[str, str]], list[DeadLetter]]:
         """Return the graded metrics and the dead letters since the last call.
 
-        A graded metric is the key of its interaction, and the metric with the id of the entry that graded it.
+        A graded metric is a pair: the key of its interaction, and the metric with the id of the entry that graded it.
         """
         graded = [(key, f"{metric} {at}") for key, metrics in self._graded.items() for metric, at in metrics.items()]
         letters = self._letters
@@ -95,7 +95,7 @@ class FeedbackReader:
         self._graded[self._key(entry)] |= dict.fromkeys(metrics, entry.entry_id)
 
     def reject(self, entry: FeedbackEntry, reason: Reason, detail: str) -> None:
-        """Make feedback that does not count a dead letter of the next commit."""
+        """Make feedback a dead letter of the next commit."""
         self._letter(entry.entry_id, entry.feedback.encode(), reason, detail)
 
     def _key(self, entry: FeedbackEntry) -> str:

@@ -1,9 +1,9 @@
 """Finds the entry that a state cannot take: a failed step is tried again in halves. No clock, no I/O.
 
-A step that fails is thrown away with its state, and the next try begins from the checkpoint, which the failed try has
-not touched. It takes half of the entries and commits them if that succeeds; otherwise it takes half of these, down to a
-single entry. Only that entry becomes a dead letter. The state does not depend on how entries are cut into steps, so the
-others count to the bit as if the entry had never been there.
+A step that fails is discarded with its state, and the next try begins from the checkpoint. It takes half of the entries
+and commits them if that succeeds; otherwise it takes half of these, down to a single entry. Only that entry becomes a
+dead letter. The state does not depend on the division of entries into steps, so all other entries count to the bit as
+if the bad entry had never been there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from redis import RedisError
 from ragtide_runtime.errors import RagtideError
 
 ONE_BY_ONE: Final = 8
-"""Most feedback that waited for one interaction and is tried piece by piece; more is refused together."""
+"""Most feedback entries of one interaction that are tried one by one; more entries are rejected together."""
 
 EntrySource = Literal["metrics", "feedback"]
 """Stream that entries come from."""
@@ -24,13 +24,13 @@ EntrySource = Literal["metrics", "feedback"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The entries of one step while a bad entry is looked for."""
+    """The entries of one step during the search for a bad entry."""
 
     source: EntrySource
     count: int
     """Number of entries to take."""
     refused: frozenset[str] = frozenset()
-    """Ids of entries that become dead letters in this step, of feedback that waited for its interaction too."""
+    """Ids of entries that become dead letters in this step, including feedback that waited for its interaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,18 @@ class StepFailedError(RagtideError):
 
 @contextmanager
 def countable(taken: Callable[[], TakenEntries]) -> Iterator[None]:
-    """Turn an error of the body of a `with` into a failed step, if an entry may be to blame.
+    """Turn an error of the body of a `with` into a failed step, if an entry may have caused it.
 
     Args:
         taken: returns the entries that the step had taken.
 
     Raises:
-        StepFailedError: the body raised an error that an entry may be to blame for.
+        StepFailedError: the body raised an error that an entry may have caused.
     """
     try:
         yield
     except (RedisError, RagtideError, MemoryError, ImportError):
-        raise  # no entry is to blame
+        raise  # no entry causes these
     except Exception as error:
         raise StepFailedError(taken(), error) from error
 
@@ -82,28 +82,28 @@ class Halving:
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
-        # The next part is one entry. Each turn refuses one of these sets of ids.
+        # If the next part is a single entry: the sets of ids to reject, one set in each try.
         self._turns: list[frozenset[str]] = []
         self.reason = ""
         """Why the last step failed."""
 
     @property
     def part(self) -> Part | None:
-        """Entries that the next step takes; None if it may take everything."""
+        """The entries that the next step takes; None without a limit."""
         return self._parts[-1] if self._parts else None
 
     def failed(self, taken: TakenEntries, error: Exception) -> None:
         """Choose the entries to try instead of a step that failed.
 
         Raises:
-            Exception: the given error, if no entry is to blame: the step had taken none, or refused them all.
+            Exception: the given error, if no entry caused it: the step had taken no entry, or rejected all of them.
         """
         part = self._parts.pop() if self._parts else None
         if part is None:
             part = Part("metrics", taken.metrics) if taken.metrics else Part("feedback", taken.feedback)
         if not (taken.metrics or taken.feedback):
             raise error
-        # A step may have taken fewer entries than it was to take.
+        # A step may have taken fewer entries than its part.
         count = taken.metrics if part.source == "metrics" else taken.feedback
         if taken.metrics and taken.feedback:
             self._parts += [Part("feedback", taken.feedback), part]
@@ -114,11 +114,11 @@ class Halving:
             if part.count > 1:
                 self._parts.append(Part(part.source, part.count - 1))
             self._next_turn(part, taken, error)
-        self.reason = _told(error)
+        self.reason = _shortened(error)
 
     def _next_turn(self, part: Part, taken: TakenEntries, error: Exception) -> None:
         if not part.refused:
-            # Feedback that waited for the entry may be to blame instead of it.
+            # Feedback that waited for the entry may have caused the error instead.
             each = [frozenset([one]) for one in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
             together = [frozenset(taken.waited)] if len(taken.waited) > 1 else []
             self._turns = [*each, *together, frozenset([taken.last])]
@@ -127,7 +127,7 @@ class Halving:
         self._parts.append(Part(part.source, 1, self._turns.pop(0)))
 
     def passed(self, count: int) -> None:
-        """Go on after a step that was committed, with so many entries."""
+        """Continue after a committed step with so many entries."""
         if not self._parts:
             return
         part = self._parts.pop()
@@ -141,6 +141,6 @@ SHOWN_CHARS: Final = 300
 """Most characters of an error in a message."""
 
 
-def _told(error: Exception) -> str:
+def _shortened(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

@@ -1,8 +1,8 @@
-"""The size of an aggregator's step: small enough that a step ends long before its lease. No clock, no I/O.
+"""Bounds the size of an aggregator's step, so that the step ends long before its lease. No clock, no I/O.
 
-A commit costs time for each key that changed: its row and its panes are encoded and sent. Many new keys in one batch
-would make a step that outlasts any lease. The pace measures both costs and bounds the keys of the next
-step by them. A step that was fenced although no other aggregator took over was too long all the same: the pace halves.
+A commit costs time for each changed key: its row and its panes are encoded and sent. With many new keys in one batch, a
+step would outlast any lease. The pace measures both costs and bounds the keys of the next step by them. If a step was
+fenced although no other aggregator took over, it was too long, and the pace halves.
 """
 
 from typing import Final
@@ -11,13 +11,13 @@ SHARE_OF_LEASE: Final = 1 / 3
 """Share of the lease for which a step may last."""
 
 STEP_S: Final = 0.5
-"""Most seconds of a step with any lease: all pipelines of a partition wait for it."""
+"""Most seconds of a step with any lease, because all pipelines of a partition wait for it."""
 
 WRITE_SHARE: Final = 1 / 20
-"""Share of the lease for which the script of a commit may keep Redis busy."""
+"""Share of the lease for which the script of a commit may block Redis."""
 
 GROWTH: Final = 1.1
-"""Factor by which the pace grows back with every step that was committed."""
+"""Factor by which a reduced pace grows with every committed step."""
 
 FIRST_GUESS_S: Final = 0.0005
 """Seconds that a changed key costs, before any step was measured."""
@@ -55,12 +55,12 @@ class StepPace:
         return max(int(self._scale * fitting), 1)
 
     def committed(self, keys: int, *, seconds: float, write_s: float) -> None:
-        """Take note of a commit.
+        """Learn from a commit.
 
         Args:
-            keys: how many changed.
-            seconds: how long the whole commit took, without waiting for a Redis that failed.
-            write_s: how long its script took of that.
+            keys: number of changed keys.
+            seconds: duration of the whole commit, without outages of Redis.
+            write_s: duration of its script.
         """
         if keys:
             self._key_s = _learned(self._key_s, seconds / keys, few=keys < FEW)
@@ -68,13 +68,13 @@ class StepPace:
         self._scale = min(self._scale * GROWTH, 1.0)
 
     def fenced(self, steps: int) -> None:
-        """Take note that a step was refused; `steps` is the number of steps before it."""
+        """Remember that a step was fenced; `steps` is the number of steps before it."""
         self._fenced_at = steps
 
     def begins(self, steps: int) -> bool:
-        """Take note that an owner begins at a checkpoint; return whether only time had fenced the last step.
+        """Begin at a checkpoint; return whether the last step was fenced only because it took too long.
 
-        No other aggregator committed if the checkpoint has the steps that the refused step started from.
+        No other aggregator has committed if the checkpoint has the steps that the fenced step started from.
         """
         by_time = self._fenced_at == steps
         if by_time:
@@ -86,9 +86,9 @@ class StepPace:
 def _learned(known_s: float, found_s: float, *, few: bool) -> float:
     """Return the new estimate of the seconds per key, from the old estimate and the time of one step.
 
-    A slow step counts at once; a fast one counts half, because it may have been lucky. A step of few keys took most of
-    its time for other things, so it only proves that a key costs less. Without that proof one slow step would keep all
-    later ones small for ever.
+    A slow step counts at once; a fast step counts half, because it may have been lucky. A step of few keys spends most
+    of its time on other work, so it only gives an upper bound. Without this bound one slow step would keep all later
+    steps small for ever.
     """
     if found_s > known_s:
         return known_s if few else found_s

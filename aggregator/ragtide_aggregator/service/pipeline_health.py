@@ -1,7 +1,7 @@
 """Pipeline health alerts of a partition: labeling is stalled, traffic is silent, interactions are dropped.
 
-The alerts come from counts and ages that Redis reports, and need no statistics. The checkpoint keeps the alerts that
-fire, so that each fires once. No clock, no I/O.
+The alerts follow from counts and ages that Redis reports, without statistics. The checkpoint stores the firing alerts,
+so that each fires once. No clock, no I/O.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ _METRICS: Final[dict[Symptom, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class HealthLimits:
-    """The limits at which a pipeline health alert fires; None: it never fires."""
+    """The limits at which pipeline health alerts fire; an alert whose limit is None never fires."""
 
     labeling_s: float | None = 300.0
     """Seconds that the oldest interaction may wait for labels."""
     traffic_s: float | None = None
     """Seconds without a scored interaction, while no interaction waits."""
     quiet_s: float | None = 300.0
-    """Seconds without a dropped interaction after which the alert resolves; any dropped interaction fires it."""
+    """Seconds without a dropped interaction after which the alert resolves; every dropped interaction fires it."""
     absent_share: float | None = 0.2
     """Rise of the share of interactions in which a metric is absent (`absent_share.py`)."""
 
@@ -55,11 +55,11 @@ class PipelineHealth:
         """The symptoms whose alerts fire now."""
         return tuple(self._firing)
 
-    def look(self, status: StreamStatus) -> list[Alert]:
+    def check(self, status: StreamStatus) -> list[Alert]:
         """Return the alerts that fire or resolve now, given the status of the streams."""
         alerts = [*self._labeling(status), *self._traffic(status), *self._drops(status)]
         for alert in alerts:
-            symptom: Symptom = alert.rule.removeprefix("stall-")  # type: ignore[assignment]  # as it was made
+            symptom: Symptom = alert.rule.removeprefix("stall-")  # type: ignore[assignment]  # see _alert
             if alert.status == "firing":
                 self._firing[symptom] = alert
                 self._written[CheckpointField.HEALTH_FIRING + symptom] = alert.encode()

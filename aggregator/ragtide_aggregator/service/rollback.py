@@ -1,4 +1,4 @@
-"""Stream rollback: a stream of Redis ends before the position up to which it was read.
+"""Records and logs a stream rollback: a stream of Redis ends before the position up to which it was read.
 
 Redis came back without its last writes, or the stream was deleted or restored from an older copy.
 """
@@ -7,18 +7,11 @@ import json
 from collections.abc import Mapping
 
 import structlog
-from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.log import end_at
 from ragtide_schemas import utc_now
 
 log = structlog.get_logger("ragtide.aggregator")
-
-
-async def stream_ends(redis: Redis, streams: Streams, *, metrics: str, feedback: str) -> tuple[str, str]:
-    """Return the positions or, where a stream has lost its tail, the ids of the last entries before them."""
-    return await end_at(redis, streams.metrics, metrics), await end_at(redis, streams.feedback, feedback)
 
 
 def rollback_record(
@@ -30,7 +23,7 @@ def rollback_record(
         streams: keys of the partition.
         fields: of the checkpoint.
         position: positions of the checkpoint in the metrics and feedback streams.
-        ends: the last entries before them that the streams have.
+        ends: the last entries of the streams before these positions.
     """
     earlier = json.loads(fields.get(CheckpointField.STREAM_ROLLBACK, b"{}"))
     record = {
@@ -40,7 +33,7 @@ def rollback_record(
         "to": list(ends),
     }
     log.error(
-        "a stream ends before the checkpoint: Redis lost its tail; continuing there",
+        "a stream ends before the checkpoint: Redis lost its end; continuing from the last entry",
         partition=streams.partition,
         **record,
     )

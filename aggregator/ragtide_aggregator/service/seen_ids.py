@@ -1,8 +1,8 @@
-"""A ring of the interactions that were counted last, for the rollback of a stream. No clock, no I/O.
+"""Remembers the interactions that were counted last, so that a stream rollback does not count them twice.
 
-A Redis that loses its last writes usually loses checkpoint and streams back to the same moment, and the counts stay
+If Redis loses its last writes, it usually loses checkpoint and streams back to the same moment, and the counts stay
 right. If the checkpoint survives and a stream does not (it was deleted, or restored from an older copy), interactions
-that were counted may be scored again. The ring prevents that they are counted again.
+that were counted may be scored again. The ring of seen ids keeps them from being counted again. No clock, no I/O.
 """
 
 import struct
@@ -36,7 +36,7 @@ class SeenIds:
         return _digest(interaction) in self._known
 
     def add(self, pipeline: str, interaction_id: str) -> None:
-        """Take note of an interaction that is counted."""
+        """Add an interaction that is counted."""
         digest = _digest((pipeline, interaction_id))
         place = self._count % SIZE
         self._count += 1
@@ -61,14 +61,14 @@ class SeenIds:
     @classmethod
     def from_fields(cls, fields: Mapping[str, bytes]) -> "SeenIds":
         """Return the ids that the fields of a checkpoint hold."""
-        recent = cls()
+        seen = cls()
         for chunk in range(CHUNKS):
             data = fields.get(f"{_FIELD}{chunk}", b"")
-            recent._ring += [data[start : start + _BYTES] for start in range(0, len(data), _BYTES)]
-        recent._known = set(recent._ring)
+            seen._ring += [data[start : start + _BYTES] for start in range(0, len(data), _BYTES)]
+        seen._known = set(seen._ring)
         with reading(f"{_FIELD}count"):
-            (recent._count,) = _COUNT.unpack(fields.get(f"{_FIELD}count", bytes(_COUNT.size)))
-        return recent
+            (seen._count,) = _COUNT.unpack(fields.get(f"{_FIELD}count", bytes(_COUNT.size)))
+        return seen
 
 
 def _digest(interaction: tuple[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""One ownership session of an aggregator: its work on a partition, from the checkpoint on, while it owns it."""
+"""One ownership session of an aggregator: its work on a partition, from the checkpoint until the ownership ends."""
 
 import asyncio
 from time import monotonic
@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.log import end_at
 from ragtide_runtime.redis.scripts import run_script
 
 from ..errors import DamagedFieldError
@@ -20,13 +21,13 @@ from .halving import Halving, StepFailedError, countable
 from .options import ServiceOptions
 from .pace import StepPace
 from .pipeline_health import PipelineHealth
-from .rollback import rollback_record, stream_ends
+from .rollback import rollback_record
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
 from .trimming import trim_streams
 
-LOOK_S = 1.0
-"""Seconds between two times of trimming streams and checking the health of pipelines."""
+MAINTENANCE_S = 1.0
+"""Seconds between two rounds of trimming streams and checking pipeline health."""
 
 LONGEST_WAIT_S = 0.5
 """Most seconds that a read waits for entries."""
@@ -41,10 +42,10 @@ class PartitionSession:
         redis: client.
         options: of the service.
         ownership: of the partition.
-        checkpoint: where it continues.
+        checkpoint: the state and the positions to continue from.
         telemetry: of the role.
         pace: of the partition, which outlives a session.
-        halving: which entries its steps may take.
+        halving: the entries that its steps may take.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class PartitionSession:
             raise damaged(streams, error) from None
         if pace.begins(checkpoint.steps):
             log.warning(
-                "a step took longer than the lease: the next ones are smaller",
+                "a step took longer than the lease: the next steps are smaller",
                 partition=streams.partition,
                 batch=pace.batch,
             )
@@ -127,7 +128,7 @@ class PartitionSession:
         return session
 
     async def _continue_from(self, checkpoint: Checkpoint) -> None:
-        """Begin at the checkpoint's positions, or at the streams' ends if these come before them."""
+        """Begin at the checkpoint's positions, or at the end of a stream that ends before its position."""
         applier = self._applier
         ends = await self._ends()
         if ends != applier.positions:
@@ -144,16 +145,16 @@ class PartitionSession:
             )
 
     async def run(self) -> None:
-        """Serve until the ownership is to end; then everything that was applied is committed.
+        """Serve until the ownership is to end, then commit everything that was applied.
 
         Raises:
             LeaseLostError: another aggregator owns the partition.
-            StreamRollbackError: entries that were read are gone; begin again from the checkpoint.
+            StreamRollbackError: Redis lost entries that were read; begin again from the checkpoint.
             StepFailedError: an entry cannot be counted; begin again from the checkpoint, in halves.
             redis.RedisError: Redis failed; begin again from the checkpoint.
         """
         try:
-            # Any look at the state may fail because of an entry: queued events are worked on late.
+            # Any access to the state may fail because of an entry, because queued events are applied late.
             with countable(lambda: self._applier.taken):
                 await self._serve(self._ownership.stop)
         except StepFailedError:
@@ -168,7 +169,7 @@ class PartitionSession:
     async def _serve(self, stop: asyncio.Event) -> None:
         options, applier = self._options, self._applier
         timing = CommitTiming(options.commit_interval_s, longest_pause_s=self._pace.step_s, now=monotonic())
-        next_look = monotonic()
+        maintenance_at = monotonic()
         while True:
             self._ownership.check()
             behind = False
@@ -178,9 +179,9 @@ class PartitionSession:
                 self._telemetry.serving(self._streams.partition, applier.state.n_applied_keys)
             now = monotonic()
             due = timing.is_due(now, behind=behind)
-            if now >= next_look and not stop.is_set():
-                await self._look()
-                next_look = now + LOOK_S
+            if now >= maintenance_at and not stop.is_set():
+                await self._maintain()
+                maintenance_at = now + MAINTENANCE_S
             if self._uncommitted(stop) and (due or applier.full or self._halving.part or stop.is_set()):
                 await self._commit(stop)
                 timing.committed(monotonic(), took_s=monotonic() - now, behind=behind)
@@ -193,7 +194,7 @@ class PartitionSession:
         return self._applier.uncommitted.any or self._alerts_raised
 
     def _uncommitted(self, stop: asyncio.Event) -> bool:
-        """Return whether a commit has anything to write; the last commits write all estimates that are owed."""
+        """Return whether a commit has anything to write; the last commits write all owed estimates."""
         return self._writer.estimates.is_due(monotonic(), last=stop.is_set()) or self._dirty
 
     async def _take(self, wait_s: float) -> bool:
@@ -204,20 +205,20 @@ class PartitionSession:
             self._halving.passed(part.count)
         return behind
 
-    async def _look(self) -> None:
-        """Trim entries that every reader is done with, and raise alerts about pipelines that have stalled.
+    async def _maintain(self) -> None:
+        """Trim entries that every reader has finished, and raise pipeline health alerts.
 
         Raises:
-            StreamRollbackError: entries that were read are gone.
+            StreamRollbackError: Redis lost entries that were read.
         """
         if await self._ends() != self._applier.positions:
             raise StreamRollbackError(
                 f"partition {self._streams.partition} has streams that end before "
                 f"{self._applier.positions.metrics}, which was read: "
-                "Redis came back without its last writes; they are read again from the checkpoint"
+                "Redis came back without its last writes; the streams are read again from the checkpoint"
             )
         status = await run_script(self._redis, trim_streams(self._streams, self._options.caps, *self._committed))
-        alerts = [*self._health.look(status), *self._absences.look(status.now_ms, self._applier.state)]
+        alerts = [*self._health.check(status), *self._absences.check(status.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True
@@ -230,6 +231,9 @@ class PartitionSession:
         self._committed, self._alerts_raised = positions, False
 
     async def _ends(self) -> Positions:
-        """Return the positions or, where a stream has lost its tail, those of the last entries before it."""
-        at = self._applier.positions
-        return Positions(*await stream_ends(self._redis, self._streams, metrics=at.metrics, feedback=at.feedback))
+        """Return the positions or, where Redis lost the end of a stream, the last entries before them."""
+        at, streams = self._applier.positions, self._streams
+        return Positions(
+            await end_at(self._redis, streams.metrics, at.metrics),
+            await end_at(self._redis, streams.feedback, at.feedback),
+        )

@@ -1,4 +1,4 @@
-"""Options of the state from the settings: for an owner that applies events, and for a reader."""
+"""Makes the options of a state from the settings, for an owner that applies events and for a reader."""
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
@@ -30,7 +30,7 @@ def state_options(settings: Settings) -> StateOptions:
 
 
 def reader_options(settings: Settings) -> StateOptions:
-    """Return the options of a state that is only read: without alert rules, whose alerts are on a stream.
+    """Return the options of a state that is only read: without alert rules, because alerts are on a stream.
 
     Raises:
         ConfigurationError: a window in the settings is invalid.

@@ -1,4 +1,4 @@
-"""Builds the next step of a partition from everything that changed, and writes it until Redis has answered."""
+"""Builds the next step of a partition from all changes, and writes it again and again until Redis answers."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,15 @@ class WrittenStep(NamedTuple):
     """The size and the duration of a step that was written."""
 
     keys: int
-    """Keys that changed."""
+    """Number of changed keys."""
     seconds: float
-    """Seconds for building and writing it, without its estimates and without outages of Redis."""
+    """Seconds to build and write the step, without its estimates and without outages of Redis."""
     write_s: float
-    """Seconds of these that the script took."""
+    """Seconds of the script alone."""
 
 
 class CheckpointPart(Protocol):
-    """A part of an aggregator that keeps fields of its own in the checkpoint."""
+    """A part of the aggregator that has fields of its own in the checkpoint."""
 
     def take_changes(self) -> tuple[Mapping[str, bytes], Sequence[str]]:
         """Return fields to write and fields to remove since the last call."""
@@ -51,10 +51,10 @@ class StepWriter:
         redis: client.
         streams: keys of the partition.
         options: of the service.
-        token: with which the lease is held.
-        checkpoint: where the partition continues.
+        token: fencing token of the lease.
+        checkpoint: the checkpoint to continue from.
         applier: collects the content of a step.
-        parts: which also keep fields in the checkpoint.
+        parts: more parts with fields in the checkpoint.
         telemetry: counts every commit.
     """
 
@@ -82,7 +82,7 @@ class StepWriter:
             estimates_cap=options.estimates_cap,
             feedback_window_s=options.feedback_window_s,
         )
-        # A thread of its own: labeling in the same process may occupy those of the event loop.
+        # A thread of its own, because labeling in the same process may occupy the threads of the event loop.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragtide estimates")
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
         self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
@@ -98,7 +98,7 @@ class StepWriter:
         """Write the next step.
 
         Args:
-            stop: while it is set a failure of Redis is raised, and otherwise the step is written again.
+            stop: while it is set, a failure of Redis is raised; otherwise the step is written again.
 
         Raises:
             LeaseLostError: another aggregator owns the partition.
@@ -119,7 +119,7 @@ class StepWriter:
         """Return the next step, the changes of the state in it, and the seconds that its estimates took."""
         feedback, positions, uncommitted = self._applier.feedback, self._applier.positions, self._applier.uncommitted
         feedback.joiner.expire(max(order(position)[0] for position in positions))
-        # With many keys this takes seconds, in which the event loop renews the lease and answers others.
+        # With many keys this takes seconds, in which the event loop renews the lease and runs other tasks.
         loop = asyncio.get_running_loop()
         changes, published, estimates_s = await loop.run_in_executor(self._thread, self._changes)
         graded, rejected = feedback.take_changes()
@@ -154,7 +154,7 @@ class StepWriter:
         return changes, published, perf_counter() - started
 
     async def _write(self, step: Step, stop: asyncio.Event) -> float:
-        """Write a step, and return the seconds that the writing took, without those in which Redis failed."""
+        """Write a step, and return the seconds of the successful try."""
         backoff = Backoff()
         while True:
             started = perf_counter()
@@ -163,7 +163,7 @@ class StepWriter:
             except RedisError as error:
                 if stop.is_set():  # the next owner reads the uncommitted entries again
                     raise
-                # Sent again as it is: the script finds out whether it had been written.
+                # The same step is sent again: the script recognizes a step that is written already.
                 self._telemetry.partition_failed(self._partition, error)
                 self._outage.failed(error)
                 await asyncio.sleep(backoff.pause_s())

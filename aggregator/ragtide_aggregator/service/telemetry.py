@@ -7,22 +7,21 @@ from typing import Final
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.process import ProcessTelemetry
-from ragtide_runtime.telemetry.tracing import record
+from ragtide_runtime.telemetry.tracing import record_span
 
 from .commit import Step
 
 ROLE: Final = "aggregator"
 """Name of the role in logs and health reports."""
 
-
 EventTrace = tuple[str, dict[str, str], int]
-"""The traceparent that a metric event carries, the attributes of its span, and when it was read, in nanoseconds."""
+"""The traceparent of a metric event, the attributes of its span, and the time at which it was read, in nanoseconds."""
 
 
 class AggregatorTelemetry(OwnerTelemetry):
     """Counts what the aggregators of a process commit, and ends the traces of committed events.
 
-    Events count once they are committed: events that an owner read and lost with its lease are counted by the next one.
+    Only committed events count. Events that an owner had read when it lost its lease count for the next owner.
 
     Args:
         partitions: number of partitions.
@@ -42,16 +41,16 @@ class AggregatorTelemetry(OwnerTelemetry):
         self._alerts = catalogue.ALERTS.counter(registry)
 
     def lost(self) -> None:
-        """Count a partition that another aggregator took, or of whose streams Redis lost the end."""
+        """Count a partition that another aggregator took, or in which Redis lost the end of a stream."""
         self._leases_lost.inc()
 
     def serving(self, partition: int, keys: int) -> None:
-        """Take note of a turn of the work on a partition, with so many keys."""
+        """Report a turn of the work on a partition, with the number of its keys."""
         self._keys.labels(str(partition)).set(keys)
         self.partition_turned(partition, "owned")
 
     def ended(self, partition: int) -> None:
-        """Take note that this process no longer keeps the keys of a partition."""
+        """Report that this process no longer keeps the keys of a partition."""
         self._keys.labels(str(partition)).set(0)
 
     def committed(
@@ -61,9 +60,9 @@ class AggregatorTelemetry(OwnerTelemetry):
 
         Args:
             partition: of the step.
-            step: as it was committed.
-            seconds: that the commit took.
-            applied: metric events of the step that count.
+            step: the committed step.
+            seconds: duration of the commit.
+            applied: number of metric events of the step that count.
             traces: of the events of the step.
         """
         self._checkpoint_seconds.observe(seconds)
@@ -75,4 +74,4 @@ class AggregatorTelemetry(OwnerTelemetry):
             self._alerts.labels(alert.rule, alert.status).inc()
         now_ns = time_ns()
         for parent, attributes, start_ns in traces:
-            record("ragtide estimate", "CONSUMER", attributes, parent=parent, start_ns=start_ns, end_ns=now_ns)
+            record_span("ragtide estimate", "CONSUMER", attributes, parent=parent, start_ns=start_ns, end_ns=now_ns)

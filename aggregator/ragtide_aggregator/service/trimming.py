@@ -1,8 +1,8 @@
-"""Trims the streams of a partition: entries that every reader has finished go, and caps bound the rest.
+"""Trims the streams of a partition: removes entries that every reader has finished, and bounds the others by caps.
 
-Interactions and metric events are trimmed behind every consumer group and behind the checkpoint. An entry that a worker
-holds stays, and every interaction stays until there are workers. Metric events stay longer, because feedback that comes
-later is joined with them. Alerts above their cap stay until they are recorded, up to ten times the cap. Interactions
+Interactions and metric events are trimmed up to the position of every consumer group and of the checkpoint. An entry
+that a worker holds stays, and every interaction stays until there are workers. Metric events stay longer, because later
+feedback is joined with them. Alerts above their cap stay until they are recorded, up to ten times the cap. Interactions
 and dead letters also have caps in bytes. Unfinished entries that a cap removes are counted in the hash `dropped`.
 """
 
@@ -16,7 +16,7 @@ ALERTS_HARD: Final = 10
 """Factor of their cap up to which alerts that wait for the recorder stay."""
 
 SAMPLES: Final = 2000
-"""Nodes of a stream whose size is measured every second, in less than a millisecond of Redis's time."""
+"""Nodes of a stream that are measured every second, in less than a millisecond of Redis's time."""
 
 TRIM: Final = Lua("trim_streams")
 
@@ -25,8 +25,8 @@ TRIM: Final = Lua("trim_streams")
 class StreamCaps:
     """The most entries and bytes that streams may hold.
 
-    Bytes are measured by `MEMORY USAGE`: exactly for a stream of up to `SAMPLES` nodes (of an entry or a few small
-    ones), and by its oldest `SAMPLES` nodes for a longer one.
+    `MEMORY USAGE` measures the bytes: exactly for a stream of up to `SAMPLES` nodes (a node holds one entry or a few
+    small ones), and from the oldest `SAMPLES` nodes for a longer stream.
     """
 
     metrics_keep: int = 100_000
@@ -45,9 +45,9 @@ class StreamStatus:
     now_ms: int
     """Time of the Redis server."""
     oldest_waiting_ms: int | None
-    """When the oldest interaction that no worker has finished was added; None if there is none."""
+    """Time at which the oldest unfinished interaction was added; None if there is none."""
     last_scored_ms: int | None
-    """When the last metric event was added; None before the first."""
+    """Time at which the last metric event was added; None before the first."""
     dropped: dict[str, int]
     """Numbers of entries that were dropped so far, by reason."""
 

@@ -159,7 +159,7 @@ class StateTable:
     def _watch(self, events: EventBatch) -> list[Raised]:
         if not self.options.rules:
             return []
-        places = self.rules.watched(events.rows)
+        places = self.rules.with_rules(events.rows)
         if not places.size:
             return []
         rows, of = events.rows[places], events.part_of[places]

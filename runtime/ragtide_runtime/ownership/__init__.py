@@ -1,1 +1,1 @@
-"""Ownership: at most one process works on a partition."""
+"""Ownership of partitions: leases, the sharing of partitions among processes, and the loop that owns them."""

@@ -28,7 +28,7 @@ class Acquired(NamedTuple):
     """The result of a request for a lease."""
 
     token: str | None
-    """The fencing token, None while another process holds the lease."""
+    """The fencing token; None while another process holds the lease."""
     held_for_s: float = 0.0
     """Seconds until that lease runs out, unless it is renewed."""
 
@@ -48,18 +48,18 @@ def renew_lease(lease: str, fencing_tokens: str, token: str, lease_ms: int) -> S
 
 
 def release_lease(lease: str, token: str) -> ScriptCall[bool]:
-    """Return the call that removes a lease, and says whether the lease still had this token."""
+    """Return the call that removes a lease if it still has this token; its reply says whether it had."""
     return ScriptCall(RELEASE, (lease,), (token,), bool)
 
 
 class Lease:
-    """The lease of one partition. Its token is a rising number and the holder's name, so that no two are equal.
+    """The lease of one partition. Its token is a rising number with the holder's name, so no two tokens are equal.
 
     Args:
         redis: client.
         streams: keys of the partition.
-        holder: name of the process that asks.
-        lease_s: seconds for which it is given.
+        holder: name of this process.
+        lease_s: seconds until the lease runs out, unless it is renewed.
         role: for which the partition is owned.
     """
 
@@ -71,7 +71,7 @@ class Lease:
             "recorder": (streams.recorder_lease, streams.recorder_fencing_tokens),
             "driver": (streams.driver, streams.driver_fencing_tokens),
         }[role]
-        # A few random letters, so that a token is unique even after a flush has reset the counter.
+        # The random letters keep a token unique even after a flush has reset the counter.
         self.holder = f"{holder}:{uuid4().hex[:6]}"
         self.streams = streams
         self.lease_s = lease_s
@@ -79,7 +79,7 @@ class Lease:
         self._redis = redis
 
     async def acquire(self) -> Acquired:
-        """Ask for the lease."""
+        """Take the lease if it is free."""
         return await run_script(self._redis, acquire_lease(*self._keys, self.holder, self._lease_ms))
 
     async def renew(self, token: str) -> bool:
@@ -95,5 +95,5 @@ class Lease:
 
 
 def process_name() -> str:
-    """Return the name of this process on its host, as the holder of leases."""
+    """Return the name of this process as a holder of leases."""
     return f"{socket.gethostname()}-{os.getpid()}"

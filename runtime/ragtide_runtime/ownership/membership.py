@@ -1,4 +1,4 @@
-"""The list of running aggregators, and the number of partitions that each should own."""
+"""Shares partitions among the running aggregators: their list, and the number of partitions for each."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ class Rebalance(NamedTuple):
 
 
 def rebalance(member: str, owned: Mapping[str, int], partitions: int) -> Rebalance:
-    """Return how a member changes the number of its partitions, so that all own equally many, give or take one.
+    """Return how a member changes the number of its partitions, so that all members own equally many, or one more.
 
     A member releases a partition only if another member has too few. If the division leaves a remainder, that many
     members may own one partition more than the others; members that already own one more come first.
@@ -38,7 +38,7 @@ def rebalance(member: str, owned: Mapping[str, int], partitions: int) -> Rebalan
 
 
 def heartbeat(members: str, member: str, silent_ms: int, owned: int) -> ScriptCall[dict[str, int]]:
-    """Return the call that lists a member, and returns all members with the number of partitions each owns."""
+    """Return the call that lists a member; its reply is all members with the number of partitions each owns."""
     return ScriptCall(HEARTBEAT, (members,), (member, silent_ms, owned), _members)
 
 

@@ -21,10 +21,10 @@ from .ownership import Ownership
 from .telemetry import OwnerTelemetry
 
 SOON_S: Final = 0.2
-"""Seconds before a partition that another process is about to release is asked for again."""
+"""Seconds until the next request for a partition whose owner keeps renewing the lease."""
 
 MARGIN_S: Final = 0.05
-"""Seconds after which the lease of a dead process has run out for certain."""
+"""Seconds added to the rest of a lease, so that the lease of a dead process has run out for certain."""
 
 Work = Callable[[Ownership], Awaitable[None]]
 """The work on owned partitions. It ends soon after `stop` of the ownership is set, and calls `check` often."""
@@ -35,9 +35,9 @@ log = structlog.get_logger("ragtide.ownership")
 class PartitionOwner:
     """Owns partitions for one role of a process.
 
-    A service owns each partition by itself and serves it until told to stop. A partition is asked for again when its
-    work ends, its lease is lost or Redis failed. Members share the partitions; without a membership each process takes
-    every partition that is free.
+    A service owns each partition by itself and serves it until told to stop. After its work on a partition ended, the
+    lease was lost or Redis failed, it requests the partition again. Members share the partitions; without a membership
+    each process takes every free partition.
 
     An exclusive owner (`refusal`) works on all partitions at once, until its work is done. It waits until the leases of
     a dead process have run out.
@@ -77,13 +77,13 @@ class PartitionOwner:
         """The partitions that are owned now, by their numbers; the only entry of an exclusive owner has number 0."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Own partitions until told to stop or, exclusively, until the work is done.
+        """Own partitions until told to stop; an exclusive owner ends when its work is done.
 
         Raises:
-            RagtideError: the work cannot go on, or a live process owns a partition of an exclusive owner.
+            RagtideError: the work cannot continue, or a live process owns a partition of an exclusive owner.
             redis.RedisError: Redis failed an exclusive owner.
         """
-        with self._telemetry.watched():
+        with self._telemetry.reporting():
             await self._run(stop)
 
     async def _run(self, stop: asyncio.Event) -> None:
@@ -112,7 +112,7 @@ class PartitionOwner:
                 task.result()
 
     async def _turn(self) -> float:
-        """Take or give up partitions, and return the seconds until the next turn."""
+        """Acquire or release partitions, and return the seconds until the next turn."""
         try:
             wanted = len(self._groups) if self._membership is None else await self._rebalance(self._membership)
             wait_s = await self._acquire(wanted)
@@ -127,11 +127,11 @@ class PartitionOwner:
         return wait_s
 
     async def _rebalance(self, membership: Membership) -> int:
-        """Give up the partitions that are too many, and return how many more may be taken."""
+        """Release the partitions that are too many, and return how many more may be acquired."""
         members = await membership.heartbeat(len(self.owned))
         change = rebalance(membership.member, members, len(self._groups))
         for number in sorted(self.owned, reverse=True)[: change.release]:
-            log.info(f"this {self._telemetry.role} hands a partition to another one", partition=number)
+            log.info(f"this {self._telemetry.role} releases a partition for another one", partition=number)
             self.owned[number].stop.set()
         return change.acquire
 
@@ -144,7 +144,7 @@ class PartitionOwner:
             if held_for_s is None:
                 wanted -= 1
             else:
-                # Exactly when the lease runs out, if it is not renewed.
+                # The next turn comes when the lease runs out, unless it is renewed.
                 waits.append(max(held_for_s, 0.001) if held_for_s < self._poll_s else SOON_S)
         if not (self.owned or self._standing_by or self._refusal):
             log.info(f"standing by: other {self._telemetry.role}s own all partitions", partitions=len(self._groups))
@@ -153,7 +153,7 @@ class PartitionOwner:
         return min(waits)
 
     def _free(self) -> Iterator[int]:
-        # Each process begins elsewhere, so that processes that start together do not all ask for the same partition.
+        # Each process has another first partition, so that processes that start together do not compete for one.
         first = int(interaction_digest("", self._groups[0][0].holder)[:8], 16)
         for number in range(len(self._groups)):
             candidate = (first + number) % len(self._groups)
@@ -161,7 +161,7 @@ class PartitionOwner:
                 yield candidate
 
     async def _acquire_group(self, number: int) -> float | None:
-        """Begin to work if all leases of a group can be had, or return the seconds for which one is held elsewhere."""
+        """Begin to work on a group if all its leases are free; else return for how many seconds one is still held."""
         leases, tokens = self._groups[number], list[str]()
         for lease in leases:
             found = await lease.acquire()
@@ -177,7 +177,7 @@ class PartitionOwner:
         return None
 
     def _refuse(self, lease: Lease, held_for_s: float) -> None:
-        """Raise the refusal of an exclusive owner, once a dead process would have lost the lease."""
+        """Raise the refusal of an exclusive owner, once the lease of a dead process would have run out."""
         if self._refusal is not None and monotonic() >= self._refuse_at.setdefault(
             lease, monotonic() + max(held_for_s, 0.0) + MARGIN_S
         ):

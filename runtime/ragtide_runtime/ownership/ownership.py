@@ -1,4 +1,4 @@
-"""Ownership of partitions: leases that are held together and renewed while the work on the partitions goes on."""
+"""The ownership of partitions by one process: their leases, renewed together while the work on them makes progress."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,22 +14,22 @@ from ..redis.keys import Streams
 from .lease import Lease
 
 PATIENCE: Final = 60
-"""Renewals without progress of the work after which its leases may run out, so that another process takes over."""
+"""Renewals without progress of the work, after which its leases may run out so that another process takes over."""
 
 log = structlog.get_logger("ragtide.ownership")
 
 
 class Ownership:
-    """The right to work on partitions, until it is lost or given up.
+    """The right to work on partitions, until it is lost or released.
 
     The renewal law: a task renews the leases three times within their length, however long a step of the work takes. A
-    lease that ran out because the process stood still is taken back, unless another process acquired it since. Once
-    the work has made no progress during `PATIENCE` renewals, its leases are no longer renewed. Renewing saves work and
-    guarantees nothing: every script that writes for an owner checks the token, or a number that each owner advances.
+    lease that ran out because the process stood still is taken back, unless another process has acquired it. After
+    `PATIENCE` renewals without progress of the work, the leases are no longer renewed. Renewal only saves work. The
+    guarantee is in the scripts: each script that writes for an owner checks the token, or a number that owners advance.
 
     Args:
-        leases: with the same length.
-        tokens: with which they are held.
+        leases: all of the same length.
+        tokens: the fencing token of each lease.
     """
 
     def __init__(self, leases: Sequence[Lease], tokens: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class Ownership:
         self._renewals = 0
         self._lost = False
         self.stop = asyncio.Event()
-        """Set when the work is to end: the process stops, or another process is to take the partition over."""
+        """Set when the work is to end: the process stops, or another process is to take over."""
 
     @property
     def streams(self) -> list[Streams]:
@@ -51,7 +51,7 @@ class Ownership:
         return {lease.streams.partition: token for lease, token in zip(self._leases, self._tokens, strict=True)}
 
     def check(self) -> None:
-        """Take note that the work makes progress.
+        """Report that the work makes progress.
 
         Raises:
             LeaseLostError: another process owns a partition; end the work.
@@ -81,11 +81,11 @@ class Ownership:
                 for lease, token in zip(self._leases, self._tokens, strict=True):
                     self._lost = self._lost or not await lease.renew(token)
             except RedisError as error:
-                # The work meets the same failure and decides.
+                # The work meets the same failure and handles it.
                 log.debug("renewing a lease failed, trying again", partitions=self._named(), error=str(error))
 
     async def release(self) -> None:
-        """Give the partitions up.
+        """Release the leases.
 
         Raises:
             LeaseLostError: a lease was no longer held.

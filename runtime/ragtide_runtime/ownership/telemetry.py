@@ -1,4 +1,4 @@
-"""Telemetry that every role with partitions has: which partitions it owns, and heartbeats of its loops."""
+"""Telemetry of every role that owns partitions: the partitions that it owns, and heartbeats of its loops."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,7 +9,7 @@ from ..telemetry.process import ProcessTelemetry
 
 
 class OwnerTelemetry:
-    """Counts the owner loop of a role, and keeps the heartbeats of this loop and of the work on each partition.
+    """Reports the partitions that a role owns, and the heartbeats of the owner loop and of the work on each partition.
 
     Args:
         role: its name in logs and health reports.
@@ -27,25 +27,25 @@ class OwnerTelemetry:
         self.registry = process.registry
         self._owned = None if owned is None else owned.gauge(process.registry)
         self._health = process.health
-        self._looking = Heartbeat(f"{role}: partitions")
+        self._loop = Heartbeat(f"{role}: partitions")
         self._working: dict[int, Heartbeat] = {}
         for partition in range(partitions):
             self._set(partition, owned=False)
 
-    def watched(self) -> AbstractContextManager[None]:
+    def reporting(self) -> AbstractContextManager[None]:
         """Report the health of the owner loop for the body of a `with`."""
-        return self._health.reporting(self.role, self._looking)
+        return self._health.reporting(self.role, self._loop)
 
     def turned(self, owned: int) -> None:
-        """Take note of a turn of the owner loop, and of the number of partitions that are owned."""
-        self._looking.beat(f"owns {owned} of {self._n} partitions" if owned else "standing by: others own them all")
+        """Report a turn of the owner loop, with the number of partitions that are owned."""
+        self._loop.beat(f"owns {owned} of {self._n} partitions" if owned else "standing by: others own them all")
 
     def failed(self, error: Exception) -> None:
-        """Take note that Redis failed the owner loop, which tries again."""
-        self._looking.failed(f"Redis failed: {error}")
+        """Report that Redis failed the owner loop, which tries again."""
+        self._loop.failed(f"Redis failed: {error}")
 
     def lost(self) -> None:
-        """Take note that another process owns a partition, or that Redis lost entries that were read."""
+        """Report that another process owns a partition, or that Redis lost entries that were read; for subclasses."""
 
     @contextmanager
     def owning(self, partition: int) -> Iterator[None]:
@@ -59,11 +59,11 @@ class OwnerTelemetry:
             self._set(partition, owned=False)
 
     def partition_turned(self, partition: int, doing: str) -> None:
-        """Take note of a turn of the work on a partition."""
+        """Report a turn of the work on a partition."""
         self._heartbeat(partition).beat(doing)
 
     def partition_failed(self, partition: int, error: Exception) -> None:
-        """Take note that Redis or a store failed the work on a partition, which is tried again."""
+        """Report that Redis or a store failed the work on a partition, which is tried again."""
         self._heartbeat(partition).failed(f"failed: {error}")
 
     def _heartbeat(self, partition: int) -> Heartbeat:

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the backlog of every partition; each scrape reads them from Redis again."""
+"""Prometheus metrics of the backlog of every partition; each scrape reads the backlog from Redis."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from . import catalogue
 from .outages import redis_outage
 
 READ_TIMEOUT_S: Final = 3.0
-"""Seconds that Redis has to answer. A scrape has ten, and must get the process's own metrics in any case."""
+"""Seconds that Redis has to answer: a scrape has ten, and must get the process's own metrics even without Redis."""
 
 _NUMBERS: Final = (
     (catalogue.WAITING, "waiting"),
@@ -35,7 +35,7 @@ _COUNTS: Final = ((catalogue.STREAM_ENTRIES, "lengths"), (catalogue.DROPPED, "dr
 
 
 class BacklogCollector(Collector):
-    """Shows the backlog that `refresh` last read. While Redis is down it shows only `ragtide_redis_up`, as 0."""
+    """Reports the backlog that `refresh` last read. While Redis is down, it reports only `ragtide_redis_up`, as 0."""
 
     def __init__(self, redis: Redis, prefix: str, partitions: int) -> None:
         self._redis = redis
@@ -44,7 +44,7 @@ class BacklogCollector(Collector):
         self._outage = redis_outage(redis).attempt("reading streams for /metrics")
 
     async def refresh(self) -> None:
-        """Read the backlog of every partition; the backlog read before is forgotten if Redis does not answer."""
+        """Read the backlog of every partition; without an answer of Redis there is no backlog to report."""
         self._found = None
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):

@@ -1,4 +1,4 @@
-"""Every Prometheus metric of ragtide as data: name, kind, labels and meaning. The documentation's table is this."""
+"""Every Prometheus metric of ragtide as data: name, kind, labels and meaning. The table in the docs is made from it."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
@@ -22,10 +22,10 @@ class Metric:
     """The description of one Prometheus metric."""
 
     name: str
-    """As it is scraped, without the suffixes that Prometheus adds to the name of a histogram."""
+    """Name in a scrape, without the suffixes that Prometheus adds to a histogram."""
     kind: MetricType
     meaning: str
-    """One sentence; the help text."""
+    """The help text, one sentence."""
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper ends of a histogram's buckets, in seconds."""
@@ -46,30 +46,28 @@ class Metric:
 LABELINGS: Final = Metric(
     "ragtide_labelings_total",
     "counter",
-    "Entries that this worker finished, by what became of them; `failed` counts tries that a labeler failed.",
+    "Entries that this worker finished, by outcome; `failed` counts tries in which the labeler failed.",
     ("labeler", "outcome"),
 )
 DEAD_LETTERS: Final = Metric(
     "ragtide_dead_letters_total", "counter", "Interactions that this worker gave up on, by reason.", ("reason",)
 )
 LABELING_SECONDS: Final = Metric(
-    "ragtide_labeling_seconds",
-    "histogram",
-    "Time to label one interaction.",
-    ("labeler",),
-    LABELING_BUCKETS,
+    "ragtide_labeling_seconds", "histogram", "Time to label one interaction.", ("labeler",), LABELING_BUCKETS
 )
 IN_FLIGHT: Final = Metric(
-    "ragtide_labelings_in_flight", "gauge", "Entries this worker is on, until they are handed over."
+    "ragtide_labelings_in_flight", "gauge", "Entries that this worker works on, until their results are committed."
 )
 RECLAIMED: Final = Metric(
-    "ragtide_reclaimed_total", "counter", "Entries taken over that another worker, or an earlier try, had left."
+    "ragtide_reclaimed_total",
+    "counter",
+    "Entries that this worker took over from another worker, or from an earlier try of its own.",
 )
 WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED)
 
 
 class EndpointMetrics(NamedTuple):
-    """Metrics of the calls of one kind of endpoint that labelers ask."""
+    """Metrics of the calls of one kind of endpoint."""
 
     calls: Metric
     call_seconds: Metric
@@ -90,7 +88,7 @@ def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> End
         Metric(
             f"ragtide_{kind}_calls_total",
             "counter",
-            "Calls made, every try by itself: `answered`, `rate_limited`, `timeout`, `server_error`, `refused`, "
+            "Calls, each try counted: `answered`, `rate_limited`, `timeout`, `server_error`, `refused`, "
             "`no_connection` or `unreadable`.",
             (label, "outcome"),
         ),
@@ -98,22 +96,12 @@ def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> End
             f"ragtide_{kind}_call_seconds", "histogram", "Time of one call that was answered.", (label,), CALL_BUCKETS
         ),
         Metric(
-            f"ragtide_{kind}_cost_usd_total", "counter", f"Dollars the calls cost, by {price}; 0 without.", (label,)
+            f"ragtide_{kind}_cost_usd_total", "counter", f"Dollars that calls cost, by {price}; 0 without.", (label,)
         ),
+        Metric(f"ragtide_{kind}_cache_hits_total", "counter", "Answers found in the cache, without a call.", (label,)),
+        Metric(f"ragtide_{kind}_breaker_open", "gauge", "1 while calls are paused after many failures.", (label,)),
         Metric(
-            f"ragtide_{kind}_cache_hits_total", "counter", "Answers found in the cache instead of asking.", (label,)
-        ),
-        Metric(
-            f"ragtide_{kind}_breaker_open",
-            "gauge",
-            "1 while calls are paused after many failures.",
-            (label,),
-        ),
-        Metric(
-            f"ragtide_{kind}_calls_allowed",
-            "gauge",
-            "Calls at once that the endpoint is thought to bear now.",
-            (label,),
+            f"ragtide_{kind}_calls_allowed", "gauge", "Most concurrent calls that this process allows now.", (label,)
         ),
         tokens,
     )
@@ -126,19 +114,19 @@ JUDGE: Final = _endpoint_metrics(
     Metric(
         "ragtide_judge_tokens_total",
         "counter",
-        "Tokens the judge counted: `prompt` or `completion`.",
+        "Tokens that the judge counted: `prompt` or `completion`.",
         ("model", "direction"),
     ),
 )
 SERVICE: Final = _endpoint_metrics("service", "service", "`services.NAME.call_usd`")
 
 EVENTS_APPLIED: Final = Metric(
-    "ragtide_events_applied_total", "counter", "Metric events that are in a checkpoint this aggregator committed."
+    "ragtide_events_applied_total", "counter", "Metric events in the checkpoints that this aggregator committed."
 )
 EVENTS_REFUSED: Final = Metric(
     "ragtide_events_refused_total",
     "counter",
-    "Metric events and feedback that this aggregator put aside as dead letters.",
+    "Metric events and feedback that this aggregator rejected as dead letters.",
 )
 CHECKPOINT_SECONDS: Final = Metric(
     "ragtide_checkpoint_seconds",
@@ -151,19 +139,21 @@ LEASE_OWNED: Final = Metric(
     "ragtide_lease_owned", "gauge", "1 while this aggregator owns the partition, 0 while it stands by.", ("partition",)
 )
 LEASES_LOST: Final = Metric(
-    "ragtide_leases_lost_total", "counter", "Times another aggregator took a partition that this one thought its own."
+    "ragtide_leases_lost_total",
+    "counter",
+    "Times that this aggregator lost a partition: another aggregator took it, or Redis lost entries that were read.",
 )
 KEYS: Final = Metric(
-    "ragtide_keys", "gauge", "Pipelines, segments and metrics that this owner keeps estimates of.", ("partition",)
+    "ragtide_keys", "gauge", "Pipelines, segments and metrics with estimates of this owner.", ("partition",)
 )
 CAPPED: Final = Metric(
     "ragtide_capped_total",
     "counter",
-    "Times a segment value, run or pipeline counted in `other`, because there were as many keys as there may be.",
+    "Times that a segment value, run or pipeline was counted in `other`, because a limit of keys was reached.",
     ("partition",),
 )
 ALERTS: Final = Metric(
-    "ragtide_alerts_total", "counter", "Alerts this aggregator wrote, `firing` or `resolved`.", ("rule", "status")
+    "ragtide_alerts_total", "counter", "Alerts that this aggregator wrote, `firing` or `resolved`.", ("rule", "status")
 )
 AGGREGATOR_METRICS: Final = (
     EVENTS_APPLIED,
@@ -183,29 +173,29 @@ RECORDED: Final = Metric(
 RECORDED_UNREADABLE: Final = Metric(
     "ragtide_recorded_unreadable_total",
     "counter",
-    "Of these, entries kept as they were: nobody can read them.",
+    "Recorded entries that are unreadable and were stored unchanged.",
     ("kind",),
 )
 RECORDED_WITHHELD: Final = Metric(
     "ragtide_recorded_without_texts_total",
     "counter",
-    "Of these, entries whose redaction took too long or died, so that their texts are not recorded.",
+    "Entries that were recorded without their texts, because the redaction took too long or crashed.",
     ("kind",),
 )
-RECORDED_BYTES: Final = Metric("ragtide_recorded_bytes_total", "counter", "Bytes of these files.", ("kind",))
+RECORDED_BYTES: Final = Metric("ragtide_recorded_bytes_total", "counter", "Bytes of the recorded files.", ("kind",))
 REDACTIONS: Final = Metric(
     "ragtide_redactions_total",
     "counter",
-    "Places taken out of texts before they were written, by what they were; texts changed by a function.",
+    "Places that were redacted in texts, by pattern; for a function, the texts that it changed.",
     ("what",),
 )
 RECORDER_OWNED: Final = Metric(
-    "ragtide_recorder_owned", "gauge", "1 while this recorder writes the partition down.", ("partition",)
+    "ragtide_recorder_owned", "gauge", "1 while this recorder records the partition.", ("partition",)
 )
 RECORDER_MANIFEST: Final = Metric(
     "ragtide_recorder_manifest_timestamp_seconds",
     "gauge",
-    "When this recorder last wrote a manifest of the partition, in seconds since 1970.",
+    "Time of this recorder's last manifest of the partition, in seconds since 1970.",
     ("partition",),
 )
 RECORDER_METRICS: Final = (
@@ -218,20 +208,20 @@ RECORDER_METRICS: Final = (
     RECORDER_MANIFEST,
 )
 
-REDIS_UP: Final = Metric("ragtide_redis_up", "gauge", "1 if Redis answered this scrape; otherwise 0, without the rest.")
+REDIS_UP: Final = Metric("ragtide_redis_up", "gauge", "1 if Redis answered this scrape; otherwise 0, alone.")
 WAITING: Final = Metric(
     "ragtide_interactions_waiting",
     "gauge",
-    "Interactions no worker has finished; those not yet taken are counted to at most 1000 on a Redis before 7.0.",
+    "Interactions that no worker has finished; before Redis 7.0, those not yet taken are counted to at most 1000.",
     ("partition",),
 )
 PENDING: Final = Metric(
-    "ragtide_interactions_pending", "gauge", "Of these, those that a worker has taken.", ("partition",)
+    "ragtide_interactions_pending", "gauge", "Waiting interactions that a worker has taken.", ("partition",)
 )
 OLDEST: Final = Metric(
     "ragtide_interactions_oldest_seconds",
     "gauge",
-    "Age of the oldest interaction no worker has finished; 0 if there is none.",
+    "Age of the oldest interaction that no worker has finished; 0 if there is none.",
     ("partition",),
 )
 EVENTS_WAITING: Final = Metric(
@@ -249,7 +239,7 @@ EVENTS_OLDEST: Final = Metric(
 UNRECORDED: Final = Metric(
     "ragtide_unrecorded_oldest_seconds",
     "gauge",
-    "Age of the oldest entry that is to be recorded and is not yet; 0 if there is none, or no recorder.",
+    "Age of the oldest entry that waits to be recorded; 0 if there is none, or there was never a recorder.",
     ("partition",),
 )
 STREAM_ENTRIES: Final = Metric(
@@ -258,12 +248,10 @@ STREAM_ENTRIES: Final = Metric(
     "Entries in a stream: interactions, metrics, feedback, estimates, alerts, dead_letters.",
     ("partition", "stream"),
 )
-DROPPED: Final = Metric(
-    "ragtide_dropped_total", "counter", "Interactions that were dropped, by why.", ("partition", "why")
-)
+DROPPED: Final = Metric("ragtide_dropped_total", "counter", "Dropped interactions, by reason.", ("partition", "why"))
 WORKERS: Final = Metric("ragtide_workers", "gauge", "Workers that have read within the last minute.", ("partition",))
 OWNED: Final = Metric(
-    "ragtide_partition_owned", "gauge", "1 while some aggregator holds the partition's lease.", ("partition",)
+    "ragtide_partition_owned", "gauge", "1 while an aggregator holds the partition's lease.", ("partition",)
 )
 REDIS_METRICS: Final = (
     REDIS_UP,
@@ -287,7 +275,7 @@ CATALOGUE: Final = {
     "recorder": RECORDER_METRICS,
     "Redis": REDIS_METRICS,
 }
-"""The metrics of each role. Every role shows the metrics that are read from Redis."""
+"""The metrics of each role. Every role reports the metrics of Redis."""
 
 
 def catalogue_table() -> str:
@@ -301,4 +289,4 @@ def catalogue_table() -> str:
 
 
 if __name__ == "__main__":
-    print(catalogue_table(), end="")  # noqa: T201 - that is its purpose
+    print(catalogue_table(), end="")  # noqa: T201 - for the documentation

@@ -21,18 +21,18 @@ from .backlog_metrics import BacklogCollector
 from .health import Health, HealthReport
 from .process import ProcessTelemetry
 
-LOOK_S: Final = 1.0
-"""Seconds between two pings of Redis, and the time limit of each ping; a probe never waits for Redis."""
+PING_S: Final = 1.0
+"""Seconds between two pings of Redis, and the time limit of each ping. A health probe itself never waits for Redis."""
 
 log = structlog.get_logger("ragtide.http")
 
 
 @asynccontextmanager
 async def serving(settings: Settings, url: str, process: ProcessTelemetry) -> AsyncIterator[int | None]:
-    """Serve for the body of an `async with`, and give the port; None and nothing is served without `http_port`.
+    """Serve the endpoints for the body of an `async with` and yield the port; without `http_port` serve nothing.
 
     Raises:
-        ConfigurationError: the address cannot be used, as when another process has the port.
+        ConfigurationError: the address cannot be used, for example because another process has the port.
     """
     if settings.http_port is None:
         yield None
@@ -42,9 +42,9 @@ async def serving(settings: Settings, url: str, process: ProcessTelemetry) -> As
     process.registry.register(backlog)
     ProcessCollector(registry=process.registry)
     runner = web.AppRunner(
-        _application(process, backlog), handle_signals=False, access_log=None, shutdown_timeout=LOOK_S
+        _application(process, backlog), handle_signals=False, access_log=None, shutdown_timeout=PING_S
     )
-    looking = asyncio.create_task(_look(redis, process.health))
+    pinging = asyncio.create_task(_ping(redis, process.health))
     try:
         await runner.setup()
         try:
@@ -59,7 +59,7 @@ async def serving(settings: Settings, url: str, process: ProcessTelemetry) -> As
         yield port
     finally:
         await runner.cleanup()
-        await end(looking)
+        await end(pinging)
         await redis.aclose()
 
 
@@ -70,29 +70,27 @@ def _application(process: ProcessTelemetry, backlog: BacklogCollector) -> web.Ap
         return web.Response(body=encode(process.registry), headers={"content-type": content_type})
 
     async def healthz(_: web.Request) -> web.Response:
-        return _told(process.health.alive())
+        return _response(process.health.alive())
 
     async def readyz(_: web.Request) -> web.Response:
-        return _told(process.health.ready())
+        return _response(process.health.ready())
 
     application = web.Application()
-    application.add_routes(
-        [web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)],
-    )
+    application.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
     return application
 
 
-def _told(report: HealthReport) -> web.Response:
+def _response(report: HealthReport) -> web.Response:
     return web.json_response(report.as_dict(), status=200 if report.ok else 503)
 
 
-async def _look(redis: Redis, health: Health) -> None:
+async def _ping(redis: Redis, health: Health) -> None:
     while True:
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(PING_S):
                 await redis.ping()
         except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
             health.redis_failed(str(error) or type(error).__name__)
         else:
             health.redis_answered()
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(PING_S)

@@ -1,9 +1,9 @@
 """Liveness and readiness of a role, from the heartbeats of its loops and the answers of Redis.
 
-A role is alive if a restart would not help: the event loop answers, and no loop is stuck. A loop that waits for work is
-alive. A loop that tries again because Redis or a judge is down is alive too. Only a loop without a heartbeat for
-`SILENT_S` is stuck, if Redis answered all that time. A role is ready if it does its work now: Redis answers, and the
-last turn of each loop succeeded.
+A role is alive if a restart would not help: the event loop answers, and no loop is stuck. A loop is stuck if it had no
+heartbeat for `SILENT_S` while Redis answered. A loop that waits for work is not stuck, nor a loop that retries because
+Redis or a judge is down. A role is ready if it does its work now: Redis answers, and the last turn of each loop
+succeeded.
 """
 
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class HealthCheck(Protocol):
         """Return whether the part is not stuck.
 
         Args:
-            redis_since: since when, on the monotonic clock, Redis has answered without a break; None if it does not.
+            redis_since: monotonic time since which Redis has always answered; None while it does not answer.
         """
 
     def ready(self) -> CheckResult:
@@ -76,16 +76,16 @@ class Heartbeat:
         self._failed = True
 
     def beat(self, doing: str) -> None:
-        """Take note of a turn that succeeded."""
+        """Report a turn that succeeded."""
         self._last, self._detail, self._failed = self._clock(), doing, False
 
     def failed(self, detail: str) -> None:
-        """Take note of a turn that failed and will be tried again."""
+        """Report a turn that failed and will be tried again."""
         self._last, self._detail, self._failed = self._clock(), detail, True
 
     @contextmanager
     def idle(self, waiting_for: str) -> Iterator[None]:
-        """Mark the loop as idle for the body of a `with`: it may wait for any time and does not count as stuck."""
+        """Mark the loop as idle for the body of a `with`: an idle loop may wait for any time."""
         self.beat(waiting_for)
         self._idle = True
         try:
@@ -99,7 +99,7 @@ class Heartbeat:
         silent_s = 0.0 if self._idle or redis_since is None else self._clock() - max(self._last, redis_since)
         if silent_s < SILENT_S:
             return CheckResult(self.name, True, self._detail)
-        return CheckResult(self.name, False, f"no sign of life for {silent_s:.0f} s, last: {self._detail}")
+        return CheckResult(self.name, False, f"no heartbeat for {silent_s:.0f} s, last: {self._detail}")
 
     def ready(self) -> CheckResult:
         """Return whether the last turn succeeded."""
@@ -108,7 +108,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ConditionCheck:
-    """A condition that is evaluated at each question for readiness."""
+    """A health check by a condition that is evaluated for each report on readiness."""
 
     name: str
     holds: Callable[[], bool]
@@ -116,7 +116,7 @@ class ConditionCheck:
     """The detail of the result while the condition does not hold."""
 
     def alive(self, redis_since: float | None) -> CheckResult:
-        """Return a passed check: a condition is no loop and cannot be stuck."""
+        """Return a passed check, because a condition cannot be stuck."""
         del redis_since
         return CheckResult(self.name, True, "not a loop")
 
@@ -129,7 +129,7 @@ class Health:
     """The liveness and readiness of the roles of one process.
 
     Args:
-        roles: that must report a check before the process is ready.
+        roles: which must report a check before the process is ready.
         clock: monotonic seconds.
     """
 
@@ -150,18 +150,18 @@ class Health:
                 self._checks[role].remove(check)
 
     def redis_answered(self) -> None:
-        """Take note that Redis answered."""
+        """Report that Redis answered."""
         if self._redis_since is None:
             self._redis_since = self._clock()
         self._redis_detail = "answers"
 
     def redis_failed(self, how: str) -> None:
-        """Take note that Redis did not answer."""
+        """Report that Redis did not answer."""
         self._redis_since = None
         self._redis_detail = f"does not answer: {how}"
 
     def alive(self) -> HealthReport:
-        """Return whether a restart would not help; an outage of Redis does not count."""
+        """Return whether no loop is stuck; an outage of Redis does not count, because a restart would not help."""
         return HealthReport(
             tuple(check.alive(self._redis_since) for checks in self._checks.values() for check in checks)
         )

@@ -1,4 +1,4 @@
-"""A limit on log lines that may come with every interaction: one line of a kind a minute, and a count of the others."""
+"""Limits log lines that may come with every interaction: one line of a kind a minute, with a count of the others."""
 
 from collections.abc import Callable, Hashable
 from time import monotonic
@@ -8,11 +8,11 @@ EVERY_S: Final = 60.0
 """Seconds between two lines of one kind."""
 
 MOST_KINDS: Final = 1000
-"""Most kinds that are remembered. At the limit all are forgotten, and some lines are logged again."""
+"""Most kinds that are remembered. At the limit all kinds are forgotten, so some lines are logged again early."""
 
 
 class LogLimit:
-    """Lets one event of each kind through in `every_s`, and counts the events in between.
+    """Lets one event of each kind pass in `every_s`, and counts the events in between.
 
     >>> limit = LogLimit()
     >>> limit.due(), limit.due()
@@ -29,7 +29,7 @@ class LogLimit:
         self._last: dict[Hashable, tuple[float, int]] = {}
 
     def due(self, kind: Hashable = None) -> int:
-        """Return how many events of a kind there were since the last that was due, this one included; 0 if not due."""
+        """Return the number of events of a kind since the last due event, including this one; 0 if it is not due."""
         now = self._clock()
         last_s, count = self._last.get(kind, (float("-inf"), 0))
         if now - last_s < self._every_s:
@@ -41,7 +41,7 @@ class LogLimit:
         return count + 1
 
     def warning(self, log: Any, kind: Hashable, event: str, **fields: Any) -> None:
-        """Log a warning if it is due, with the number of those of its kind that were not logged since the last."""
+        """Log a warning if it is due, with the number of warnings of its kind that were not logged before it."""
         if count := self.due(kind):
             more = {"not_logged_before": count - 1} if count > 1 else {}
             log.warning(event, **fields, **more)

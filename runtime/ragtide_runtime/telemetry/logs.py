@@ -17,17 +17,17 @@ _role: ContextVar[str | None] = ContextVar("ragtide_role", default=None)
 
 
 def say_role(name: str) -> None:
-    """Name the role on every line that the current task logs from now on, and the tasks and threads that it starts."""
+    """Name the role in every line that the current task, and tasks and threads that it starts, log from now on."""
     _role.set(name)
 
 
-def _names_its_process(role: str | None) -> structlog.typing.Processor:
+def _add_process(role: str | None) -> structlog.typing.Processor:
     host = socket.gethostname()
 
     def processor(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        named = _role.get() or role
-        if named is not None:
-            event.setdefault("role", named)
+        name = _role.get() or role
+        if name is not None:
+            event.setdefault("role", name)
         event.setdefault("host", host)
         event.setdefault("process", os.getpid())
         return event
@@ -36,18 +36,18 @@ def _names_its_process(role: str | None) -> structlog.typing.Processor:
 
 
 def configure_logging(level: str, role: str | None = None) -> None:
-    """Send the events of structlog and of libraries to standard error from this level on.
+    """Send the events of structlog, from this level on, and warnings of libraries to standard error.
 
-    Every line names host and process, and the role: that of the task (`say_role`), or else this one.
+    Every line names host, process and role: the role of the task (`say_role`), or else this role.
     """
     threshold = getattr(logging, level.upper())
     terminal = sys.stderr.isatty()
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        _names_its_process(role),
+        _add_process(role),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _fit_for_a_terminal,
+        _escape,
     ]
     renderers: list[structlog.typing.Processor] = (
         [structlog.dev.ConsoleRenderer(exception_formatter=_print_traceback)]
@@ -69,13 +69,13 @@ def configure_logging(level: str, role: str | None = None) -> None:
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # FastStream logs every received message at INFO; ours are about interactions, theirs only when something is wrong.
+    # Libraries log only warnings: FastStream logs every received message at INFO.
     root.setLevel(max(threshold, logging.WARNING))
     handler.setLevel(root.level)  # some libraries set a level of their own
 
 
-def _fit_for_a_terminal(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape the characters in an event that would steer a terminal: its fields may quote text from outside."""
+def _escape(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape the characters in an event that a terminal would obey, because its fields may quote untrusted text."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = printable(value)
@@ -89,9 +89,9 @@ def _print_traceback(file: TextIO, error: structlog.typing.ExcInfo) -> None:
 
 
 def keep_logs_apart() -> None:
-    """Send warnings and worse to standard error, in a program that has not configured structlog.
+    """Send warnings and errors to standard error, in a program that has not configured structlog.
 
-    With its defaults structlog writes every event to standard output, between the lines that the program prints.
+    By default structlog writes every event to standard output, between the lines that the program prints.
     """
     if not structlog.is_configured():
         structlog.configure(

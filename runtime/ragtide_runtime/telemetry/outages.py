@@ -1,4 +1,4 @@
-"""Logs of outages: one line at the start and one at the end, for any number of loops and any duration."""
+"""Logs each outage with one line at its start and one at its end, for any number of loops and any duration."""
 
 import threading
 from collections.abc import Callable
@@ -9,22 +9,22 @@ from weakref import WeakKeyDictionary
 import structlog
 
 FORGOTTEN_S: Final = 30.0
-"""Seconds after which a failed attempt that was not repeated no longer counts, because its loop has ended."""
+"""Seconds after which a failed attempt no longer counts if it was not repeated, because its loop has ended."""
 
 AFTERSHOCK_S: Final = 5.0
-"""Seconds after an outage in which a failure is no new outage yet, as a loop may still hold a dead connection."""
+"""Seconds after an outage in which a failure begins no new outage, because a loop may still hold a dead connection."""
 
 log = structlog.get_logger("ragtide.outage")
 
 
 class Outage:
-    """Shared knowledge of several loops of a role about one dependency, such as Redis.
+    """The outages of one dependency, such as Redis, as several loops of a role see them.
 
-    The first attempt that fails begins the outage. It ends when every attempt that failed has succeeded again. A
+    The first attempt that fails begins an outage. The outage ends when every attempt that failed has succeeded again. A
     failure within `AFTERSHOCK_S` of the end is logged only if it lasts longer than that.
 
     Args:
-        subject: the dependency, in the words of the log.
+        subject: name of the dependency in the log.
         clock: seconds of a monotonic clock.
     """
 
@@ -39,11 +39,11 @@ class Outage:
         self._ended: float | None = None
 
     def attempt(self, doing: str) -> "Attempt":
-        """Return a loop's part in the outage; `doing` describes the work for which the loop needs the dependency."""
+        """Return the part of one loop, whose work with the dependency is `doing`."""
         return Attempt(self, doing)
 
     def failed(self, doing: str, error: BaseException, **fields: Any) -> None:
-        """Take note of a failure, and log the first one."""
+        """Count a failure, and log the first one of an outage."""
         with self._lock:
             now = self._clock()
             self._failing[doing] = now
@@ -53,12 +53,12 @@ class Outage:
             first = not self._logged and (self._ended is None or now - self._ended >= AFTERSHOCK_S)
             self._logged = self._logged or first
         if first:
-            event = f"{self._subject} failed; it is tried again until it answers, and no more is logged meanwhile"
+            event = f"{self._subject} failed: retrying until it answers, and logging no further failures until then"
             log.warning(event, doing=doing, error=str(error) or type(error).__name__, **fields)
 
     def succeeded(self, doing: str) -> None:
-        """Take note of a success, and log the end of the outage."""
-        if self._began is None:  # nearly always; a wrong guess is mended by the next success
+        """Report a success, and log the end of an outage."""
+        if self._began is None:  # the usual case needs no lock; the next success corrects a race
             return
         with self._lock:
             now = self._clock()
@@ -74,7 +74,7 @@ class Outage:
 
 
 class Attempt:
-    """A loop's part in an outage: the loop reports after each round whether the round failed or succeeded."""
+    """One loop's reports to an outage: after each round, whether the round failed or succeeded."""
 
     def __init__(self, outage: Outage, doing: str) -> None:
         self._outage = outage
@@ -93,7 +93,7 @@ _OF_CLIENT: Final[WeakKeyDictionary[Any, Outage]] = WeakKeyDictionary()
 
 
 def redis_outage(client: Any) -> Outage:
-    """Return the outage of the Redis behind a client; all that use the client share it."""
+    """Return the outage of the Redis behind a client; all users of the client share it."""
     outage = _OF_CLIENT.get(client)
     if outage is None:
         outage = _OF_CLIENT[client] = Outage("Redis")

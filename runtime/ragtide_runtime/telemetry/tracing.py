@@ -1,9 +1,9 @@
-"""OpenTelemetry traces from publish to estimate; nothing where OpenTelemetry is not in use.
+"""OpenTelemetry traces of an interaction, from publishing to estimate.
 
-The trace travels as an entry's second field, `traceparent` (W3C Trace Context). Spans are made with the global tracer
-provider of the process: an application's own, or the one that `exporting` sets up for a role. OpenTelemetry is
-in use when code in this process has imported it and set a provider. Otherwise nothing is recorded, a span costs two or
-three microseconds, and an entry's context is handed on unchanged. Spans hold ids and numbers, never texts.
+An entry carries its trace in a second field, `traceparent` (W3C Trace Context). Spans are made with the global tracer
+provider of the process: the application's own, or the provider that `exporting` sets for a role. If code in this
+process has not imported OpenTelemetry and set a provider, no span is recorded, a span costs two or three microseconds,
+and the context of an entry is passed on unchanged. Spans hold ids and numbers, never texts.
 """
 
 import os
@@ -26,7 +26,7 @@ SpanRole = Literal["PRODUCER", "CONSUMER", "CLIENT"]
 Attributes = Mapping[str, str | int | float]
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Standard variables; one of them set means that a role exports its spans."""
+"""Standard variables: a role exports its spans if either variable is set."""
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -40,10 +40,10 @@ class TracedSpan:
 
     @property
     def traceparent(self) -> str:
-        """The context to hand on: the context of this span, or else of its parent; empty if neither has one."""
+        """The context to pass on: that of this span, or else of its parent; empty if neither has a context."""
         return _traceparent_of(self._span) or self._parent
 
-    def tell(self, attributes: Attributes) -> None:
+    def add(self, attributes: Attributes) -> None:
         """Add attributes."""
         if self._span is not None:
             self._span.set_attributes(attributes)
@@ -58,11 +58,11 @@ class TracedSpan:
 
 @contextmanager
 def traced(name: str, kind: SpanRole, attributes: Attributes, *, parent: str = "") -> Iterator[TracedSpan]:
-    """Make a span for the body of a `with`, and the current one there.
+    """Make a span that is the current span for the body of a `with`.
 
     Args:
         name: of the span.
-        kind: its role in the conversation.
+        kind: role of this process in the exchange.
         attributes: ids and numbers.
         parent: traceparent of the span that caused it; empty for the current span.
     """
@@ -77,22 +77,22 @@ def traced(name: str, kind: SpanRole, attributes: Attributes, *, parent: str = "
         context=_context(parent),
         kind=SpanKind[kind],
         attributes=attributes,
-        record_exception=False,  # its message might hold texts
+        record_exception=False,  # the message of an exception might hold texts
         set_status_on_exception=False,
     ) as span:
         yield TracedSpan(span, parent)
 
 
-def record(name: str, kind: SpanRole, attributes: Attributes, *, parent: str, start_ns: int, end_ns: int) -> None:
-    """Make a span of something that is over.
+def record_span(name: str, kind: SpanRole, attributes: Attributes, *, parent: str, start_ns: int, end_ns: int) -> None:
+    """Make a span of an operation that has ended.
 
     Args:
         name: of the span.
-        kind: its role in the conversation.
+        kind: role of this process in the exchange.
         attributes: ids and numbers.
         parent: traceparent of the span that caused it.
-        start_ns: when it began, in nanoseconds since the epoch.
-        end_ns: when it ended.
+        start_ns: start of the operation, in nanoseconds since the epoch.
+        end_ns: its end.
     """
     tracer = _tracer()
     if tracer is None:
@@ -106,10 +106,10 @@ def record(name: str, kind: SpanRole, attributes: Attributes, *, parent: str, st
 
 
 def trace_publishing(interaction: RagInteraction) -> str:
-    """Return the traceparent to publish an interaction with, after making the span it names; empty without tracing.
+    """Make the span of publishing an interaction, and return its traceparent; empty without tracing.
 
     Call it where the application publishes, not where a background thread sends: the current span is the parent.
-    If the process has no tracer provider, the context of the current span is handed on, if there is such a span.
+    Without a tracer provider, return the traceparent of the current span, if there is one.
     """
     if _tracer() is None:
         return _traceparent_of(_current_span())
@@ -134,13 +134,12 @@ def traceparent_of(fields: Mapping[bytes, bytes]) -> str:
 
 @contextmanager
 def exporting(role: str) -> Iterator[None]:
-    """Export the spans of this process for the body of a `with`, if the standard variables say where to.
+    """Export the spans of this process for the body of a `with`, if a variable of `ENDPOINTS` names where to.
 
-    `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` names the endpoint. The SDK reads every other
-    `OTEL_*` variable itself. The remaining spans are sent at the end of the body.
+    The SDK reads every other `OTEL_*` variable itself. The remaining spans are sent at the end of the body.
 
     Args:
-        role: the service is named `ragtide-<role>`, unless `OTEL_SERVICE_NAME` names it.
+        role: names the service `ragtide-<role>`, unless `OTEL_SERVICE_NAME` names it.
 
     Raises:
         ConfigurationError: the variables are set and the packages are not installed.
@@ -156,8 +155,8 @@ def exporting(role: str) -> Iterator[None]:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError:
         raise ConfigurationError(
-            f"{' or '.join(ENDPOINTS)} is set and OpenTelemetry is not installed: pip install 'ragtide[otel]', or "
-            "unset it"
+            f"{' or '.join(ENDPOINTS)} is set, but OpenTelemetry is not installed: pip install 'ragtide[otel]', or "
+            "unset the variable"
         ) from None
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": f"ragtide-{role}"}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
@@ -202,5 +201,5 @@ def _traceparent_of(span: "Span | None") -> str:
     context = None if span is None else span.get_span_context()
     if context is None or not context.is_valid:
         return ""
-    # As TraceContextTextMapPropagator.inject writes it, without a context and a carrier for each.
+    # The same text as that of TraceContextTextMapPropagator.inject, without its context and carrier objects.
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"

@@ -216,7 +216,7 @@ class Endpoint:
             latency_s = monotonic() - started
             self._telemetry.answered(latency_s)
             self._answered(call, reply, latency_s)
-            span.tell(call.result(reply))
+            span.add(call.result(reply))
             return reply
 
     def _answered(self, call: Call[Reply], reply: Reply, latency_s: float) -> None:

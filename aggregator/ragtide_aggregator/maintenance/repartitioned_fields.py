@@ -1,4 +1,4 @@
-"""Where the parts of checkpoints belong when the number of partitions changes. No clock, no I/O."""
+"""Distributes the fields of checkpoints over the partitions of a new layout. No clock, no I/O."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Fields = dict[str, bytes]
 
 _BY_KEY: Final = (CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED)
 _AFTER_LENGTH: Final[dict[str, int]] = {CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1}
-"""How many numbers stand before the key."""
+"""Number of parts before the key in the name of a field."""
 
 _OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.VERSION)
 
@@ -37,19 +37,19 @@ def pipeline_of(name: str, data: bytes) -> str | None:
     return Feedback.decode(data).pipeline if kind == CheckpointField.PENDING_FEEDBACK else None
 
 
-def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, bytes]]) -> dict[int, Fields]:
+def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, bytes]]) -> dict[int, Fields]:
     """Return the fields of every partition's checkpoint in a new layout, without positions.
 
-    A part of a pipeline goes where the part of the same number is in the new layout. Feedback that waits goes where its
-    interaction will be scored. What is remembered for a stream that went back, and what has stalled, begins anew.
+    Each part of a split pipeline moves to the partition that has the part of the same number in the new layout. Waiting
+    feedback moves to the partition where its interaction will be scored. Seen ids and pipeline health are dropped.
 
     Args:
         old: the layout of the checkpoints.
-        new: the layout to be.
+        new: the layout after the change.
         checkpoints: fields by partition.
 
     Raises:
-        ValueError: a pipeline would be split over fewer partitions than it is: its parts cannot be put together.
+        ValueError: a pipeline would be split over fewer partitions than now, and its parts cannot be merged.
     """
     found: dict[int, Fields] = {partition: {} for partition in range(new.partitions)}
     places: dict[tuple[int, str], int] = {}
@@ -60,7 +60,7 @@ def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, b
                 if name in _OF_THE_PARTITION and partition in found:
                     found[partition][name] = data
             elif name.startswith(CheckpointField.PENDING_FEEDBACK):
-                _hold(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
+                _add_pending(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
             else:
                 if (partition, pipeline) not in places:
                     places[partition, pipeline] = _place(old, new, partition, pipeline)
@@ -70,21 +70,19 @@ def relocated(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, b
 
 def _place(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
     if pipeline == further_pipelines(partition):
-        # It is no pipeline of a producer: it stays with its partition, or keeps its name in the first.
+        # This row counts the pipelines above the cap of a partition: it stays, or moves to partition 0 under its name.
         return partition if partition < new.partitions else 0
-    before, after = (
-        [streams.partition for streams in layout.all_of(pipeline)] for layout in (old, new)
-    )  # fmt: skip
+    before, after = ([streams.partition for streams in layout.all_of(pipeline)] for layout in (old, new))
     if len(after) < len(before):
         raise ValueError(
-            f"pipeline {pipeline!r} is split over {len(before)} partitions and cannot be put together into "
+            f"pipeline {pipeline!r} is split over {len(before)} partitions, and its parts cannot be merged into "
             f"{len(after)}: keep its split"
         )
     return after[before.index(partition)]
 
 
-def _hold(fields: Fields, name: str, data: bytes) -> None:
-    """Add feedback that waits; entries of two partitions may have had the same id."""
+def _add_pending(fields: Fields, name: str, data: bytes) -> None:
+    """Add waiting feedback under a free name, because entries of two partitions may have the same id."""
     while name in fields:
         milliseconds, number = order(name.removeprefix(CheckpointField.PENDING_FEEDBACK))
         name = f"{CheckpointField.PENDING_FEEDBACK}{milliseconds}-{number + 1}"
