@@ -23,7 +23,7 @@ async def test_partitions_are_not_changed_before_everything_is_recorded(async_re
         await check_at_rest(async_redis, STREAMS)
     await async_redis.delete(STREAMS.recorder_lease)
     last = await async_redis.xadd(STREAMS.alerts, {"data": "{}"}, id="5-0")
-    with pytest.raises(ConfigurationError, match="not recorded: run ragtide recorder and stop it"):
+    with pytest.raises(ConfigurationError, match="not recorded: start ragtide recorder and stop it"):
         await check_at_rest(async_redis, STREAMS)
     await async_redis.xgroup_setid(STREAMS.alerts, RECORD_GROUP, last)
     await check_at_rest(async_redis, STREAMS)
