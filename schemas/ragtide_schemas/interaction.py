@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from .base import Metadata, Name, NotBlank, Size, UtcTime, VersionedModel, WireModel, read_json_object
+from .base import Count, Metadata, Name, NotBlank, Size, UtcTime, VersionedModel, WireModel, read_json_object
 from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
 from .limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
@@ -63,6 +63,14 @@ class RagInteraction(VersionedModel):
     """True scores of this very response by metric (`trace.adherence`), from people or a judge they trust."""
     segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)] = Field(default_factory=dict)
     """Slices to estimate separately, such as `{"lang": "de"}`; keep the number of different values small."""
+    session_id: Name | None = None
+    """Id of the session (conversation) that the question belongs to."""
+    turn: Count | None = None
+    """Number of this answer in its session, such as 0 for the first."""
+    user_id: Name | None = None
+    """Id of the user that asked."""
+    cluster: Name | None = None
+    """Name of the answers that depend on each other and of which this is one: of a batch, a customer, a document."""
     run: Name | None = None
     """Name of the offline run this belongs to; absent in live traffic."""
     population_size: Size | None = None

@@ -45,6 +45,14 @@ class MetricEvent(VersionedModel):
     """When it was scored."""
     segments: dict[Name, Name] = Field(default_factory=dict)
     """The interaction's segments."""
+    session_id: Name | None = None
+    """The interaction's session."""
+    turn: Count | None = None
+    """Number of the answer in its session."""
+    user_id: Name | None = None
+    """The user that asked."""
+    cluster: Name | None = None
+    """The interaction's cluster."""
     run: Name | None = None
     """The interaction's run."""
     population_size: Size | None = None

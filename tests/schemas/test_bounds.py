@@ -12,7 +12,7 @@ from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas import from_milliseconds, utc_now
-from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, REPLY_TOKENS_MAX, TOKENS_MAX
+from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, REPLY_TOKENS_MAX, TOKENS_MAX
 
 INTERACTION: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
 EVENT = event(1, {"trace.adherence": 0.5}).model_dump()
@@ -92,6 +92,41 @@ def test_an_entry_id_that_is_no_time_asks_for_one() -> None:
 def test_a_number_beyond_its_bound_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidEntryError, match=next(iter(change))):
         MetricEvent.from_fields({**EVENT, **change})
+
+
+@pytest.mark.parametrize("base", [RagInteraction, MetricEvent])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"session_id": ""},
+        {"session_id": " "},
+        {"session_id": 7},
+        {"user_id": "a\nb"},
+        {"user_id": "u" * 201},
+        {"cluster": "c\x00"},
+        {"cluster": ["a"]},
+        {"turn": -1},
+        {"turn": 0.5},
+        {"turn": COUNTER_MAX + 1},
+        {"turn": "first"},
+    ],
+    ids=str,
+)
+def test_a_session_a_turn_a_user_and_a_cluster_have_bounds(
+    base: type[RagInteraction] | type[MetricEvent], change: dict[str, Any]
+) -> None:
+    fields = INTERACTION if base is RagInteraction else EVENT
+    with pytest.raises(InvalidEntryError, match=next(iter(change))):
+        base.from_fields({**fields, **change})
+
+
+def test_a_session_a_turn_a_user_and_a_cluster_are_absent_unless_given() -> None:
+    names = {"session_id", "turn", "user_id", "cluster"}
+    assert {getattr(RagInteraction(**INTERACTION), name) for name in names} == {None}
+    assert not names & RagInteraction(**INTERACTION).model_dump(exclude_none=True).keys()
+    full = {"session_id": "s" * 200, "turn": COUNTER_MAX, "user_id": "u" * 200, "cluster": "c" * 200}
+    assert RagInteraction.from_fields({**INTERACTION, **full}).model_dump(include=names) == full
+    assert RagInteraction(**INTERACTION, turn=0).turn == 0
 
 
 def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores() -> None:
