@@ -1,0 +1,94 @@
+"""Named kinds of traffic: every row of the table of issue 14, and realistic ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from .habits import Habits, habitual
+from .schedules import alone, batches, sessions
+from .scores import Change, Quality, scored
+from .stream import Schedule, Traffic
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of traffic."""
+
+    name: str
+    plan: Callable[[np.random.Generator, int, int], Schedule]
+    """From a source of randomness, the number of runs and their length to a schedule."""
+    quality: Quality
+    from_issue: bool = False
+    """Whether it is a row of the issue's table."""
+    min_effect: float = 0.0
+    """The least movement on which its rules shall fire."""
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that a user would name in the settings."""
+        return self.quality.cluster
+
+    def draw(self, rng: np.random.Generator, runs: int, n: int, change: Change | None = None) -> Traffic:
+        """Return runs of n interactions, with a change if one is given."""
+        return scored(rng, self.plan(rng, runs, n), self.quality, change)
+
+
+def _issue(name: str, plan: Callable[[np.random.Generator, int, int], Schedule], quality: Quality) -> Scenario:
+    return Scenario(name, plan, quality, from_issue=True)
+
+
+_DAYS: Final = _issue("day and night, 0.85 +- 0.05", alone, Quality(swing=0.05))
+_CHAT: Final = Quality(icc=0.2, user_icc=0.05)
+"""Luck of sessions and users: assumed, between rows of the issue's table."""
+_DAILY: Final = replace(_CHAT, swing=0.02, swing_from=0.25)
+"""Swing of the mean over a day: assumed, and uncorrelated with the rate, so that the mean over interactions is 0.85."""
+_API: Final = Habits(
+    turns=20.0, sessions_per_user=50.0, user_spread=2.0, gap_s=1.0, arrival_cv=3.4, as_batches=True, day_swing=0.6
+)
+"""Customers who send batches: ServeGen's skew of clients and burstiness; batches of 20 and their gaps are assumed."""
+_OUTAGES: Final = Habits(outage_every_s=5.5 * 86_400.0)
+_LANGUAGES: Final = {"shares": (0.5, 0.38, 0.12), "offsets": (0.04, 0.0, -1 / 6)}
+"""Mix of segments: assumed; the third is the one of which a campaign brings more."""
+
+INDEPENDENT: Final = _issue("independent", alone, Quality())
+
+SCENARIOS: Final = (
+    INDEPENDENT,
+    _issue("sessions of 3, icc 0.1", partial(sessions, size=3), Quality(icc=0.1)),
+    _issue("sessions of 5, icc 0.2", partial(sessions, size=5), Quality(icc=0.2)),
+    _issue("sessions of 5, icc 0.2, 20 at once", partial(sessions, size=5, at_once=20), Quality(icc=0.2)),
+    _issue("sessions of 5, icc 0.5, 20 at once", partial(sessions, size=5, at_once=20), Quality(icc=0.5)),
+    _issue("batches of 50, icc 0.1", partial(batches, size=50), Quality(cluster="batch", icc=0.1)),
+    _issue("day and night, 0.85 +- 0.02", alone, Quality(swing=0.02)),
+    _DAYS,
+    replace(_DAYS, name="the same, min_effect 0.03", min_effect=0.03),
+    Scenario("chat", partial(habitual, habits=Habits()), _CHAT),
+    Scenario(
+        "chat with loops, swing and late scores",
+        partial(habitual, habits=Habits(loops=0.01)),
+        replace(_DAILY, loop_icc=0.8, delay_s=30.0),
+    ),
+    Scenario("chat with outages", partial(habitual, habits=_OUTAGES), _DAILY),
+    Scenario("chat, a judge with 15% mistakes", partial(habitual, habits=Habits()), replace(_CHAT, mistakes=0.15)),
+    Scenario("chat, shares of 5 statements", partial(habitual, habits=Habits()), replace(_CHAT, statements=5)),
+    Scenario("customers with batches of 20", partial(habitual, habits=_API), Quality(cluster="batch", icc=0.1)),
+)
+
+CAMPAIGN: Final = Scenario(
+    "sessions of 5, icc 0.2, 20 at once, three languages",
+    partial(sessions, size=5, at_once=20),
+    Quality(icc=0.2, **_LANGUAGES),  # type: ignore[arg-type]
+)
+"""Traffic with segments, for changes of the mix."""
+
+
+def named(name: str) -> Scenario:
+    """Return a scenario by its name.
+
+    Raises:
+        KeyError: no scenario has the name.
+    """
+    return {one.name: one for one in (*SCENARIOS, CAMPAIGN)}[name]
