@@ -84,10 +84,11 @@ replayspeed: .venv/.dev ## measure metric events a second from Parquet through t
 	$(BIN)/python benchmarks/replay_speed.py $(ARGS)
 	$(BIN)/python benchmarks/replay_command.py
 
-simulations: .venv/.dev ## simulate coverage, drift delays and prediction-powered estimates; write docs/measured
+simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered estimates and shares of false alarms; write docs/measured
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
+	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
 	$(BIN)/python benchmarks/figures.py docs/measured
 
 racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write docs/measured/racing.md

@@ -27,8 +27,8 @@ def module(name: str) -> ModuleType:
     return found
 
 
-coverage, delays, powered, racing = (
-    module(name) for name in ("coverage", "drift_delays", "prediction_powered", "racing")
+coverage, delays, discovery, powered, racing = (
+    module(name) for name in ("coverage", "drift_delays", "false_discovery", "prediction_powered", "racing")
 )
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
@@ -134,3 +134,11 @@ def test_keeping_the_best_of_the_first_shard_is_as_cheap_and_loses_the_best_ofte
     assert 1 / found.work.mean() == pytest.approx(4.74, abs=0.01)
     assert found.lost.mean() > 0.2
     assert np.mean(found.regret > racing.MARGIN) > 0.1
+
+
+def test_few_alarms_of_dependent_watches_are_false_and_more_changes_are_found_than_by_a_budget() -> None:
+    rate = "false discovery rate"
+    found = {name: discovery.simulate(name, 200, runs=6, steps=1000) for name in (rate, f"budget {discovery.RATE:g}")}
+    assert found[rate].worst_share.mean() <= discovery.RATE
+    power = {name: float(np.isfinite(outcome.delays).mean()) for name, outcome in found.items()}
+    assert power[rate] > power[f"budget {discovery.RATE:g}"] + 0.1
