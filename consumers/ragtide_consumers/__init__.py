@@ -1,4 +1,4 @@
-"""Consumers of the streams: label workers with their labelers and metrics, the recorder, and the alert subscriber."""
+"""Reads the streams: label workers with their labelers and metrics, the recorder, and the alert subscriber."""
 
 from typing import TYPE_CHECKING
 

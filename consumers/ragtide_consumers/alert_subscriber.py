@@ -1,4 +1,4 @@
-"""A subscriber of alerts: it yields every change of every alert, in the order of its stream."""
+"""Subscribes to alerts: yields every change of every alert, in the order of its stream."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ AT_ONCE = 100
 """Most alerts of a partition read at once."""
 
 POLL_MS = 1000
-"""Milliseconds one read waits for alerts."""
+"""Milliseconds that one read waits for alerts."""
 
 LONGEST_PAUSE_S: Final = 5.0
 """Most seconds between two tries to reach a Redis that does not answer."""
@@ -38,15 +38,15 @@ log: Final = logging.getLogger("ragtide.alerts")
 class AlertSubscriber:
     """Yields alerts as they fire and resolve: `async with AlertSubscriber() as alerts: async for alert in alerts: ...`.
 
-    The subscriber remembers the id of the last alert of each partition. It survives a restart of Redis: it connects
-    again, with a growing pause between the tries, and goes on after the last alert that it has yielded, so no alert is
-    missed. Where Redis itself lost the end of the stream, the aggregator writes these alerts once more, under the same
-    `alert_id`. The ids are kept in this process only: another subscriber sees everything from where it starts. An entry
-    that cannot be read is skipped, counted in `unreadable.count`, and logged.
+    The subscriber remembers the id of the last alert of each partition. After a restart of Redis it connects again,
+    with a growing pause between the tries, and continues after the last alert that it has yielded, so no alert is
+    missed. If Redis lost the end of a stream, the aggregator writes the lost alerts again, under the same `alert_id`.
+    The ids are kept in this process only, so each subscriber gets all alerts from its own start. An unreadable entry is
+    skipped, counted in `unreadable.count`, and logged.
 
     Args:
         redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the Redis that ragtide runs on this machine.
-        from_start: begin with the first alert that the stream still holds instead of the next one.
+        from_start: begin with the first alert that the stream still holds instead of the next alert.
         settings: all settings at once, instead of the URL and the environment.
 
     Raises:
@@ -70,7 +70,7 @@ class AlertSubscriber:
         self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_address, self._settings.data_dir)
         self._redis = connect_async(self._handle.url)
         try:
-            # Read the positions now and not at the first iteration: no alert between the two must be missed.
+            # Read the positions now and not at the first iteration, so that no alert in between is missed.
             for streams in self._settings.layout.all():
                 last = None if self._from_start else await read_last(self._redis, streams.alerts)
                 self._advance(streams.alerts, last.entry_id if last else START)
@@ -111,12 +111,12 @@ class AlertSubscriber:
             try:
                 if backoff.failing:
                     await self._go_back(redis)
-                    log.warning("%s can be used again; alerts go on after the last one", self._address)
+                    log.warning("%s can be used again; alerts continue after the last alert", self._address)
                     backoff.succeeded()
                 return await read_after(redis, self._positions, count=AT_ONCE, block_ms=POLL_MS)
             except (RedisError, OSError) as error:
                 if not backoff.failing:
-                    log.warning("%s cannot be used (%s); alerts wait until it can", self._address, error)
+                    log.warning("%s cannot be used (%s); alerts wait for it", self._address, error)
             await asyncio.sleep(backoff.pause_s())
 
     def _advance(self, stream: str, entry_id: str) -> None:
@@ -124,7 +124,7 @@ class AlertSubscriber:
         self._seen.setdefault(stream, deque(maxlen=REMEMBERED)).append(entry_id)
 
     async def _go_back(self, redis: Redis) -> None:
-        """Go back, in each stream that has lost its end, to the last alert that is still there.
+        """Set the position in each stream whose end Redis lost back to the last remembered alert that is still there.
 
         The alerts after it are gone, so no alert is yielded twice. Alerts written after the loss may have smaller ids.
         """
@@ -134,7 +134,7 @@ class AlertSubscriber:
                     self._positions[stream] = entry_id
                     break
             else:
-                # The stream holds no remembered alert: either it was trimmed, or all of its end was lost.
+                # The stream holds no remembered alert: it was trimmed, or Redis lost all of them.
                 if order(await last_id(redis, stream)) < order(self._positions[stream]):
                     self._positions[stream] = START
 

@@ -223,7 +223,7 @@ async def test_an_entry_that_no_worker_survives_alone_is_a_dead_letter(async_red
         await until(lambda: is_now(async_redis.xlen(STREAMS.dead_letters), 1))
     (dead_letter,) = await dead_letters(async_redis)
     assert dead_letter.reason is Reason.TOO_MANY_DELIVERIES
-    assert "3 times it was labeled alone" in dead_letter.detail
+    assert "labeled alone 3 times" in dead_letter.detail
     assert labeler.calls == 0
     assert await pending(async_redis) == 0
 

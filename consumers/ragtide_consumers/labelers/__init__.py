@@ -1,1 +1,1 @@
-"""Labelers: the protocol, the registry, the labelers of ragtide, and plugins of users."""
+"""Labelers: their protocol, the labelers of ragtide, plugins of users, and the registry that builds them by name."""

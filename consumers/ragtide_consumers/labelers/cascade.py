@@ -1,4 +1,4 @@
-"""The cascade: a cheap labeler on all traffic, and a better one on a sample of it that a hash decides."""
+"""The cascade: a cheap labeler (proxy) for all traffic, and a better one (reference) for a sample chosen by a hash."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ from .unavailable import LabelerUnavailable
 
 
 def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
-    """Return where in [0, 1) an interaction stands in the draw: the same in every process, worker and replay.
+    """Return the position of an interaction in the draw, in [0, 1): the same in every process, worker and replay.
 
-    The first 8 bytes of BLAKE2b of salt, pipeline and id, big-endian, divided by 2^64.
+    The position is the first 8 bytes of BLAKE2b of salt, pipeline and id, big-endian, divided by 2^64.
 
     >>> 0 <= position("shop", "1") < 1
     True
@@ -31,40 +31,40 @@ def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Whether an interaction goes to the reference, and how probable that was."""
+    """Whether the reference labels an interaction, and the probability of that."""
 
     chosen: bool
     inclusion_probability: float
     """Probability that it is chosen, given its segments and the scores of the proxy."""
     uniform: bool
-    """Whether it is in the part that is drawn at the lowest rate from all, so that plain means over it are fair."""
+    """Whether it is in the part of the sample drawn at the lowest rate from all; plain means over it are unbiased."""
 
 
 def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
-    """Return whether an interaction goes to the reference.
+    """Return whether the reference labels an interaction.
 
-    Its rate is the largest of `rate` and those of its segment values. A score of the proxy below its line makes the
-    probability 1. The lines depend on the proxy's scores only. So the probability is known exactly for each
-    interaction, chosen or not, and weighting by its inverse gives unbiased means (Horvitz and Thompson 1952).
+    The rate is the largest rate of the interaction's segment values, or else `rate`. A score of the proxy below its
+    threshold makes the probability 1. So the probability is known exactly for each interaction, chosen or not, and
+    weighting by its inverse gives unbiased means (Horvitz and Thompson 1952).
     """
     place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
     segments = [f"{name}={value}" for name, value in interaction.segments.items()]
     rates = [settings.segment_rates[segment] for segment in segments if segment in settings.segment_rates]
     rate = max(rates, default=settings.rate)
-    low = any(scores.scores.get(metric, float("inf")) < line for metric, line in settings.below.items())
+    low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.below.items())
     probability = 1.0 if low else rate
     lowest = min(settings.rate, *settings.segment_rates.values()) if settings.segment_rates else settings.rate
     return Draw(place < probability, probability, place < lowest)
 
 
 class CascadeLabeler:
-    """Publishes the proxy's scores for every interaction, and the reference's beside them for a sample.
+    """Publishes the proxy's scores for every interaction, and the reference's scores beside them for a sample.
 
     Args:
         proxy: labels everything.
         reference: labels the sample.
         settings: of the sample.
-        wait: whether an interaction waits for a reference that is unavailable, instead of being published without it.
+        wait: whether an interaction waits for an unavailable reference; otherwise it is published without it.
     """
 
     name: Final = "cascade"
@@ -80,7 +80,7 @@ class CascadeLabeler:
         self.profile = proxy.profile
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the proxy's scores, with the reference's beside them if the interaction was chosen."""
+        """Return the proxy's scores, with the reference's scores beside them if the interaction was chosen."""
         labeling = await self._proxy.label(interaction)
         labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
         chance = draw(interaction, labeling, self._settings)
@@ -108,7 +108,7 @@ class CascadeLabeler:
         except LabelerUnavailable as error:
             if self._wait:
                 raise
-            # Counted as absent, so that coverage shows what is missing from the sample.
+            # The metrics are counted as absent, so that coverage shows the gap in the sample.
             self.outage.unavailable(error)
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
             missing = self._reference_metrics or (*by_proxy.scores, *by_proxy.absent)

@@ -1,4 +1,4 @@
-"""The metric event of one labeled interaction. No clock, no I/O."""
+"""Makes the metric event of a labeled interaction. No clock, no I/O."""
 
 from datetime import datetime
 
@@ -22,11 +22,11 @@ def metric_event(
 
     Args:
         interaction: that was labeled.
-        asked: id of the labeler that was asked; the labeling names another if that one gave the labels.
+        asked: id of the labeler that was called; the labeling names another labeler if that gave the labels.
         labeling: the scores.
-        labeled_at: when.
-        latency_s: seconds it took.
-        entry_id: stream entry of the interaction, if it came in one.
+        labeled_at: time of labeling.
+        latency_s: duration of labeling.
+        entry_id: stream entry of the interaction, if it has one.
 
     Raises:
         pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.

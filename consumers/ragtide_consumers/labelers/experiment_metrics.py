@@ -1,4 +1,4 @@
-"""Metrics that an experiment measured: its interactions carry them, and they join the labeler's scores."""
+"""The metrics that an experiment measures itself: interactions carry their values, which join the labeler's scores."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,11 +10,11 @@ from ..metrics.custom import CustomMetric
 
 
 def own_metrics(plan: Plan) -> list[CustomMetric]:
-    """Return an experiment's own metrics as those of a labeler."""
-    return [CustomMetric(metric.definition(), partial(_brought, metric)) for metric in plan.metrics]
+    """Return an experiment's own metrics as custom metrics for its labeler."""
+    return [CustomMetric(metric.definition(), partial(_carried, metric)) for metric in plan.metrics]
 
 
-def _brought(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
+def _carried(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
     scores = interaction.metadata.get(OWN_SCORES)
     value = scores.get(metric.name) if isinstance(scores, dict) else None
     return float(value) if isinstance(value, int | float) else None

@@ -1,6 +1,6 @@
-"""The labeler `nli`: a model of natural language inference says which sentences the documents entail.
+"""The labeler `nli`: a model of natural language inference decides which sentences the documents entail.
 
-It asks a service that speaks the `/predict` protocol of Hugging Face's Text Embeddings Inference: pairs of premise and
+It calls a service with the `/predict` protocol of Hugging Face's Text Embeddings Inference: pairs of premise and
 hypothesis in, a score for each label out. The claims of RAGChecker are sentences here. Source: Honovich et al., TRUE
 (arXiv:2204.04991), for the task; Ru et al., RAGChecker (arXiv:2408.08067), for the metrics.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from .remote.http import Ask
 
 PREMISE_TOKENS: Final = 350
-"""Tokens of a premise, by estimate: such models take 512 for premise and hypothesis."""
+"""Most tokens of a premise, by estimate: such models take 512 for premise and hypothesis."""
 
 MOST_PAIRS: Final = 2000
-"""Pairs of premise and hypothesis of one interaction."""
+"""Most pairs of premise and hypothesis of one interaction."""
 
 SUPPORTED: Final = ("supported_without_sentence",)
 """Support of a sentence that a whole document entails."""
@@ -73,7 +73,7 @@ class Question:
 
 
 class NliLabeler:
-    """Scores support and RAGChecker metrics by entailment; it says nothing of relevance and utilization."""
+    """Scores support and RAGChecker metrics by entailment, and gives no labels of relevance and utilization."""
 
     name: Final = "nli"
     metrics: Final = (
@@ -93,7 +93,7 @@ class NliLabeler:
         """Return the scores of one interaction.
 
         Raises:
-            LabelerUnavailable: the service cannot be asked now.
+            LabelerUnavailable: the service cannot be called now.
         """
         nothing = nothing_to_label(interaction)
         if nothing is not None:

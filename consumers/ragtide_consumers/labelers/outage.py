@@ -1,4 +1,4 @@
-"""Outages of a labeler: one warning at the begin, one line at the end, and a failed health check in between."""
+"""Reports outages of a labeler: a warning at the start, a log line at the end, a failed health check in between."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -55,7 +55,7 @@ class LabelerOutage:
         self._since, self._interactions = None, 0
 
     def alive(self, redis_since: float | None) -> CheckResult:
-        """Return that nothing is stuck: a restart would not help."""
+        """Return a passed check, because a restart would not help."""
         del redis_since
         return CheckResult(f"labeler {self._labeler}", True, "waits for nothing" if self._since is None else "waits")
 

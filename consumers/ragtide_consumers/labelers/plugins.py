@@ -1,4 +1,4 @@
-"""Loads labelers and metrics of users: installed packages bring them as entry points, or settings name them."""
+"""Loads labelers and metrics of users, from entry points of installed packages or by names in the settings."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,10 +23,10 @@ METRICS: Final = "ragtide.metrics"
 
 
 def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
-    """Return the metrics of installed packages, then those the settings name: optional ones and the user's.
+    """Return the metrics of installed packages, then the metrics that the settings name (optional or the user's).
 
     Raises:
-        ConfigurationError: one cannot be loaded, is no metric, or has the name of another.
+        ConfigurationError: a metric cannot be loaded, is no `CustomMetric`, or has the name of another metric.
     """
     named = [(f"entry point {point.name}", point.load) for point in sorted(entry_points(group=METRICS))]
     named += [(f"metrics: {name}", partial(_metric, name)) for name in settings.metrics]
@@ -38,7 +38,7 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
         other = found.setdefault(metric.definition.name, metric)
         if other != metric:
             raise ConfigurationError(
-                f"{origin}: there is another metric named {metric.definition.name}: rename this one"
+                f"{origin}: there is another metric named {metric.definition.name}: rename this metric"
             )
     return list(found.values())
 
@@ -50,7 +50,7 @@ def _metric(name: str) -> Any:
 
 
 def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler | None:
-    """Return the labeler that an installed package brings under a name, or that `module:attribute` names; else None.
+    """Return the labeler of an installed package by its name, or the labeler at `module:attribute`; otherwise None.
 
     Raises:
         ConfigurationError: it cannot be loaded, or is no labeler.
@@ -91,7 +91,7 @@ _BY_NAME: Final = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 
 
 def installed_labelers() -> list[str]:
-    """Return the names of the labelers that installed packages bring."""
+    """Return the names of the labelers of installed packages."""
     return sorted(point.name for point in entry_points(group=LABELERS))
 
 

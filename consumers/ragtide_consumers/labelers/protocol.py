@@ -1,4 +1,4 @@
-"""The labeler protocol: the only thing to implement to score interactions in another way."""
+"""The labeler protocol: a class that implements it can score interactions in another way."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ragtide_schemas import Labels, MetricDeclaration, RagInteraction
 
 @dataclass(frozen=True, slots=True)
 class LabelerId:
-    """Name, version and formulas of the labeler that scored; an estimate never mixes two labeler ids."""
+    """Name, version and formulas of a labeler; an estimate never mixes two labeler ids."""
 
     name: str
     version: str
@@ -24,9 +24,9 @@ class ReferenceLabeling:
     labeling: "Labeling"
     by: LabelerId
     inclusion_probability: float
-    """Probability with which it was chosen."""
+    """Probability with which the interaction was chosen."""
     uniform: bool
-    """Whether it is in the part of the sample that was drawn at one rate from all interactions."""
+    """Whether the interaction is in the part of the sample that was drawn at a single rate from all interactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +41,26 @@ class Labeling:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     labels: tuple[Labels, ...] = ()
-    """The labels the scores were computed from."""
+    """The labels from which the scores were computed."""
     splitter: str | None = None
-    """The rules that cut the sentences."""
+    """The rules that split the sentences."""
     prompts: tuple[str, ...] = ()
-    """Prompts a judge was given, by name, language and version."""
+    """Prompts of the judge, by name, language and version."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Counts of repairs and events during labeling, by name: dropped keys, retries, cache hits."""
     by: LabelerId | None = None
-    """The labeler that scored; None if it is the labeler that was asked."""
+    """The labeler that scored; None if it is the labeler that was called."""
     judged: ReferenceLabeling | None = None
-    """A judge's result for the same interaction."""
+    """The result of the reference for the same interaction."""
     declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
-    """Range and meaning of each metric, absent ones too, that is not one of ragtide's own."""
+    """Range and meaning of each custom metric, absent or not."""
 
 
 class Labeler(Protocol):
-    """Scores interactions. An exception is tried again, and after the last delivery becomes a dead letter.
+    """Scores interactions. After an exception the interaction is tried again, until its last delivery.
 
     Two more attributes are used if a labeler has them: `metrics`, the qualified names of the metrics that it gives, and
-    `aclose`, which is called in the end.
+    `aclose`, which is called at the end.
     """
 
     @property
@@ -80,7 +80,7 @@ class Labeler(Protocol):
 
 
 async def close(labeler: Labeler) -> None:
-    """Close a labeler that has something to close."""
+    """Close a labeler if it has `aclose`."""
     aclose = getattr(labeler, "aclose", None)
     closing = None if aclose is None else aclose()
     if isawaitable(closing):

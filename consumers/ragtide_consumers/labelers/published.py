@@ -1,4 +1,4 @@
-"""The metrics that workers with given settings may publish, without building their labelers."""
+"""Lists the metrics that workers with given settings may publish, without building their labelers."""
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS
@@ -8,7 +8,7 @@ from .nli import NliLabeler
 
 
 def published_metrics(settings: Settings) -> frozenset[str] | None:
-    """Return the metrics that the labelers of the settings may publish; None if one of them is the user's own."""
+    """Return the metrics that the labelers of the settings may publish; None if a labeler is the user's own."""
     found: frozenset[str] = frozenset()
     for labeler in settings.labelers:
         metrics = _metrics_of(labeler, settings)

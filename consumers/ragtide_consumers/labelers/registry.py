@@ -1,4 +1,4 @@
-"""The labeler that the settings mean, built with all it needs."""
+"""Builds the labeler that the settings name, with everything that it needs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +27,7 @@ CLOSE_S: Final = 10.0
 log = structlog.get_logger("ragtide.worker")
 
 IN_ONE_FILE: Final = {"nli": "ragtide_consumers.labelers.nli:NliLabeler"}
-"""Labelers of ragtide that are built as a labeler of the user's own is."""
+"""Labelers of ragtide that are built in the same way as labelers of users."""
 
 BUILT_IN: Final = ("local", "judge", "cascade", *IN_ONE_FILE)
 """Labelers that come with ragtide."""
@@ -43,7 +43,7 @@ class Bounded:
         self.metrics = tuple(getattr(labeler, "metrics", ()))
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return its scores.
+        """Return the labeler's scores.
 
         Raises:
             TimeoutError: the labeler took too long.
@@ -65,15 +65,15 @@ async def labeler_of(
     telemetry: LabelerTelemetry | None = None,
     also: Sequence[CustomMetric] = (),
 ) -> AsyncIterator[Labeler]:
-    """Give the labeler that the settings name, with the user's own metrics, and close it in the end.
+    """Build the labeler that the settings name, with custom metrics, and close it after the body.
 
     Args:
-        settings: name the labeler, and have its own settings.
-        redis: holds the cache and the spend of remote labelers for all processes; without one they are this process's.
+        settings: name the labeler, and have its settings.
+        redis: holds cache and spend of remote labelers for all processes; without it each process has its own.
         patient: whether a cascade may wait for its reference, as in a worker.
-        telemetry: counts the calls of remote labelers. Its health reports whether the reference of a cascade can be
-            asked, because its worker goes on without it.
-        also: metrics besides those that the settings name.
+        telemetry: counts the calls of remote labelers. Its health reports whether the reference of a cascade is
+            available, because the worker continues without it.
+        also: more custom metrics than the settings name.
 
     Raises:
         ConfigurationError: no labeler has that name, or a setting that it needs is missing.
@@ -83,9 +83,9 @@ async def labeler_of(
     build = _Builder(settings, redis, telemetry)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outage = labeler.outage if isinstance(labeler, CascadeLabeler) else None
-    watched = telemetry.health.reporting(settings.cascade.reference, outage) if outage else nullcontext()
+    reporting = telemetry.health.reporting(settings.cascade.reference, outage) if outage else nullcontext()
     try:
-        with watched:
+        with reporting:
             yield WithMetrics(labeler, metrics) if metrics else labeler
     finally:
         await _close(labeler)
@@ -122,17 +122,17 @@ class _Builder:
         return Bounded(labeler, self._settings.label_timeout_s)
 
     def _judge(self) -> Labeler:
-        # Late, because the judge's client alone takes longer to import than most commands run.
+        # The judge's client takes longer to import than most commands run.
         from .judge.build import judge_of  # noqa: PLC0415
 
-        # In a cascade the proxy has scored already: over budget, the judge is waited for or skipped.
+        # In a cascade the proxy has scored already, so a judge over budget needs no fallback.
         falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
         fallback = LocalLabeler() if falls_back else None
         return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback)
 
 
 async def _close(labeler: Labeler) -> None:
-    """Close a labeler; a failure of that is logged and stops nothing."""
+    """Close a labeler; only log a failure."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await close(labeler)

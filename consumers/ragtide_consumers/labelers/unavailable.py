@@ -1,4 +1,4 @@
-"""The error of a labeler that cannot label now: its interactions wait, and none is lost."""
+"""The error of a labeler that cannot label now, so that its interactions wait."""
 
 from math import isfinite
 from typing import Final
@@ -6,20 +6,20 @@ from typing import Final
 from ragtide_runtime.errors import RagtideError
 
 USUAL_WAIT_S: Final = 30.0
-"""Seconds to wait for a labeler that does not say how long."""
+"""Seconds to wait for a labeler that does not name a time."""
 
 LONGEST_WAIT_S: Final = 300.0
-"""Most seconds until a labeler is asked again."""
+"""Most seconds until a labeler is called again."""
 
 
 class LabelerUnavailable(RagtideError):  # noqa: N818  # reads as the state it names
-    """A labeler cannot label now, through no fault of the interaction.
+    """A labeler cannot label now, and the interaction is not the cause.
 
-    A worker keeps the interaction and asks again after `resume_in_s`; the try is not counted as a delivery. In a
-    cascade the judge's metrics are absent, or the worker waits, as `cascade.when_unavailable` says.
+    A worker keeps the interaction and calls the labeler again after `resume_in_s`; the try does not count as a
+    delivery. In a cascade the reference's metrics are absent, or the worker waits (`cascade.when_unavailable`).
 
     Args:
-        resume_in_s: seconds after which it makes sense to ask again; anything but a finite positive number means 30.
+        resume_in_s: seconds until the next call; 30 unless it is a finite positive number.
         because: the reason, for the log and for /readyz.
 
     >>> LabelerUnavailable(5, "the model is being loaded").resume_in_s

@@ -1,4 +1,4 @@
-"""A labeler with metrics besides its own: optional ones of ragtide, and those of the user."""
+"""Adds custom metrics to the scores of a labeler: optional metrics of ragtide, and metrics of users."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from .protocol import Labeler, Labeling
 log = structlog.get_logger("ragtide.metrics")
 
 log_limit = LogLimit()
-"""A metric that fails does so for every interaction: the log says it once a minute."""
+"""A metric that fails does so for every interaction, so it is logged once a minute."""
 
 
 class WithMetrics:
-    """A labeler that adds the user's own metrics to another labeler's scores. A metric that fails is absent."""
+    """A labeler that adds custom metrics to another labeler's scores. A metric that fails is absent."""
 
     def __init__(self, labeler: Labeler, metrics: Sequence[CustomMetric]) -> None:
         self._labeler = labeler
@@ -43,7 +43,7 @@ class WithMetrics:
         return self._labeler.profile
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the labeler's scores and the user's own; for the part that a judge labeled, from its labels."""
+        """Return the labeler's scores with the custom metrics; the reference's part has metrics of its own labels."""
         labeling = await self._labeler.label(interaction)
         judged = labeling.judged
         if judged is not None:
@@ -64,14 +64,14 @@ class WithMetrics:
 
 
 def _skipped(judged: Labeling) -> str | None:
-    """Return why there are no labels of a judge; None if there are."""
+    """Return why the reference gave no labels; None if it gave labels."""
     if judged.labels or judged.scores:
         return None
     return next(iter(judged.absent.values()), None)
 
 
 def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[Labels]) -> float | str:
-    """Return the value of a metric, or the reason why there is none."""
+    """Return the value of a metric, or the reason why it is absent."""
     definition = metric.definition
     try:
         value = metric.compute(interaction, labels)
@@ -80,11 +80,11 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
         if isinstance(value, Absent | AbsentReason):
             return str(value.reason if isinstance(value, Absent) else value)
         number = float(value)
-    except Exception as error:  # noqa: BLE001 - it is a user's code: an error in it must not stop the worker
+    except Exception as error:  # noqa: BLE001 - an error in a user's code must not stop the worker
         log_limit.warning(
             log,
             (definition.name, type(error)),
-            "a metric of yours failed; it is absent as metric_failed",
+            "a custom metric failed; it is absent as metric_failed",
             metric=definition.name,
             error=f"{type(error).__name__}: {error}",
         )
@@ -93,7 +93,7 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
         log_limit.warning(
             log,
             (definition.name, "range"),
-            "a metric of yours left its range; it is absent as metric_failed",
+            "a custom metric left its range; it is absent as metric_failed",
             metric=definition.name,
             value=number,
             lower=definition.lower,

@@ -1,1 +1,1 @@
-"""Metric formulas: labels in, scores out. Pure."""
+"""Metric formulas, which compute scores from labels. Pure."""

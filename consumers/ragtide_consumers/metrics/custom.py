@@ -1,4 +1,4 @@
-"""A metric that is not in ragtide's own table: a definition, and a function from an interaction and its labels."""
+"""Custom metrics: a definition, with a function that computes the value from an interaction and its labels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ragtide_schemas import Labels, MetricDeclaration, MetricDefinition, RagInte
 from .scores import Absent, AbsentReason
 
 Compute = Callable[[RagInteraction, Sequence[Labels]], float | Absent | AbsentReason | None]
-"""Returns the value of one interaction within the metric's range; `Absent` with a reason, or None, without one."""
+"""Returns the value of an interaction within the metric's range, or `Absent` with a reason, or None."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class CustomMetric:
     Install it under the entry point group `ragtide.metrics`, or name it in the setting `metrics` as
     `module:attribute`, for the workers. Each metric event carries its range, so no other process needs it.
 
-    Raises: ValueError if the name is that of one of ragtide's own metrics, or the version is empty.
+    Raises: ValueError if ragtide has a metric of that name, or the version is empty.
 
     >>> from ragtide_schemas import Direction, Kind
     >>> words = CustomMetric(
@@ -41,7 +41,7 @@ class CustomMetric:
     definition: MetricDefinition
     compute: Compute
     version: str = "1"
-    """Another one whenever values may differ: values of two versions are never mixed in one estimate."""
+    """Change it whenever values may differ: an estimate never mixes values of two versions."""
 
     def __post_init__(self) -> None:
         """Check that the metric can be declared."""
@@ -49,5 +49,5 @@ class CustomMetric:
 
     @cached_property
     def declaration(self) -> MetricDeclaration:
-        """Declaration of the metric, as metric events carry it."""
+        """Declaration of the metric in metric events."""
         return declaration_of(self.definition, self.version)

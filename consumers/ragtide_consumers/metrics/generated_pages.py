@@ -1,4 +1,4 @@
-"""The pages of the documentation that are made from values.
+"""Writes the pages of the documentation that are made from values: metrics, published results and diagnosis.
 
 `python -m ragtide_consumers.metrics.generated_pages FOLDER` writes them.
 """

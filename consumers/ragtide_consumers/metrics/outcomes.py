@@ -17,9 +17,9 @@ def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
 def nothing_to_label(interaction: RagInteraction) -> AbsentReason | None:
     """Return why an interaction is not labeled; None if it has documents and a response.
 
-    Without documents no response can adhere to them. Without a response the labelers miss the hint that they take for
-    relevance, so that even the metrics of retrieval would not compare with those of other interactions. If both are
-    missing, retrieval failed first and is the reason.
+    Without documents no response can adhere to them. Without a response the labelers miss a hint about relevance, so
+    even the metrics of retrieval would not be comparable with other interactions. If both are missing, the reason is
+    retrieval, which failed first.
     """
     if interaction.nothing_retrieved:
         return AbsentReason.NOTHING_RETRIEVED

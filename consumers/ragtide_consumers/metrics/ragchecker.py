@@ -1,8 +1,8 @@
-"""RAGChecker: entailment of claims in, eleven scores out. Pure formulas.
+"""RAGChecker: computes eleven scores from the entailment of claims. Pure formulas.
 
-With N response claims, G reference claims and K chunks; only `Entailment` counts as true. Source: Ru et al.,
-RAGChecker (arXiv:2408.08067), section 3, and its public code (`ragchecker/computation.py`), which decides where the
-paper leaves it open: a claim in both a relevant and an irrelevant chunk counts as relevant.
+Only `Entailment` counts as true. Source: Ru et al., RAGChecker (arXiv:2408.08067), section 3, and its public code
+(`ragchecker/computation.py`) where the paper is ambiguous: a claim in both a relevant and an irrelevant chunk counts as
+relevant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ PROFILES: Final = ("ragchecker_strict", "ragchecker")
 """`ragchecker_strict` leaves undefined values absent; `ragchecker` writes 0 where RAGChecker's code does."""
 
 TOLERANCE: Final = 1e-9
-"""Difference up to which two sums of shares are the same."""
+"""Largest difference of two sums of shares that count as equal."""
 
 _Value = float | AbsentReason
 
@@ -52,14 +52,14 @@ class _Tables:
 
 
 def ragchecker_metrics(labels: ClaimLabels, *, profile: str = "ragchecker_strict") -> MetricScores:
-    """Return the RAGChecker scores of one interaction, each in [0, 1], and which of their laws they break.
+    """Return the RAGChecker scores of one interaction, each in [0, 1], and the laws that they break.
 
     `precision`, `recall`, `f1`; of the retriever `claim_recall`, `context_precision`; of the generator
     `context_utilization`, `noise_sensitivity_in_relevant`, `noise_sensitivity_in_irrelevant`, `hallucination`,
     `self_knowledge`, `faithfulness`. Without a reference answer only `faithfulness` has a value.
 
     Args:
-        labels: what entails what.
+        labels: entailments of claims.
         profile: `ragchecker_strict` or `ragchecker`.
 
     Raises: ValueError for an unknown profile.
@@ -87,11 +87,10 @@ def ragchecker_metrics(labels: ClaimLabels, *, profile: str = "ragchecker_strict
 
 
 def broken_laws(scores: Mapping[str, float], *, whole: bool) -> tuple[str, ...]:
-    """Return which laws of RAGChecker scores are broken, in words.
+    """Return the broken laws of RAGChecker scores, in words.
 
-    Each lies in [0, 1]. Where there are response claims, reference claims and chunks (`whole`), every response claim is
-    faithful, made up or known by itself, and correct, made up or taken from a relevant or an irrelevant chunk:
-    faithfulness + hallucination + self_knowledge = 1, and precision + hallucination + both noises = 1.
+    Each score is in [0, 1]. With response claims, reference claims and chunks (`whole`), two sums are 1: faithfulness +
+    hallucination + self_knowledge, and precision + hallucination + both noises.
 
     >>> broken_laws({"faithfulness": 0.5, "hallucination": 0.5, "self_knowledge": 0.5}, whole=True)
     ('faithfulness + hallucination + self_knowledge is 1.5, not 1',)
@@ -116,7 +115,7 @@ def _tables(labels: ClaimLabels) -> _Tables:
     by_chunk = [_truths(row) for row in labels.retrieved2response]
     of_reference = [_truths(row) for row in labels.retrieved2answer or ()]
     n_claims = len(by_chunk) if labels.answer2response is None else len(labels.answer2response)
-    # RAGChecker writes no row at all where there is no chunk.
+    # Without chunks RAGChecker writes no rows.
     by_chunk = by_chunk or [[] for _ in range(n_claims)]
     n_chunks = max((len(row) for row in chain(by_chunk, of_reference)), default=0)
     relevant = [any(row[chunk] for row in of_reference) for chunk in range(n_chunks)]
@@ -147,7 +146,7 @@ def _values(tables: _Tables, *, has_reference: bool) -> dict[str, _Value]:
     precision = _mean(t.correct, no_answer or no_response)
     recall = _mean(t.told, no_reference)
     used = [told for told, recalled in zip(t.told, t.recalled, strict=True) if recalled]
-    # The two noise metrics need to know which chunks are relevant: this is unknown without reference claims.
+    # The two noise metrics need the relevant chunks, which are unknown without reference claims.
     noise = no_answer or no_response or no_reference
     return {
         "precision": precision,
@@ -187,7 +186,7 @@ _BY_CHUNK: Final = (
     "self_knowledge",
     "faithfulness",
 )
-"""Metrics for which RAGChecker's code writes 0 where there is no chunk or no response claim."""
+"""Metrics for which RAGChecker's code writes 0 without chunks or response claims."""
 
 
 def _zero_filled(values: Mapping[str, _Value], tables: _Tables) -> dict[str, _Value]:

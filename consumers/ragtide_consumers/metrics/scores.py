@@ -1,4 +1,4 @@
-"""Scores of one interaction, and the reasons of absent ones."""
+"""The scores of one interaction, and the reasons of absent scores."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class AbsentReason(StrEnum):
     JUDGE_UNUSABLE = "judge_unusable"
     """The judge gave no usable answer, although later prompts named the faults."""
     JUDGE_UNAVAILABLE = "judge_unavailable"
-    """The judge, or another reference of a cascade, could not be asked for this interaction."""
+    """The judge, or another reference of a cascade, could not be called for this interaction."""
     OVER_BUDGET = "over_budget"
     """A spend limit was reached before this interaction was labeled."""
     SERVICE_REFUSED = "service_refused"
@@ -44,14 +44,14 @@ class AbsentReason(StrEnum):
     NOT_LABELED = "not_labeled"
     """The labeler does not give the labels that the metric needs."""
     UNDEFINED = "undefined"
-    """A metric of the user's own has no value for this interaction."""
+    """A custom metric has no value for this interaction."""
     CONTEXT_TOO_LONG = "context_too_long"
     """A single sentence or document is longer than the judge's model takes."""
     TOO_LONG = "too_long"
-    """Response and documents are more than the labeler compares: for `local` 20 million matches of a word, for `nli`
-    2,000 pairs of texts."""
+    """Response and documents exceed the limit of the labeler: for `local` 20 million matches of a word, for `nli` 2,000
+    pairs of texts."""
     METRIC_FAILED = "metric_failed"
-    """A metric of the user's own raised an error or left its range; the worker's log names it."""
+    """A custom metric raised an error or left its range; the worker's log names it."""
 
 
 _REASON: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -59,14 +59,14 @@ _REASON: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Returned by a metric of your own that has no value for an interaction: the reason, in a word or two.
+    """The reason why a custom metric has no value for an interaction; its function returns it.
 
     >>> Absent("no_citations")
     Absent(reason='no_citations')
     """
 
     reason: str
-    """Lower case with underscores; an `AbsentReason` where one fits."""
+    """Lower case with underscores; an `AbsentReason` if one fits."""
 
     def __post_init__(self) -> None:
         """Check the reason.
@@ -91,7 +91,7 @@ class MetricScores:
     counts: Mapping[str, float] = field(default_factory=dict)
     """Numbers of response sentences: `fully_supported`, `partially_supported`, `unsupported`; empty if unknown."""
     defects: Sequence[str] = ()
-    """Laws the scores break, in words: a defect of the labeler or of the formulas."""
+    """Laws that the scores break, in words: a defect of the labeler or of the formulas."""
 
     def qualified(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
         """Return scores and reasons by qualified metric name, for the wire."""

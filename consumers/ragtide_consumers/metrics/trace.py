@@ -1,6 +1,6 @@
-"""TRACe: sentence labels in, scores out. Pure formulas, one function per profile.
+"""TRACe: computes scores from sentence labels. Pure formulas, one function for each profile.
 
-Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; the variants' differences are in docs/metrics.md.
+Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; docs/metrics.md has the differences of the profiles.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,21 +55,21 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     """
     if profile not in PROFILES:
         raise ValueError(f"profile {profile!r} is unknown: use one of {', '.join(PROFILES)}")
-    missing = _needing_what_is_missing(labels)
+    missing = _metrics_without_labels(labels)
     if not missing:
         return PROFILES[profile](labels)
     known = labels.model_copy(update={"relevant": labels.relevant or (), "utilized": labels.utilized or ()})
     return _withheld(PROFILES[profile](known), missing)
 
 
-def _needing_what_is_missing(labels: SentenceLabels) -> frozenset[str]:
-    """Return the scores that need a list of keys that the labeler did not give: such a list is not an empty one."""
+def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
+    """Return the metrics that need a list of keys that the labeler did not give; a missing list is not empty."""
     missing = {"context_relevance", "completeness"} if labels.relevant is None else set()
     return frozenset(missing | ({"context_utilization", "completeness"} if labels.utilized is None else set()))
 
 
 def _withheld(found: MetricScores, missing: frozenset[str]) -> MetricScores:
-    """Return scores with the missing ones absent, and with the scores made of them computed again."""
+    """Return scores with some metrics absent, and compute the scores that depend on them again."""
     values: dict[str, _Value] = {
         **found.scores,
         **{name: AbsentReason(reason) for name, reason in found.absent.items()},
@@ -96,8 +96,8 @@ def expected_trace_metrics(
 
     Args:
         probabilities: of every sentence label.
-        togetherness: how much the sentences of one response stand or fall together, in [0, 1]. The product of their
-            n probabilities is raised to n^-togetherness: 0 takes them as independent, 1 as one (their geometric mean).
+        togetherness: dependence of the sentences of one response, in [0, 1]. The product of their n probabilities is
+            raised to n^-togetherness: 0 means independent sentences, 1 gives their geometric mean.
         completeness: False withholds completeness as not accurate enough.
     """
     relevant, utilized, supported = probabilities.relevant, probabilities.utilized, probabilities.supported
@@ -116,7 +116,7 @@ def expected_trace_metrics(
 
 
 def all_absent(reason: AbsentReason) -> MetricScores:
-    """Return no scores, and one reason for every TRACe metric."""
+    """Return no scores, and the same reason for every TRACe metric."""
     return _scores(
         relevance=reason, utilization=reason, completeness=reason, adherence=reason, supported_fraction=reason
     )
@@ -172,7 +172,7 @@ def _counts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> di
 
 
 def _sentences(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> Sequence[str]:
-    """Return the keys of the response sentences: all of them where known, else those that were judged."""
+    """Return the keys of the response sentences: all keys if they are known, else the judged sentences."""
     if labels.response_keys is not None:
         return normalize_keys(labels.response_keys)
     return normalize_keys([*support, *labels.fully_supported, *(labels.unsupported or ())])
@@ -182,14 +182,13 @@ def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> 
     """Return for each response sentence whether it is supported.
 
     If the labels list unsupported sentences, this list decides. Otherwise a sentence is supported if it has a valid
-    key and is not said to be only partly supported. A sentence without any verdict makes the labels incomplete, not
-    the response bad.
+    key and is not marked as partly supported. A sentence without a verdict makes the labels incomplete.
     """
     fully = {normalize_key(key): value for key, value in labels.fully_supported.items()}
     sentences = _sentences(labels, support)
     if labels.unsupported is not None:
         unsupported = normalize_keys(labels.unsupported)
-        # A data set may state no unsupported sentence and list no sentence at all: nothing is unsupported.
+        # A data set may list neither unsupported sentences nor sentences: then nothing is unsupported.
         return [sentence not in unsupported for sentence in sentences] or [True]
     if not sentences:
         return AbsentReason.NO_RESPONSE_SENTENCES
@@ -267,7 +266,7 @@ def _scores(
 
 
 def _reason(four: Mapping[str, _Value]) -> AbsentReason:
-    """Return the reason that all four share, or that a part is absent."""
+    """Return the reason if all four scores share it, else `PART_ABSENT`."""
     reasons = {value for value in four.values() if isinstance(value, AbsentReason)}
     everything = all(isinstance(value, AbsentReason) for value in four.values())
     return reasons.pop() if everything and len(reasons) == 1 else AbsentReason.PART_ABSENT

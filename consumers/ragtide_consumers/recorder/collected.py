@@ -1,4 +1,4 @@
-"""Entries that a recorder has read and not written yet."""
+"""The entries that a recorder has read and not written yet."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ragtide_runtime.redis.log import Entry
 
 @dataclass(slots=True)
 class UnwrittenEntries:
-    """Entries that were read and are not written yet."""
+    """Entries that were read and are not written yet, by kind."""
 
     entries: defaultdict[EntryKind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     ends: defaultdict[EntryKind, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -19,10 +19,10 @@ class UnwrittenEntries:
     count: int = 0
     bytes: int = 0
     since: float = 0.0
-    """When the first was read, on the monotonic clock."""
+    """Monotonic time at which the first entry was read."""
 
     def add(self, kind: EntryKind, entries: Sequence[Entry]) -> None:
-        """Take note of a read."""
+        """Add the entries of a read."""
         if not self.count:
             self.since = monotonic()
         self.entries[kind] += entries

@@ -2,9 +2,9 @@
 
 RagtideError
 ├── NotRecordableError    the place of the recording belongs to another deployment
-├── RedactionError        a text could not be redacted, so that nothing was written
-├── NotRedactedError      redaction of one entry took too long, so that its texts are not recorded
-└── StepAbortedError      the step that is being written is given up; its entries stay in Redis
+├── RedactionError        a text could not be redacted, so nothing was written
+├── NotRedactedError      redaction of one entry took too long, so its texts are not recorded
+└── StepAbortedError      the step that is being written is aborted; its entries stay in Redis
     └── RedactionAbortedError   redaction was stopped because the recorder stops
 """
 
@@ -12,20 +12,20 @@ from ragtide_runtime.errors import RagtideError
 
 
 class NotRecordableError(RagtideError):
-    """The recording at this place is that of another deployment."""
+    """The recording at this place belongs to another deployment."""
 
 
 class RedactionError(RagtideError):
-    """A text could not be redacted; it is neither written nor lost, and the recorder stops."""
+    """A text could not be redacted; it is not written, it stays in Redis, and the recorder stops."""
 
 
 class NotRedactedError(RagtideError):
-    """Redaction of one entry took too long or died; the entry is recorded without its texts."""
+    """Redaction of one entry took too long or crashed; the entry is recorded without its texts."""
 
 
 class StepAbortedError(RagtideError):
-    """The step that is being written is given up; its entries stay in Redis."""
+    """The step that is being written is aborted; its entries stay in Redis."""
 
 
 class RedactionAbortedError(StepAbortedError):
-    """Redaction was stopped, because the recorder stops and its time for that is over."""
+    """Redaction was stopped, because the recorder is stopping and its time is over."""

@@ -1,4 +1,4 @@
-"""The recorder's requests to Redis: check that it still owns a partition, and let only recorded entries be trimmed."""
+"""Checks in Redis that a recorder still owns a partition, and keeps unrecorded entries from being trimmed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, cast
@@ -16,16 +16,16 @@ CHECK: Final = Lua("check_recording")
 ADVANCE: Final = Lua("advance_recording")
 
 State = Literal["held", "fenced", "lost"]
-"""Of a recorder: it holds the lease, another one does, or Redis lost entries that it has read."""
+"""The recorder holds the lease, another recorder holds it, or Redis lost entries that were read."""
 
 
 def check_recording(lease: str, token: str, read: Mapping[str, Sequence[str]]) -> ScriptCall[State]:
-    """Return the call that checks the lease of a recorder, and looks for the entries that it has read.
+    """Return the call that checks the lease of a recorder, and the existence of the entries that it has read.
 
     Args:
-        lease: its key.
+        lease: key of the lease.
         token: of the recorder.
-        read: for each stream the ends of the reads of it.
+        read: for each stream the last entry of every read.
     """
     arguments: list[Argument] = [token]
     for ends in read.values():
@@ -34,7 +34,7 @@ def check_recording(lease: str, token: str, read: Mapping[str, Sequence[str]]) -
 
 
 def advance_recording(lease: str, token: str, positions: Mapping[str, str]) -> ScriptCall[State]:
-    """Return the call that lets the entries of streams up to these positions be trimmed."""
+    """Return the call that allows the entries of streams up to these positions to be trimmed."""
     return ScriptCall(ADVANCE, (lease, *positions), (token, RECORD_GROUP, *positions.values()), _state)
 
 
@@ -43,7 +43,7 @@ def _state(reply: bytes) -> State:
 
 
 class Fence:
-    """The lease and the groups of one partition, seen by the recorder that has the token."""
+    """The lease and the pins of one partition, for the recorder that has the token."""
 
     def __init__(self, redis: Redis, streams: Streams, kinds: Sequence[EntryKind], *, token: str) -> None:
         self._redis = redis
@@ -52,7 +52,7 @@ class Fence:
         self._token = token
 
     async def check(self, read: Mapping[EntryKind, Sequence[str]]) -> None:
-        """Check that this recorder still owns the partition, and that the streams have all that was read.
+        """Check that this recorder still owns the partition, and that the streams have all entries that it has read.
 
         Args:
             read: for each stream the last entry of every read.
@@ -74,19 +74,17 @@ class Fence:
             )
         self._held(state)
 
-    async def hold(self) -> None:
-        """Make the groups that keep unrecorded entries from being trimmed; those that exist stay where they are.
-
-        Those of streams that are no longer to be recorded are removed.
+    async def pin(self) -> None:
+        """Pin the streams that are recorded, and unpin the others.
 
         Raises:
             redis.RedisError: Redis failed.
         """
-        await let_go(self._redis, self._streams, [kind for kind in EntryKind if kind not in self._kinds])
-        await hold(self._redis, self._streams, self._kinds)
+        await unpin_streams(self._redis, self._streams, [kind for kind in EntryKind if kind not in self._kinds])
+        await pin_streams(self._redis, self._streams, self._kinds)
 
     async def advance(self, positions: Mapping[EntryKind, str]) -> None:
-        """Let recorded entries be trimmed.
+        """Allow recorded entries to be trimmed.
 
         Raises:
             LeaseLostError: another recorder has the lease.
@@ -101,8 +99,8 @@ class Fence:
             raise LeaseLostError(f"partition {self._streams.partition} has another recorder now: standing by")
 
 
-async def hold(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> None:
-    """Make the groups that keep unrecorded entries from being trimmed; those that exist stay where they are.
+async def pin_streams(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> None:
+    """Keep unrecorded entries of streams from being trimmed; existing pins stay at their positions.
 
     Raises:
         redis.RedisError: Redis failed.
@@ -112,13 +110,13 @@ async def hold(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> No
 
 
 async def forget_recorder(redis: Redis, layout: Layout) -> None:
-    """Remove the recorder's groups of all partitions, so that streams are trimmed as without a recorder."""
+    """Unpin the streams of all partitions, so that they are trimmed as without a recorder."""
     for streams in layout.all():
-        await let_go(redis, streams, EntryKind)
+        await unpin_streams(redis, streams, EntryKind)
 
 
-async def let_go(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> None:
-    """Remove the recorder's group of streams, so that they are trimmed as without a recorder.
+async def unpin_streams(redis: Redis, streams: Streams, kinds: Iterable[EntryKind]) -> None:
+    """Remove the recorder's pins of streams.
 
     Raises:
         redis.RedisError: Redis failed.

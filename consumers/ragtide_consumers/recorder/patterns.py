@@ -1,9 +1,9 @@
-"""Patterns that find e-mail addresses, telephone numbers and payment cards in a text. Pure.
+"""Removes e-mail addresses, telephone numbers and payment cards from a text. Pure.
 
-They look at form alone: names, addresses and spelled-out text stay. docs/recording.md lists the forms that are found.
+The patterns know forms only: names, addresses and spelled-out numbers stay. docs/recording.md lists the forms.
 
-Texts come from anywhere, so every pattern takes time in proportion to the text: each character is looked at a bounded
-number of times. `tests/consumers/recorder/test_patterns.py` gives each pattern a megabyte of its worst case.
+Texts are untrusted, so every pattern takes time in proportion to the text: each character is looked at a bounded number
+of times. `tests/consumers/recorder/test_patterns.py` gives each pattern a megabyte of its worst case.
 """
 
 import re
@@ -34,7 +34,7 @@ _CARD_FORMS: Final = tuple(
         r"(?:\d{4}[ -]){3}\d{1,4}",
     )
 )
-"""How the 13 to 19 digits of a card are grouped: not at all, as 4-6-4 and 4-6-5, or by fours with a rest."""
+"""Groupings of the 13 to 19 digits of a card: none, 4-6-4 and 4-6-5, or groups of four with a rest."""
 
 _PHONE: Final = re.compile(
     r"(?<![\w.,:/+-])(?:"
@@ -49,7 +49,7 @@ _PHONE: Final = re.compile(
 
 
 _SOME_DIGITS: Final = re.compile(r"\d(?:\D{0,3}\d){6}")
-"""Seven digits near each other: telephone numbers and cards have them, most texts do not; found quickly."""
+"""Seven digits near each other, which every telephone number and card has: a quick check that most texts fail."""
 
 
 def luhn(digits: str) -> bool:
@@ -80,7 +80,7 @@ def _email(text: str) -> tuple[str, int]:
 
 
 def _local_from(text: str, first: int, end: int) -> int:
-    """Return where the name before an `@` begins: looked for backwards, so that no character is looked at twice."""
+    """Return where the name before an `@` begins. The search goes backwards, so it looks at no character twice."""
     start, first = end, max(first, end - _LOCAL_CHARS)
     while start > first and (text[start - 1].isalnum() or text[start - 1] in _LOCAL_SIGNS):
         start -= 1
@@ -123,7 +123,7 @@ def _phone(text: str) -> tuple[str, int]:
 
 
 PATTERNS: Final[Mapping[str, Callable[[str], tuple[str, int]]]] = {"email": _email, "card": _card, "phone": _phone}
-"""By name, in the order in which they are applied: a function from a text to the text without, and how many there were.
+"""Patterns by name, in the order of their use: each returns a text without its matches, and the number of matches.
 
-Cards come before telephone numbers, which some of them contain.
+Cards come before telephone numbers, because some cards contain the form of a telephone number.
 """

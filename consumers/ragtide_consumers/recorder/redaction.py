@@ -1,6 +1,6 @@
-"""Removing texts from entries that must not be stored: built-in patterns, then a function of the user's own.
+"""Redacts entries before they are stored: built-in patterns, then a function of the user.
 
-A recorder lets a child process do it (`redaction_process.py`), which is killed when an entry takes too long.
+A child process redacts for a recorder (`redaction_process.py`), and is killed when an entry takes too long.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ _TEXTS: Mapping[EntryKind, frozenset[str]] = {
     EntryKind.FEEDBACK: frozenset({"metadata"}),
     EntryKind.ALERTS: frozenset({"message", "diagnosis"}),
 }
-"""Fields of each kind that hold free text; all others are ids, names and numbers, and stay."""
+"""Fields of each kind that hold free text; all other fields are ids, names and numbers, and stay."""
 
 
 def function_at(path: str) -> Function:
@@ -42,7 +42,7 @@ def function_at(path: str) -> Function:
     """
     function = attribute_at("recorder.redact_function", path)
     if not callable(function):
-        raise ConfigurationError(f"recorder.redact_function: {path} is no function: name one from text to text")
+        raise ConfigurationError(f"recorder.redact_function: {path} is no function: name a function from text to text")
     found: Function = function
     return found
 
@@ -52,8 +52,8 @@ class Redaction:
 
     Args:
         patterns: names of built-in patterns.
-        function: of the user's own, from text to text; it runs last.
-        function_name: to tell of it.
+        function: of the user, from text to text; it runs last.
+        function_name: its name in messages and in the manifest.
         process: redacts models and unreadable entries instead of this process, within a time limit.
     """
 
@@ -69,7 +69,7 @@ class Redaction:
         self._function_name = function_name or "redact_function"
         self._process = process
         self.counts: Counter[str] = Counter()
-        """Places taken out so far, by pattern; texts changed, for the function."""
+        """Number of places that were redacted, by pattern; for the function, the number of changed texts."""
 
     @classmethod
     def of(cls, settings: RecorderSettings) -> "Redaction":
@@ -121,11 +121,11 @@ class Redaction:
         except Exception as error:  # noqa: BLE001 - any error, without its message, which may hold the text
             kind = type(error).__name__
             raise RedactionError(
-                f"{self._function_name} failed with {kind}: nothing was written; mend it and start again"
+                f"{self._function_name} failed with {kind}: nothing was written; correct it and start again"
             ) from None
         if not isinstance(redacted, str):
             raise RedactionError(
-                f"{self._function_name} returned {type(redacted).__name__}, not a text: nothing was written; mend it"
+                f"{self._function_name} returned {type(redacted).__name__}, not a text: nothing was written; correct it"
             )
         self.counts[self._function_name] += redacted != text
         return redacted
@@ -135,7 +135,7 @@ class Redaction:
 
         Raises:
             RedactionError: the user's function failed, or its result is not valid.
-            NotRedactedError: it took too long, or the process that redacts died of it.
+            NotRedactedError: redaction took too long, or crashed its process.
             RedactionAbortedError: the recorder stops.
         """
         if not self.names or not _TEXTS[kind]:
@@ -150,8 +150,8 @@ class Redaction:
             where = ", ".join(redacted)
             del error  # its message may hold a part of the text
             raise RedactionError(
-                f"entry {entry_id} is not valid once {where} is redacted, such as an empty text: nothing was written; "
-                "put something in place of what is taken out"
+                f"entry {entry_id} is no longer valid after {where} was redacted (a text may be empty now): nothing "
+                "was written; replace the redacted places with some text"
             ) from None
 
     def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:
@@ -159,10 +159,10 @@ class Redaction:
         return model.model_dump(mode="json", exclude=set(_TEXTS[kind]), exclude_none=True)
 
     def unreadable(self, payload: bytes) -> bytes | None:
-        """Return an entry that could not be read with all its texts redacted; None if that cannot be done.
+        """Return an unreadable entry with all its texts redacted; None if it cannot be redacted.
 
-        A payload that is not JSON may hold anything in any form, so none of it is stored. A payload that is too large
-        for an entry is not stored either.
+        A payload that is not JSON may hold texts in any form, so none of it is stored. A payload that is too large for
+        an entry is not stored either.
 
         Raises:
             RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
@@ -177,7 +177,7 @@ class Redaction:
         return None if redacted is None else to_json(redacted)
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the fields of a model that redaction changes, or an unreadable entry redacted; None without any."""
+        """Return the changed fields of a model, or the redacted payload of an unreadable entry; None without either."""
         if "payload" in request:
             try:
                 found: dict[str, Any] = self._all(read_json_object(request["payload"].encode()))
@@ -199,14 +199,14 @@ class Redaction:
     def _field(self, name: str, value: Any) -> Any:
         if name != "documents":
             return self._all(value)
-        # The id is an id, and the names of the fields are no texts.
+        # The id of a document and the names of its fields are no texts.
         return type(value)(
             {field: inner if field == "id" else self._all(inner) for field, inner in document.items()}
             for document in value
         )
 
     def _all(self, value: Any) -> Any:
-        """Return a value with every text in it redacted; the names in a table too."""
+        """Return a value with every text in it redacted, including the names in a table."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The child process of `redaction_process`: it redacts the texts of entries until its socket is closed."""
+"""The child process of `redaction_process.py`: it redacts the texts of entries until its socket is closed."""
 
 import os
 import signal

@@ -1,11 +1,11 @@
-"""Redaction in a process of its own, because only a process can be stopped.
+"""Redacts in a child process, because a process can be killed and a thread cannot.
 
-A regular expression holds Python's global lock, and a thread cannot be ended: a text on which a pattern, or a function
-of the user's own, hangs would hang the recorder with its lease and its answer to SIGTERM. So the recorder sends each
-entry's texts to a child process, waits for a limited time, and kills a child that does not answer.
+A regular expression holds Python's global lock. If a pattern, or a function of the user, hung on a text, the recorder
+would hang too: it would lose its lease and not react to SIGTERM. So the recorder sends each entry's texts to a child
+process, waits for a limited time, and kills a child that does not answer.
 
 The child never outlives the recorder: it ends when its socket is closed, and SIGALRM ends it if it still works on a
-text long after the limit. It ignores Ctrl-C and SIGTERM, on which the recorder still writes the entries it has read.
+text long after the limit. It ignores Ctrl-C and SIGTERM, because the recorder then still writes its entries.
 """
 
 import socket
@@ -20,15 +20,15 @@ from pydantic_core import from_json, to_json
 from .errors import NotRedactedError, RedactionAbortedError, RedactionError
 
 START_S: Final = 120.0
-"""Seconds a child may take to start: it imports ragtide and the module of the user's function."""
+"""Seconds that a child may take to start: it imports ragtide and the module of the user's function."""
 
 READY: Final = b"ready"
 
 DYING_S: Final = 5.0
-"""Seconds a child that has closed its socket is given to end, so that it is known how."""
+"""Seconds that a child has to end after it closed its socket, so that its exit code is known."""
 
 TRIES: Final = 2
-"""Children that may die of an entry before the entry counts as not redacted."""
+"""Children that may crash on an entry before the entry counts as not redacted."""
 
 _CHILD: Final = """
 import json, sys
@@ -40,12 +40,12 @@ serve(**options)
 
 
 class RedactionProcess:
-    """A child process that redacts the texts of one entry after the other; threads that share it wait for each other.
+    """A child process that redacts the texts of one entry after another; threads that share it wait for each other.
 
     Args:
         patterns: names of built-in patterns.
-        function: the user's own function as `module:attribute`; None without one.
-        limit_s: seconds one entry may take.
+        function: the user's function as `module:attribute`; None without a function.
+        limit_s: seconds that one entry may take.
     """
 
     def __init__(self, patterns: tuple[str, ...], function: str | None, *, limit_s: float) -> None:
@@ -60,7 +60,7 @@ class RedactionProcess:
         """Return the child's reply to a request: `value` and `counts`.
 
         Raises:
-            NotRedactedError: the child needed longer than the limit, or died of the entry.
+            NotRedactedError: the child needed longer than the limit, or crashed on the entry.
             RedactionAbortedError: the recorder stops.
             RedactionError: the user's function failed, or no child can be started.
         """
@@ -79,7 +79,7 @@ class RedactionProcess:
         raise AssertionError("not reached")
 
     def abort(self) -> None:
-        """Kill the child at once; every request from now on raises RedactionAbortedError."""
+        """Kill the child at once; every later request raises RedactionAbortedError."""
         self._aborted = True
         child = self._child
         if child is not None:
@@ -104,7 +104,7 @@ class RedactionProcess:
         return reply
 
     def _started(self) -> "_Child":
-        """Return a new child. A child that does not start is no fault of the entry: nothing is written without it."""
+        """Return a new child. If it does not start, the entry is not the cause, and nothing is written."""
         try:
             self._child = child = _Child(self._patterns, self._function, self._limit_s)
             self._go_on()
@@ -114,7 +114,7 @@ class RedactionProcess:
             pass
         ended = self._end_child(DYING_S)
         raise RedactionError(
-            f"the process that redacts did not start ({ended}): nothing was written; look at its output above"
+            f"the redaction process did not start ({ended}): nothing was written; look at its output above"
         )
 
     def _go_on(self) -> None:
@@ -140,13 +140,13 @@ class _Child:
             self._process = subprocess.Popen(  # noqa: S603 - our own code, with the settings of this process
                 [
                     sys.executable,
-                    "-u",  # a line that a user's function prints survives the end of the child
+                    "-u",  # unbuffered, so that lines of a user's function survive the end of the child
                     "-c",
                     _CHILD,
                     to_json({**options, "function": function, "limit_s": limit_s}).decode(),
                 ],
                 stdin=subprocess.DEVNULL,
-                # A user's function may print; standard output belongs to the role.
+                # A user's function may print, and standard output belongs to the role.
                 stdout=2,
                 pass_fds=(theirs.fileno(),),
             )
@@ -165,7 +165,7 @@ class _Child:
         self._process.kill()
 
     def end(self, patience_s: float = 0.0) -> str:
-        """Kill the process if it has not ended by itself within the patience, and return how it ended."""
+        """Kill the process unless it ends by itself within `patience_s`, and return how it ended."""
         self._connection.close()
         try:
             ended = self._process.wait(patience_s)

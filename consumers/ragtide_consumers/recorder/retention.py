@@ -1,4 +1,4 @@
-"""Removes files of a recording: left over from a killed step, replaced by a complete manifest, or too old to keep."""
+"""Removes files of a recording: left over by a killed step, replaced by a complete manifest, or too old."""
 
 from datetime import date
 
@@ -11,7 +11,7 @@ from ragtide_runtime.recordings.store import TEMPORARY, Store
 def remove_left_overs(store: Store, recorded: Recorded) -> int:
     """Remove files that a killed step left, and return their number.
 
-    No manifest can name them any more, because the number of their step is taken.
+    No later manifest can name these files, because the number of their step is taken.
     """
     named = {file.path for file in recorded.files}
     removed = 0
@@ -31,11 +31,11 @@ def remove_left_overs(store: Store, recorded: Recorded) -> int:
 
 
 def remove_replaced(store: Store, partition: int, number: int) -> None:
-    """Remove manifests before a number, which a complete one replaces; later ones are kept for current readers."""
+    """Remove manifests before a number, which a complete manifest replaces; later ones stay for current readers."""
     for path in replaced(store, partition, number):
         store.remove(path)
 
 
 def files_before(recorded: Recorded, cutoff: date) -> list[RecordedFile]:
-    """Return the files of days before a day; files without a day are not among them."""
+    """Return the files of days before a day, without files that have no day."""
     return [file for file in recorded.files if file.day < cutoff != FAR]

@@ -1,4 +1,4 @@
-"""The recorder of a process: records every partition that no other recorder owns, and takes over from dead ones."""
+"""The recorder of a process: it records every partition that no other live recorder owns."""
 
 import asyncio
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.waiting import sleep_or_stop
 
 from .errors import StepAbortedError
-from .fence import hold
+from .fence import pin_streams
 from .redaction import Redaction
 from .session import RecorderSession
 from .telemetry import RecorderTelemetry
@@ -34,7 +34,7 @@ log = structlog.get_logger("ragtide.recorder")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A recorder whose settings are valid, whose libraries are loaded, and for which unrecorded entries wait."""
+    """A recorder that is ready to start: its settings are valid, its libraries loaded, and its streams pinned."""
 
     store: Store
     redaction: Redaction
@@ -43,10 +43,10 @@ class Prepared:
 async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
     """Check the settings, load the libraries, and keep unrecorded entries from being trimmed.
 
-    The roles beside it start after this: loading takes seconds, in which an aggregator would already trim.
+    Other roles of the process start after this, because loading takes seconds, in which an aggregator would trim.
 
     Raises:
-        ConfigurationError: no place to record to is set, or a library it needs is not installed.
+        ConfigurationError: no place for recordings is set, or a library is not installed.
         redis.RedisError: Redis failed.
     """
     if settings.recorder.url is None:
@@ -55,7 +55,7 @@ async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
     redaction = Redaction.of(settings.recorder)
     await asyncio.to_thread(prepare, settings.recorder.format)
     for streams in settings.layout.all():
-        await hold(redis, streams, [EntryKind(name) for name in settings.recorder.kinds])
+        await pin_streams(redis, streams, [EntryKind(name) for name in settings.recorder.kinds])
     return Prepared(store, redaction)
 
 
@@ -122,7 +122,7 @@ class Recorder:
         try:
             await session.run()
         except StepAbortedError as error:
-            log.warning("stopped before everything was written", partition=streams.partition, detail=str(error))
+            log.warning("stopped before all entries were written", partition=streams.partition, detail=str(error))
         except OSError as error:
             self._telemetry.partition_failed(streams.partition, error)
             storing.failed(error, partition=streams.partition)

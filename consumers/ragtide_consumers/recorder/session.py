@@ -4,10 +4,10 @@ One step:
 
 1. Entries after the positions of the last manifest are read, until it is time to write (`roll_s`, `roll_entries`,
    `roll_bytes`, or the end).
-2. They are redacted and written as data files. Nothing counts yet.
-3. Redis is asked whether the lease is still held and all that was read is still there.
-4. The manifest is created under the next number, unless there is one: from here on the step counts.
-5. The group `record` of each stream is moved on, so that recorded entries may be trimmed.
+2. They are redacted and written as data files. The files do not count yet.
+3. Redis checks that the lease is still held, and that all entries that were read are still in the streams.
+4. The manifest is created under the next number, unless that number is taken. From here on the step counts.
+5. The group `record` of each stream is moved, so that recorded entries may be trimmed.
 
 If the recorder is killed before 4, the step does not count: no manifest names its files, and the next session removes
 them. The next session first creates a manifest of its own, so that a frozen earlier owner cannot name them afterwards.
@@ -15,7 +15,7 @@ If the recorder is killed before 5, the next session moves the group.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from hashlib import blake2b
 from time import monotonic
@@ -28,13 +28,7 @@ from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.chain import recorded as read_chain
-from ragtide_runtime.recordings.manifest import (
-    COMPLETE_EVERY,
-    Manifest,
-    Recorded,
-    is_complete,
-    manifest_path,
-)
+from ragtide_runtime.recordings.manifest import COMPLETE_EVERY, Manifest, Recorded, is_complete, manifest_path
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
 from ragtide_runtime.redis.log import START, end_at, last_id, read_after
@@ -56,9 +50,9 @@ READ: Final = 250
 """Most entries of each stream that one read takes."""
 
 BLOCK_S: Final = 0.5
-"""Seconds one read waits at most, so that a stop is heard."""
+"""Most seconds that one read waits, so that a stop is noticed."""
 
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 """Seconds between two checks of the streams and of old days, while nothing is written."""
 
 STOP_S: Final = 20.0
@@ -104,19 +98,19 @@ class RecorderSession:
         self._stop_by: float | None = None
 
     async def run(self) -> None:
-        """Record until the ownership is to end; then all entries of the streams are written, for at most `STOP_S`.
+        """Record until the ownership is to end; then write all entries of the streams, for at most `STOP_S`.
 
         Raises:
             LeaseLostError: another recorder owns the partition.
             StreamRollbackError: Redis lost entries that were read; begin again.
-            NotRecordableError: the recording is of another deployment.
+            NotRecordableError: the recording belongs to another deployment.
             RedactionError: a text could not be redacted.
-            StepAbortedError: writing took longer than `STOP_S` after being told to stop.
+            StepAbortedError: writing took longer than `STOP_S` after the stop.
             UnreadableRecordingError: the manifests cannot be read.
             redis.RedisError, OSError: Redis or the store failed; begin again.
         """
         await self.begin()
-        next_look = monotonic() + LOOK_S
+        check_at = monotonic() + CHECK_S
         while True:
             wait_s = BLOCK_S
             if self._next.count:
@@ -126,10 +120,10 @@ class RecorderSession:
             stopping = self.ownership.stop.is_set()
             if self._due() or (stopping and self._next.count and not behind):
                 await self.write()
-            elif monotonic() >= next_look:
+            elif monotonic() >= check_at:
                 await self._check()
                 await self._drop_old_days()
-                next_look = monotonic() + LOOK_S
+                check_at = monotonic() + CHECK_S
             if stopping and ((not behind and not self._next.count) or self._is_late()):
                 return
 
@@ -139,19 +133,19 @@ class RecorderSession:
         self._telemetry.partition_turned(self._streams.partition, doing)
 
     def _is_late(self) -> bool:
-        """Return whether more than `STOP_S` have passed since it was seen that the recorder is to stop."""
+        """Return whether more than `STOP_S` have passed since this session noticed the stop."""
         if self.ownership.stop.is_set() and self._stop_by is None:
             self._stop_by = monotonic() + STOP_S
         return self._stop_by is not None and monotonic() >= self._stop_by
 
     async def begin(self) -> None:
-        """Read how far the recording is, and create a manifest of this session."""
+        """Read the positions of the recording, and create a manifest of this session."""
         self._recorded = await self._aside(lambda: read_chain(self._store, self._streams.partition))
         prefix = self._recorded.prefix
         if prefix is not None and prefix != self._streams.prefix:
             raise NotRecordableError(
-                f"{self._settings.url} holds the recording of the deployment {prefix!r}, this one is "
-                f"{self._streams.prefix!r}: give each a recorder.url of its own"
+                f"{self._settings.url} holds the recording of the deployment {prefix!r}, but this deployment is "
+                f"{self._streams.prefix!r}: give each deployment a recorder.url of its own"
             )
         void: dict[EntryKind, str] = {}
         anew: list[EntryKind] = []
@@ -163,18 +157,18 @@ class RecorderSession:
             if end == position:
                 continue
             if await last_id(self._redis, stream) == START:
-                # Redis was emptied or replaced: that is no reason to give up an archive.
+                # Redis was emptied or replaced: the archive stays valid.
                 anew.append(kind)
             else:
                 void[kind] = end
             log.error(
-                "a stream ends before the last manifest: Redis lost its tail",
+                "a stream ends before the last manifest: Redis lost its end",
                 partition=self._streams.partition,
                 stream=kind.value,
                 recorded=position,
                 found=end,
             )
-        await self._fence.hold()
+        await self._fence.pin()
         await self._fence.check({})
         self._writer.copies = await Copies.read(self._redis, self._streams)
         await self._commit(self._manifest(positions=positions, void=void, anew=tuple(anew)))
@@ -192,7 +186,7 @@ class RecorderSession:
         """Read the next entries, and return whether there may be more at once."""
         positions = {kind.stream(self._streams): self._position(kind) for kind in self._kinds}
         kinds = {kind.stream(self._streams): kind for kind in self._kinds}
-        # BLOCK 0 would wait for ever; below a millisecond do not block at all.
+        # BLOCK 0 waits for ever, so a wait below a millisecond does not block.
         count = await self._read_size.next(positions, READ)
         found = await read_after(self._redis, positions, count=count, block_ms=int(wait_s * 1000) or None)
         for stream, entries in found:
@@ -247,9 +241,7 @@ class RecorderSession:
         if not is_complete(number):
             return manifest
         after = self._recorded.following(manifest)
-        return manifest.model_copy(
-            update={"complete": True, "files": after.files, "positions": dict(after.positions)},
-        )
+        return manifest.model_copy(update={"complete": True, "files": after.files, "positions": dict(after.positions)})
 
     async def _commit(self, manifest: Manifest) -> None:
         path = manifest_path(self._streams.partition, manifest.number)
@@ -265,7 +257,7 @@ class RecorderSession:
             await self._aside(lambda: remove_replaced(self._store, self._streams.partition, number))
 
     async def _drop_old_days(self) -> None:
-        """Remove the files of days beyond `keep_days`, after a manifest has dropped them."""
+        """Remove the files of days older than `keep_days`, after a manifest has dropped them."""
         if self._settings.keep_days is None:
             return
         cutoff = utc_now().date() - timedelta(days=self._settings.keep_days)
@@ -279,10 +271,7 @@ class RecorderSession:
         log.info("old days removed", partition=self._streams.partition, before=str(cutoff), files=len(old))
 
     async def _aside(self, work: Callable[[], T]) -> T:
-        """Do blocking work in a thread, and return its result.
-
-        Redaction is stopped where a stop has waited for `STOP_S`.
-        """
+        """Do blocking work in a thread, and return its result; stop redaction if a stop has waited for `STOP_S`."""
         task = asyncio.ensure_future(asyncio.to_thread(work))
         try:
             while not (await asyncio.wait([task], timeout=BLOCK_S))[0]:
@@ -292,12 +281,8 @@ class RecorderSession:
         except BaseException:
             # The thread cannot be cancelled: wait for it and ignore its result.
             self._writer.abort()
-            await _settled(task)
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
             raise
         return task.result()
-
-
-async def _settled(task: Awaitable[Any]) -> None:
-    await asyncio.wait([asyncio.ensure_future(task)])
-    if isinstance(task, asyncio.Future) and not task.cancelled():
-        task.exception()

@@ -33,7 +33,7 @@ class RecorderTelemetry(OwnerTelemetry):
         self._manifest = catalogue.RECORDER_MANIFEST.gauge(registry)
 
     def committed(self, partition: int) -> None:
-        """Take note of a manifest."""
+        """Set the time of the last manifest of a partition to now."""
         self._manifest.labels(str(partition)).set(time())
 
     def wrote(self, written: WrittenFiles, redaction: Redaction) -> None:

@@ -1,4 +1,4 @@
-"""Data files of one step: entries are read, redacted, and written by kind, day and pipeline. Blocking; no Redis."""
+"""Writes the data files of one step: decodes and redacts entries, one file by kind, day and pipeline. No Redis."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from .redaction import Redaction
 log = structlog.get_logger("ragtide.recorder")
 
 NOT_REDACTED: Final = "not_redacted"
-"""Reason of a recorded entry whose texts are withheld, because redaction took too long or died."""
+"""Reason of a recorded entry whose texts are withheld, because redaction took too long or crashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class WrittenFiles:
     unreadable: Counter[EntryKind] = field(default_factory=Counter)
     bytes: Counter[EntryKind] = field(default_factory=Counter)
     withheld: Counter[EntryKind] = field(default_factory=Counter)
-    """Entries whose texts could not be redacted and are not recorded; they are among the unreadable."""
+    """Entries whose texts are not recorded, because they could not be redacted; they also count as unreadable."""
 
 
 class _FilePlace(NamedTuple):
@@ -55,7 +55,7 @@ class FileWriter:
         partition: of the entries.
         form: file format, `parquet` or `jsonl`.
         redaction: applied before a file is written.
-        suffix: letters that no other session has.
+        suffix: letters of this session alone.
 
     Raises:
         ConfigurationError: the form is Parquet and pyarrow is not installed.
@@ -69,36 +69,36 @@ class FileWriter:
         self._suffix = suffix
         self._encode = _encoder(form)
         self.copies = Copies()
-        """Entries that are not recorded again."""
+        """Entries that are skipped, because their originals were recorded."""
         self._aborted = False
         self._logged = False
 
     def abort(self) -> None:
-        """Give up the step that is being written, before its next entry; it may be called from another thread."""
+        """Abort the step that is being written, before its next entry; any thread may call it."""
         self._aborted = True
 
     def write(self, step: int, found: Mapping[EntryKind, Sequence[Entry]]) -> WrittenFiles:
-        """Write entries, and return the files. They count once a manifest names them.
+        """Write entries, and return the files. Files count once a manifest names them.
 
-        All entries are read and redacted before the first file is written.
+        All entries are decoded and redacted before the first file is written.
 
         Args:
-            step: number of the manifest that will name them.
+            step: number of the manifest that will name the files.
             found: new entries of each stream, in order.
 
         Raises:
             RedactionError: a text could not be redacted; nothing was written.
-            StepAbortedError: the step was given up; nothing was written.
+            StepAbortedError: the step was aborted; nothing was written.
             OSError: the store failed; files that were written are left over.
         """
         places: defaultdict[_FilePlace, list[Any]] = defaultdict(list)
         withheld: Counter[EntryKind] = Counter()
         for kind, entries in found.items():
             for entry in entries:
-                if self.copies.has(kind.value, entry):  # it was recorded where it comes from
+                if self.copies.has(kind.value, entry):
                     continue
                 if self._aborted:
-                    raise StepAbortedError("the step was given up: its entries stay in Redis for the next recorder")
+                    raise StepAbortedError("the step was aborted: its entries stay in Redis for the next recorder")
                 try:
                     place, row = self._row(kind, entry)
                 except NotRedactedError as error:
@@ -125,13 +125,13 @@ class FileWriter:
         return _FilePlace(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
 
     def _withheld(self, kind: EntryKind, entry: Entry, error: NotRedactedError) -> tuple[_FilePlace, dict[str, Any]]:
-        """Return the row of an entry whose texts could not be redacted: everything but the texts.
+        """Return the row of an entry whose texts could not be redacted, without the texts.
 
-        The row is among the unreadable ones, because a replay would score any text that replaced the withheld texts.
+        The row counts as unreadable, because a replay would score any text that replaced the withheld texts.
         """
         if not self._logged:
             log.error(
-                "an entry is recorded without its texts; further ones are only counted",
+                "an entry is recorded without its texts; further such entries are only counted",
                 partition=self._partition,
                 stream=kind.value,
                 entry_id=entry.entry_id,
@@ -153,8 +153,8 @@ class FileWriter:
         if payload is None:
             return {**row, "withheld_bytes": len(raw)}
         if payload == raw and not self._redaction.names:
-            row["detail"] = error.detail  # it may show a value, so not where something is redacted
-        # Cut the payload as a dead letter does.
+            row["detail"] = error.detail  # it may show a value, so it is left out if anything is redacted
+        # A dead letter cuts long payloads.
         dead_letter = DeadLetter.of(
             payload,
             stream=kind.value,
@@ -207,7 +207,7 @@ class FileWriter:
 
 
 def prepare(form: str) -> None:
-    """Load the library of a file format: loading takes seconds, and a lease must not wait for it.
+    """Load the library of a file format before there is a lease, because loading takes seconds.
 
     Raises:
         ConfigurationError: the form is Parquet and pyarrow is not installed.

@@ -1,1 +1,1 @@
-"""Languages, sentences and their keys: the text as every labeler sees it."""
+"""Text for labelers: its language, its sentences and their keys, its parts and tokens."""

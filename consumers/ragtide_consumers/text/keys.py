@@ -1,4 +1,4 @@
-"""Keys of sentences, as RAGBench writes them: `0a`, `0b`, ..., `0z`, `0aa` in documents; `a`, `b`, ... in a response.
+"""Keys of sentences in RAGBench's form: `0a`, `0b`, ..., `0z`, `0aa` in documents; `a`, `b`, ... in a response.
 
 Source: Friel et al., RAGBench (arXiv:2407.11005), appendix 7.4.
 """
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 def letters(index: int) -> str:
-    """Return the letters of the sentence at an index from 0, as spreadsheets name their columns.
+    """Return the letters of the sentence at an index from 0, in the order of column names in spreadsheets.
 
     >>> [letters(i) for i in (0, 25, 26, 27, 701, 702)]
     ['a', 'z', 'aa', 'ab', 'zz', 'aaa']
@@ -37,9 +37,9 @@ def document_keys(n_sentences: Iterable[int]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def normalize_key(key: str) -> str:
-    """Return a judge's key as the prompt wrote it: without brackets, quotes, dots and capitals.
+    """Return a judge's key in the form of the prompt: without brackets, quotes, dots and capitals.
 
-    Judges copy the dot of "0a." from their prompt; 354 of 401 bad keys in RAGBench are that.
+    Judges copy the dot of "0a." from their prompt; 354 of 401 bad keys in RAGBench have this fault.
 
     >>> normalize_key(" [0A]. ")
     '0a'

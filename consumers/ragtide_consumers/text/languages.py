@@ -1,4 +1,4 @@
-"""The language of a text: by cheap evidence for English and Russian, else by a bundled model.
+"""Detects the language of a text: English and Russian by cheap evidence, other languages by a bundled model.
 
 The model (py3langid) comes with its package, is deterministic and loads at its first use; nothing is downloaded.
 """
@@ -12,10 +12,10 @@ UNKNOWN: Final = "und"
 """ISO 639-2 code of an undetermined language."""
 
 SAMPLE_CHARS: Final = 400
-"""Characters at the beginning of a text that decide its language."""
+"""Characters at the beginning of a text that are examined."""
 
 CONFIDENT: Final = 0.8
-"""Probability from which the model's language counts more than that of question and documents."""
+"""Probability from which the model's result counts more than the language of question and documents."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -29,7 +29,7 @@ _ENGLISH = _words(
     "it its they their there you your she his her have not or but if as can could would should may might must about "
     "into after before between because than then such only other more does did"
 )
-"""Frequent English words that are hardly frequent in another language: not `is`, `was`, `in`, which Dutch has too."""
+"""Frequent English words that are rare in other languages: without `is`, `was`, `in`, which are also Dutch."""
 
 _FOREIGN = _words(
     # German, Dutch; French, Spanish, Italian, Portuguese, Romanian; Swedish, Danish, Norwegian; Polish, Czech, Turkish.
@@ -51,12 +51,12 @@ _NOT_RUSSIAN = re.compile("[іїєґўјљњћђџѓќѕқңөүұһәғ]")
 def language_of(text: str, context: Iterable[str] = ()) -> str:
     """Return the ISO 639-1 code of a text's language, or `und`.
 
-    A text without evidence of its own ("In 1889.", "42") is in the language of the context; where that says nothing
-    either, in English, or in Russian if its letters are Cyrillic.
+    A text without evidence of its own ("In 1889.", "42") gets the language of the context. If the context has no
+    evidence either, the language is English, or Russian if the letters are Cyrillic.
 
     Args:
         text: the text.
-        context: other texts that are likely to be in the same language, the most telling first.
+        context: other texts that are probably in the same language, the most reliable first.
 
     >>> language_of("The tower was built in 1889."), language_of("Башня была построена в 1889 году.")
     ('en', 'ru')
@@ -64,19 +64,19 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
     'de'
     """
     words = _LETTERS.findall(text[:SAMPLE_CHARS].lower())
-    told = _told(words) or _model_says(text, words)
-    if told is not None:
-        return told
+    found = _evident(words) or _by_model(text, words)
+    if found is not None:
+        return found
     for other in context:
         other_words = _LETTERS.findall(other[:SAMPLE_CHARS].lower())
-        told = _told(other_words) or _model_says(other, other_words)
-        if told is not None and _same_script(words, other_words):
-            return told
+        found = _evident(other_words) or _by_model(other, other_words)
+        if found is not None and _same_script(words, other_words):
+            return found
     return "ru" if _script(words) == "cyrillic" else "en"
 
 
-def _told(words: list[str]) -> str | None:
-    """Return `en` or `ru` where function words and letters leave no doubt."""
+def _evident(words: list[str]) -> str | None:
+    """Return `en` or `ru` if function words and letters leave no doubt; otherwise None."""
     script = _script(words)
     if script == "latin":
         english = sum(map(_ENGLISH.__contains__, words))
@@ -92,8 +92,8 @@ def _told(words: list[str]) -> str | None:
     return None
 
 
-def _model_says(text: str, words: list[str]) -> str | None:
-    """Return the model's language, unless the text is too short or the model not confident."""
+def _by_model(text: str, words: list[str]) -> str | None:
+    """Return the model's language; None if the text is too short or the model is not confident."""
     script = _script(words)
     if script == "none" or (script != "other" and sum(map(len, words)) < 12):
         return None
@@ -104,7 +104,7 @@ def _model_says(text: str, words: list[str]) -> str | None:
 
 
 def _script(words: list[str]) -> str:
-    """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without any."""
+    """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without letters."""
     if not words:
         return "none"
     if all(map(str.isascii, words)):

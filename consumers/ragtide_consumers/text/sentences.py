@@ -1,4 +1,4 @@
-"""Cutting texts into sentences. The number of sentences defines relevance and utilization: the splitter has an id."""
+"""Splits texts into sentences. The splitter has an id, because the number of sentences affects the scores."""
 
 import re
 from bisect import bisect_right
@@ -15,19 +15,19 @@ from .keys import document_keys, response_keys
 from .languages import language_of
 
 SPLITTER_ID: Final = "sentencex-1+lines"
-"""Which rules cut the sentences: the library's major version, and that a line break always ends a sentence."""
+"""Id of the rules that split sentences: the library's major version, and that a line break always ends a sentence."""
 
 GIVEN: Final = "given"
-"""Splitter id of an interaction that brought its own sentences."""
+"""Splitter id of an interaction that has its own sentences."""
 
 _LINES = re.compile(r"[\r\n]+")
 
 _QUOTES: Final = "'`\"“«‘„「《"
 
 _QUOTES_BY_LENGTH: Final = 100_000_000
-"""Opening quotes of a line times its characters, above which the line is segmented window by window.
+"""Number of quotes of a line times its characters, above which the line is split window by window.
 
-The library looks for the end of a quote up to the end of the line, so a line of open quotes takes quadratic time.
+The library searches for the end of a quote up to the end of the line, so a line of open quotes takes quadratic time.
 """
 
 _WINDOW: Final = 4000
@@ -36,7 +36,7 @@ _WINDOW: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class CutInteraction:
-    """An interaction as every labeler sees it: question, sentences, their keys, and the language they were cut by."""
+    """An interaction for labelers: question, sentences and their keys, and the language by which they were split."""
 
     question: str
     documents: Sequence[Sequence[str]]
@@ -46,7 +46,7 @@ class CutInteraction:
     language: str
     """ISO 639-1 code of the response's language, or `und`."""
     splitter: str
-    """Which rules cut the sentences; `given` where the interaction brought all of them."""
+    """Id of the rules that split the sentences; `given` if the interaction has its own sentences."""
 
     @property
     def document_keys(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class CutInteraction:
 
 
 def cut(interaction: RagInteraction) -> CutInteraction:
-    """Return an interaction cut into sentences; sentences that it brought itself are taken as they are."""
+    """Return an interaction split into sentences; its own sentences stay unchanged."""
     context = (interaction.question, *(document.text for document in interaction.documents[:3]))
     language = language_of(interaction.response, context)
     given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
@@ -86,7 +86,7 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
 
     Args:
         text: any text.
-        language: ISO 639-1 code; it decides which abbreviations do not end a sentence.
+        language: ISO 639-1 code; it determines the abbreviations that do not end a sentence.
 
     >>> split_sentences("Dr. Smith came. He saw 3.5 cats!\nThen he left.")
     ['Dr. Smith came.', 'He saw 3.5 cats!', 'Then he left.']
@@ -103,12 +103,12 @@ def _segments(language: str, line: str) -> Iterable[str]:
 
 
 def _windows(language: str, line: str) -> Iterator[str]:
-    """Yield the pieces of a line; a piece that ends in the last quarter of a window is cut again with the next."""
+    """Yield the pieces of a line; a piece that ends in the last quarter of a window is split again in the next."""
     start = 0
     while len(line) - start > _WINDOW:
         pieces: list[str] = list(sentencex.segment(language, line[start : start + _WINDOW]))
         ends = list(accumulate(map(len, pieces)))
-        # A longer sentence is cut, so that each character is read a bounded number of times.
+        # A sentence longer than that is split, so that each character is read a bounded number of times.
         whole = bisect_right(ends, _WINDOW * 3 // 4) or 1
         yield from pieces[:whole]
         start += ends[whole - 1]

@@ -1,4 +1,4 @@
-"""Splitting documents that are too long for one question to a model. No I/O."""
+"""Splits documents that are too long for one question to a model. No I/O."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ KEY_TOKENS = 5
 
 
 def pieces(documents: Sequence[tuple[str, str]], budget: int) -> list[tuple[str, str]]:
-    """Return documents, those over the budget cut between sentences into pieces under keys such as `D0.1`, `D0.2`.
+    """Return documents; a document over the budget is split between sentences into pieces with keys such as `D0.1`.
 
     A single sentence over the budget stays whole.
 
@@ -29,14 +29,14 @@ def pieces(documents: Sequence[tuple[str, str]], budget: int) -> list[tuple[str,
 
 
 def parts(texts: Sequence[tuple[str, str]], budget: int) -> list[list[tuple[str, str]]]:
-    """Return texts, as pairs of key and text, in as few runs in order as fit the budget; at least one run.
+    """Return texts, as pairs of key and text, in runs that fit the budget; at least one run.
 
     A single text over the budget has a run of its own.
 
     >>> parts([("0a", "Built in 1889."), ("0b", "Made of iron."), ("1a", "In Paris.")], 20)
     [[('0a', 'Built in 1889.'), ('0b', 'Made of iron.')], [('1a', 'In Paris.')]]
     """
-    # A text has at most a token per character: most contexts need no closer look.
+    # A text has at most a token per character, so most contexts need no estimate.
     if sum(len(text) + 1 + KEY_TOKENS for _, text in texts) <= budget:
         return [list(texts)]
     runs: list[list[tuple[str, str]]] = [[]]

@@ -1,12 +1,12 @@
-"""Estimates of the number of tokens of a text. No I/O."""
+"""Estimates the number of tokens of a text. No I/O."""
 
 from math import ceil
 
 
 def estimated_tokens(text: str) -> int:
-    """Return an estimate of the tokens of a text, rather too high than too low: no tokenizer fits all models.
+    """Return an estimate of the tokens of a text, rather too high than too low, because no tokenizer fits all models.
 
-    Four characters of Latin text a token, two of Cyrillic, one of most others.
+    A token has four characters of Latin text, two of Cyrillic, and one of most other scripts.
 
     >>> estimated_tokens("four"), estimated_tokens("четыре"), estimated_tokens("塔建")
     (2, 4, 3)

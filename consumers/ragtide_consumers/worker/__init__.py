@@ -1,1 +1,1 @@
-"""The label worker: takes interactions off the stream, labels them, and emits metric events."""
+"""The label worker: reads interactions from the stream, labels them, and emits metric events."""

@@ -1,4 +1,4 @@
-"""The label workers of a process: one for each partition, and one FastStream application that reads for all of them."""
+"""Runs the label workers of a process: one for each partition, with one FastStream application that reads for all."""
 
 import asyncio
 import os
@@ -6,11 +6,12 @@ import socket
 from uuid import uuid4
 
 import structlog
-from redis import RedisError, ResponseError
+from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
+from ragtide_runtime.redis.log import pin
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import ConditionCheck, HealthCheck
 from ragtide_runtime.telemetry.outages import Outage
@@ -30,17 +31,13 @@ log = structlog.get_logger("ragtide.worker")
 
 
 def consumer_name() -> str:
-    """Return a name that no other worker has: host, process and a few random letters."""
+    """Return a unique name of a worker: host, process and random letters."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}"
 
 
 async def create_group(redis: Redis, stream: str) -> None:
     """Create the consumer group at the first entry, so that workers read entries published before they started."""
-    try:
-        await redis.xgroup_create(stream, LABEL_GROUP, id="0", mkstream=True)
-    except ResponseError as error:
-        if not str(error).startswith("BUSYGROUP"):
-            raise
+    await pin(redis, stream, LABEL_GROUP)
 
 
 class WorkerApplication(StreamApplication):
@@ -101,7 +98,7 @@ class WorkerApplication(StreamApplication):
 
     def health_checks(self) -> list[HealthCheck]:
         """Return the health check of reading, and the heartbeat of every loop."""
-        reason = "FastStream has stopped reading: the consumer group vanished, or the worker stops"
+        reason = "FastStream has stopped reading: the consumer group is gone, or the worker stops"
         reading = ConditionCheck("reading", lambda: self.reading, reason)
         return [reading, *(heartbeat for worker in self.workers for heartbeat in worker.heartbeats.values())]
 
@@ -116,8 +113,8 @@ async def run_workers(
 ) -> None:
     """Label until told to stop; then finish entries in flight, for at most the grace time.
 
-    FastStream stops when the consumer group has vanished, for example after a flush of Redis. A new application then
-    creates the group again. The application is also made anew if Redis fails while it starts.
+    FastStream stops when the consumer group is gone, for example after a flush of Redis. Then a new application is
+    started, which creates the group again. A new application is also started if Redis fails during the start.
     """
     patience = Patience(labeler)
     telemetry = telemetry or WorkerTelemetry()
@@ -144,7 +141,7 @@ async def run_workers(
         for wait in waits:
             wait.cancel()
         await app.stop()
-        for loop in failed:  # a bug in ragtide: end loudly; entries in flight stay pending for the next worker
+        for loop in failed:  # a bug in ragtide: raise its error; entries in flight stay pending for the next worker
             loop.result()
         if app.given_up.is_set():
-            log.warning("the consumer group is gone, as after a flush of Redis: the worker creates it again")
+            log.warning("the consumer group is gone (a flush of Redis removes it): the worker creates it again")

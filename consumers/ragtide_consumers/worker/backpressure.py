@@ -1,4 +1,4 @@
-"""Backpressure: labeling pauses while too many metric events wait for an aggregator."""
+"""Backpressure: pauses labeling while too many metric events wait for an aggregator."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ log = structlog.get_logger("ragtide.worker")
 
 
 class Backpressure:
-    """Whether there is room for more metric events in the stream of a partition.
+    """The room for more metric events in the stream of a partition.
 
     Args:
         partition: number, for the log.
@@ -31,14 +31,14 @@ class Backpressure:
         await self._room.wait()
 
     def update(self, metric_events: int) -> None:
-        """Take note of the length of the stream."""
+        """Pause or continue labeling by the length of the stream."""
         if metric_events < self._cap:
             if self.paused:
-                log.info("labeling goes on: there is room for metric events again", partition=self._partition)
+                log.info("labeling continues: there is room for metric events again", partition=self._partition)
             self._room.set()
         elif not self.paused:
             log.warning(
-                "labeling pauses: too many metric events wait; look whether an aggregator runs",
+                "labeling pauses: too many metric events wait; check that an aggregator runs",
                 partition=self._partition,
                 metric_events=metric_events,
             )

@@ -1,8 +1,8 @@
-"""Claims on entries, renewed from a thread, so that a busy event loop is not mistaken for a dead worker.
+"""Renews a worker's claims on entries from a thread, so that a busy event loop is not mistaken for a dead worker.
 
 An entry belongs to the worker that took it until it has been idle for `worker_min_idle_s`. The thread renews each claim
-three times in that time. It does not wait for the event loop, which labeling may occupy. It stops when the event loop
-has not run for `SILENT_S`, so that another worker takes over the entries of a worker that hangs.
+three times in that time. It does not wait for the event loop, which labeling may occupy. If the event loop has not run
+for `SILENT_S`, the thread renews no claim, so that another worker takes over the entries of a worker that hangs.
 """
 
 import threading
@@ -23,10 +23,10 @@ from ragtide_runtime.telemetry.outages import Outage
 RENEW: Final = Lua("renew_claims")
 
 BEYOND: Final = "18446744073709551615-18446744073709551614"
-"""The highest id but one: a read of a consumer's own entries after it returns nothing, however large they are."""
+"""The highest id but one: a read of a consumer's own entries after this id returns nothing."""
 
 JOIN_S: Final = 2.0
-"""Seconds that a worker that stops waits for the thread, which may itself wait for Redis."""
+"""Seconds that a stopping worker waits for the thread, which may itself wait for Redis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Claim:
 
     stream: str
     entry_ids: Callable[[], Sequence[str]]
-    """Returns their ids; called from the thread."""
+    """Returns the ids of these entries; called from the thread."""
     heartbeat: Heartbeat
 
 
 def renew_claims(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
-    """Return the call that makes entries look just delivered, and returns how many the consumer still has."""
+    """Return the call that makes entries look just delivered; its reply is how many the consumer still has."""
     return ScriptCall(RENEW, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
 
 
@@ -74,7 +74,7 @@ class ClaimRenewer:
         self._stopping = threading.Event()
         self._event_loop_ran = clock()
         self._thread = threading.Thread(
-            # In the context of the worker, so that its log lines name the role.
+            # The thread has the context of the worker, so its log lines name the role.
             target=copy_context().run,
             args=(self._run,),
             name="ragtide claims",
@@ -93,15 +93,15 @@ class ClaimRenewer:
             self._thread.join(JOIN_S)
 
     def event_loop_ran(self) -> None:
-        """Take note that the event loop is alive."""
+        """Report that the event loop is alive."""
         self._event_loop_ran = self._clock()
 
     def add(self, streams: Streams, entry_ids: Callable[[], Sequence[str]], heartbeat: Heartbeat) -> None:
-        """Renew the claims on the entries of a partition that `entry_ids` returns, from now on."""
+        """Begin to renew the claims on the entries of a partition that `entry_ids` returns."""
         self._claims = {**self._claims, streams.interactions: Claim(streams.interactions, entry_ids, heartbeat)}
 
     def remove(self, streams: Streams) -> None:
-        """Renew no claim of a partition any more; a renewal in progress has ended when this returns."""
+        """Stop renewing the claims of a partition; a renewal in progress has ended when this returns."""
         self._claims = {stream: claim for stream, claim in self._claims.items() if stream != streams.interactions}
         if self._renewing.acquire(timeout=JOIN_S):
             self._renewing.release()
@@ -133,7 +133,7 @@ class ClaimRenewer:
         self._outage.succeeded()
 
     def _report_alive(self, client: Redis, stream: str) -> None:
-        """Tell Redis that the worker is alive, for doctor; before Redis 7.2 a read that returns nothing does not."""
+        """Show `ragtide doctor` that the worker is alive: before Redis 7.2 a read without entries does not show it."""
         try:
             client.xreadgroup(LABEL_GROUP, self._consumer, {stream: BEYOND}, count=1)
         except ResponseError as error:

@@ -1,4 +1,4 @@
-"""The loop that commits finished results, many in one round trip; it tries again until Redis takes them."""
+"""The loop that commits finished results, many in one round trip, and tries again until Redis answers."""
 
 import asyncio
 from collections import Counter
@@ -19,10 +19,10 @@ from .results import CommitOutcome, LabeledEntry, RejectedEntry, Result, ResultC
 from .telemetry import WorkerTelemetry
 
 MOST: Final = 200
-"""Results in one round trip."""
+"""Most results in one round trip."""
 
 FAILED: Final = "failed"
-"""Outcome of a try that the labeler failed, among the outcomes of entries."""
+"""Outcome of a try in which the labeler failed, besides the outcomes of entries."""
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -73,7 +73,7 @@ class CommitLoop:
         await self._queue.join()
 
     def labeling_failed(self) -> None:
-        """Count a try that the labeler failed."""
+        """Count a try in which the labeler failed."""
         self._outcomes[FAILED].inc()
 
     async def run(self) -> None:
@@ -138,6 +138,6 @@ class CommitLoop:
         reason = result.dead_letter.reason if isinstance(result, RejectedEntry) else None
         if outcome is CommitOutcome.REJECTED:
             self._telemetry.dead_letters.labels(str(reason)).inc()
-        # A duplicate is committed twice, the second time as a dead letter. It is counted once.
+        # A duplicate is committed twice, the second time as a dead letter, and counted once.
         if reason is not Reason.DUPLICATE:
             self._outcomes[outcome].inc()

@@ -1,4 +1,4 @@
-"""Stream entries as the workers take them: id, payload, deliveries. No I/O."""
+"""A delivery of a stream entry to a worker: id, payload and number of deliveries. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from ragtide_runtime.redis.payloads import payload_of, raw_of
 
 @dataclass(frozen=True, slots=True)
 class StreamEntry:
-    """A single delivery of an entry."""
+    """One delivery of an entry."""
 
     entry_id: str
     fields: Mapping[bytes, bytes]
     deliveries: int = 1
-    """How often the entry has been delivered, this time included."""
+    """Number of deliveries of the entry, including this delivery."""
     pending: bool = True
-    """Whether it is still to be acknowledged; from 7.0 on Redis acknowledges a deleted entry when it is claimed."""
+    """Whether the entry must still be acknowledged; since 7.0 Redis acknowledges a deleted entry when it is claimed."""
 
     def payload(self) -> bytes:
         """Return the JSON in the entry.
 
         Raises:
-            InvalidEntryError: the entry has none.
+            InvalidEntryError: the entry has no JSON.
         """
         return payload_of(self.fields)
 

@@ -1,4 +1,4 @@
-"""Asking a labeler again and again while it is unavailable."""
+"""Calls a labeler again and again while it is unavailable, so that interactions wait for it."""
 
 import asyncio
 import random
@@ -15,14 +15,14 @@ from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable
 
 @dataclass(frozen=True, slots=True)
 class TimedLabeling:
-    """A labeling, and the seconds its labeler took for it, waiting not included."""
+    """A labeling, and the seconds that its labeler took for it, without waiting."""
 
     labeling: Labeling
     latency_s: float
 
 
 class Patience:
-    """Waits while a labeler says that it is unavailable, for all workers of a process.
+    """Calls the labeler of all workers of a process, and waits while it is unavailable.
 
     Args:
         labeler: of the workers.
@@ -36,7 +36,7 @@ class Patience:
     async def label(
         self, interaction: RagInteraction, *, before_waiting: Callable[[], Awaitable[None]] | None = None
     ) -> TimedLabeling:
-        """Return the labeler's labels, however long it is unavailable.
+        """Return the labeler's labels; wait for them as long as the labeler is unavailable.
 
         Args:
             interaction: to label.
@@ -58,5 +58,5 @@ class Patience:
                 return TimedLabeling(labeling, perf_counter() - started)
 
     def _wait_s(self, error: LabelerUnavailable) -> float:
-        # Waits differ a little, so that waiting interactions are not all sent at once.
+        # Waits differ a little, so that waiting interactions are not sent all at once.
         return max(min(error.resume_in_s, LONGEST_WAIT_S) * self._random.uniform(1.0, 1.25), 0.05)

@@ -1,8 +1,8 @@
 """Quarantine: an entry that was delivered too often is labeled alone before it becomes a dead letter.
 
-A worker that dies fails a delivery of every entry that it held. The number of deliveries alone would give up the other
-entries together with the deadly one. In quarantine the worker labels nothing else: if it dies again, this entry is the
-likely cause. Each attempt is counted in Redis before it begins.
+A worker that dies fails a delivery of every entry that it held. By the number of deliveries alone, all these entries
+would become dead letters, not only the entry that crashed the worker. In quarantine the worker labels nothing else: if
+it dies again, this entry is the likely cause. Each attempt is counted in Redis before it begins.
 """
 
 import asyncio
@@ -15,14 +15,15 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import Streams
 
 EXCLUSIVE_ATTEMPTS: Final = 3
-"""Attempts in quarantine after which an entry is given up; a worker may also die of something else than the entry."""
+"""Attempts in quarantine after which an entry becomes a dead letter. There are several, because a worker may also die
+of another cause."""
 
 REMEMBERED_MS: Final = 86_400_000
 """Milliseconds for which attempts are remembered."""
 
 
 class RetryBudget:
-    """The attempts that the suspect entries of a partition have left, counted in Redis."""
+    """The attempts in quarantine of the entries of a partition, counted in Redis."""
 
     def __init__(self, redis: Redis, streams: Streams) -> None:
         self._redis = redis
@@ -42,10 +43,10 @@ class RetryBudget:
         return int(attempts) <= EXCLUSIVE_ATTEMPTS
 
     async def refund(self, entry_id: str) -> None:
-        """Take back an attempt, because the labeler was unavailable.
+        """Uncount an attempt, because the labeler was unavailable.
 
         Raises:
-            redis.RedisError: the attempt may or may not have been taken back.
+            redis.RedisError: the attempt may or may not have been uncounted.
         """
         await self._redis.decr(self._streams.quarantine(entry_id))
 

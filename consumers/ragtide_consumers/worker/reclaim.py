@@ -1,4 +1,4 @@
-"""Abandoned entries: a worker takes over the entries of dead workers, and releases its own when it stops."""
+"""Takes over the entries of dead workers, and releases a worker's own entries when it stops."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
@@ -17,17 +17,17 @@ DELETE_IDLE: Final = Lua("delete_idle_consumers")
 
 
 def uncount_deliveries(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
-    """Return the call that takes one delivery off entries, and returns how many the consumer still has."""
+    """Return the call that uncounts one delivery of entries; its reply is how many the consumer still has."""
     return ScriptCall(UNCOUNT, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
 
 
 def delete_idle_consumers(stream: str, consumers: Sequence[str | bytes]) -> ScriptCall[int]:
-    """Return the call that deletes those of the consumers without entries, and returns how many there were."""
+    """Return the call that deletes those of the consumers without entries; its reply is their number."""
     return ScriptCall(DELETE_IDLE, (stream,), (LABEL_GROUP, *consumers), int)
 
 
 class Reclaimer:
-    """Takes over abandoned entries of one partition with XAUTOCLAIM, a few at a time; releases this worker's own."""
+    """Takes over abandoned entries of one partition with XAUTOCLAIM, a few at a time; releases own entries."""
 
     def __init__(self, redis: Redis, streams: Streams, *, consumer: str, min_idle_s: float) -> None:
         self._redis = redis
@@ -38,20 +38,19 @@ class Reclaimer:
         self._cursor: bytes | str = "0-0"
 
     async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
-        """Return at most `count` abandoned entries, now this worker's, and whether the whole list has been scanned.
+        """Take over at most `count` abandoned entries; return them, and whether the whole list has been scanned.
 
-        It takes fewer entries at once if they are large, because other workers may have died on them.
-
-        An entry that was deleted from the stream while it was pending is returned without fields.
+        Fewer entries are taken at once if they are large, because other workers may have died of them. An entry that
+        was deleted from the stream while it was pending is returned without fields.
         """
-        # Choose the size from the start of the stream: it is not known yet which entries are abandoned.
+        # The size is measured at the start of the stream, because the abandoned entries are not known yet.
         count = await self._read_size.next({self._stream: START}, count)
         reply = await self._redis.xautoclaim(
             self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
         )
         self._cursor, claimed = reply[0], reply[1]
         scanned = self._cursor in (b"0-0", "0-0")
-        # From 7.0 on Redis acknowledges a deleted entry when it is claimed, and returns its id apart.
+        # Redis 7.0 and later acknowledge a deleted entry when it is claimed, and return its id in a list of its own.
         acknowledged = [
             StreamEntry(entry_id.decode(), {}, pending=False) for entry_id in (reply[2] if len(reply) > 2 else ())
         ]
@@ -63,21 +62,21 @@ class Reclaimer:
             for entry_id, fields in claimed
             if entry_id is not None
         ]
-        # Redis 6.2 answers a deleted entry with nil, without its id: find which of ours no longer exist.
+        # Redis 6.2 returns nil for a deleted entry, without its id: find the entries that no longer exist.
         if len(entries) < len(claimed):
             entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
         return entries + acknowledged, scanned
 
     async def uncount(self, entry_ids: Sequence[str]) -> None:
-        """Take one delivery off entries of this worker, because their labeler was not asked or was unavailable."""
+        """Uncount one delivery of entries of this worker, because their labeler was not called or was unavailable."""
         if entry_ids:
             await run_script(self._redis, uncount_deliveries(self._stream, self._consumer, entry_ids))
 
     async def release_pending(self, tried: Collection[str] = ()) -> int:
-        """Release this worker's unfinished entries, so that others take them over at once; return how many there were.
+        """Release this worker's unfinished entries, so that others take them over at once; return their number.
 
-        Redis has no command to release an entry. So the idle time is set to the time after which others take it over.
-        An entry that is not among `tried` also loses one delivery.
+        Redis has no command to release an entry, so its idle time is set to the time after which others take it over.
+        For an entry that is not among `tried`, one delivery is uncounted.
         """
         unfinished: list[Any] = list(await self._deliveries())
         await self.uncount([entry_id.decode() for entry_id in unfinished if entry_id.decode() not in tried])
@@ -88,10 +87,10 @@ class Reclaimer:
         return len(unfinished)
 
     async def delete_idle_consumers(self, idle_s: float) -> int:
-        """Delete consumers that have no entries and have been idle for so long; return how many there were.
+        """Delete consumers that have no entries and have been idle for so long; return their number.
 
-        Every start of a worker makes a new consumer, and Redis never deletes consumers. A dead consumer that still has
-        entries stays until other workers have taken them over.
+        Every start of a worker makes a new consumer, and Redis never deletes consumers. A dead consumer with entries
+        stays until other workers have taken them over.
         """
         consumers = await self._redis.xinfo_consumers(self._stream, LABEL_GROUP)
         names = [
@@ -101,11 +100,11 @@ class Reclaimer:
         return await self.delete_consumers(others) if others else 0
 
     async def leave(self) -> None:
-        """Delete this worker's own consumer, unless it still has entries, which others take over first."""
+        """Delete this worker's consumer, unless it still has entries."""
         await self.delete_consumers([self._consumer])
 
     async def delete_consumers(self, consumers: Sequence[str | bytes]) -> int:
-        """Delete those of the consumers that have no entries; return how many there were."""
+        """Delete those of the consumers that have no entries; return their number."""
         return await run_script(self._redis, delete_idle_consumers(self._stream, consumers))
 
     async def _deliveries(self) -> dict[bytes, int]:

@@ -1,12 +1,12 @@
-"""The commit of a result: acknowledge the entry and add its metric event by one script, so that none is added twice.
+"""Commits results: one script acknowledges an entry and adds its metric event, so that no event is added twice.
 
-For each entry, in this order, inside one script on the server:
+For each entry the script does the following in this order:
 
 1. The interaction id must be free or belong to this entry. If another entry has it, the script does nothing, and the
    worker rejects this entry as a duplicate.
 2. `XACK`. If another worker acknowledged the entry first (it reclaimed the entry from a slow worker), the script ends.
-3. The id is given to this entry for the dedupe window, and the metric event is added. The id of the event is stored for
-   the feedback window, so that gold scores that come later find it.
+3. The id belongs to this entry for the dedupe window, and the metric event is added. The entry id of the event is
+   stored for the feedback window, so that later gold scores find the event.
 
 A script that is sent again after a lost reply changes nothing: the second time `XACK` returns 0.
 """
@@ -41,12 +41,12 @@ class CommitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LabeledEntry:
-    """An entry with the metric event to be added for it."""
+    """An entry with its metric event."""
 
     entry_id: str
     event: MetricEvent
     traceparent: str = ""
-    """Trace context that travels with the event; empty for none."""
+    """Trace context of the event; empty without tracing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class RejectedEntry:
     interaction_id: str | None = None
     """Id of the interaction in the entry, if there is one."""
     pending: bool = True
-    """Whether the entry is still to be acknowledged."""
+    """Whether the entry must still be acknowledged."""
 
 
 Result = LabeledEntry | RejectedEntry
@@ -71,9 +71,9 @@ class ResultCommitter:
     Args:
         redis: client.
         streams: keys of the partition.
-        consumer: name of the worker, which dead letters state.
-        dedupe_window_s: seconds for which an interaction id stays given to its entry.
-        feedback_window_s: seconds for which the id of an event is stored.
+        consumer: name of the worker, for dead letters.
+        dedupe_window_s: seconds for which an interaction id belongs to its entry.
+        feedback_window_s: seconds for which the entry id of an event is stored.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ResultCommitter:
     def rejected(
         self, entry: StreamEntry, reason: Reason, detail: str, interaction_id: str | None = None
     ) -> RejectedEntry:
-        """Return an entry as a dead letter that is still to be committed."""
+        """Return the result that makes an entry a dead letter."""
         dead_letter = DeadLetter.of(
             entry.raw(),
             stream=self._streams.interactions,

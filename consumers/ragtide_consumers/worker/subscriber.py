@@ -1,13 +1,13 @@
-"""Reading streams by FastStream: one batch subscriber a stream, in one application. All that adapts FastStream is here.
+"""Reads streams with FastStream: one batch subscriber a stream, in one application. Only this file adapts FastStream.
 
 FastStream reads in a consumer group, and starts and stops the application. Three of its parts are replaced:
 
-- The client is ragtide's own, which follows failovers; FastStream's client of a cluster stays with a node that died.
-- A read takes fewer entries where they are large; FastStream knows only a fixed number.
+- The client is ragtide's, which follows failovers; FastStream's client of a cluster stays connected to a dead node.
+- A read takes fewer entries if they are large; FastStream takes a fixed number.
 - Entries are passed on undecoded and unacknowledged. FastStream would decode a batch as a whole, and fail on bytes that
   are not JSON; the worker decodes entry by entry, and acknowledges by script (`results.py`).
 
-Its subscriber of single messages costs more than the labeling.
+FastStream's subscriber of single messages is not used, because it costs more than the labeling.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ POLL_MS: Final = 200
 """Milliseconds that a read waits for entries."""
 
 LIBRARY_LOG: Final = logging.getLogger("ragtide.faststream")
-"""Logger of FastStream: its default logger writes to standard error in a format of its own."""
+"""Logger of FastStream; its default logger writes to standard error in another format."""
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Remove the stack trace from a log record about a failure of Redis: it is an event, not a bug."""
+    """Remove the stack trace from a log record about a failure of Redis, because such a failure is no bug."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, RedisError | OSError):
         record.msg, record.args, record.exc_info = f"{record.getMessage()}: {type(error).__name__}: {error}", (), None
@@ -98,10 +98,10 @@ class StreamApplication(FastStream):
 
     Args:
         url: of Redis.
-        handlers: by stream, the function that takes the entries of each read; the next read follows when it returns.
+        handlers: by stream, the function that takes the entries of each read; the next read waits for its return.
         group: consumer group, which must exist.
         consumer: name in the group.
-        most: entries of one read at most.
+        most: most entries of one read.
         grace_s: seconds that `stop` waits for a handler.
     """
 
@@ -119,12 +119,12 @@ class StreamApplication(FastStream):
             _Connection(url, group, len(handlers)),
             apply_types=False,
             logger=LIBRARY_LOG,
-            log_level=logging.DEBUG,  # at INFO the library would log every read twice; its errors keep their level
+            log_level=logging.DEBUG,  # FastStream would log every read twice at INFO; its errors keep their level
             graceful_timeout=grace_s,
         )
         super().__init__(self._broker, logger=LIBRARY_LOG)
         self.given_up = asyncio.Event()
-        """Set when FastStream stops by itself, as it does when the consumer group has vanished."""
+        """Set when FastStream stops by itself, for example because the consumer group is gone."""
         for stream, handler in handlers.items():
             source = StreamSub(
                 stream, group=group, consumer=consumer, batch=True, max_records=most, polling_interval=POLL_MS
@@ -134,10 +134,10 @@ class StreamApplication(FastStream):
 
     @property
     def reading(self) -> bool:
-        """Whether every stream is being read. FastStream does not tell the outcome of a read."""
+        """Whether every stream is being read. FastStream does not report the outcome of a read."""
         return all(subscriber.running for subscriber in self._broker.subscribers)
 
     def exit(self) -> None:
-        """Ask for the application to be stopped."""
+        """Note that FastStream asks for a stop of the application."""
         self.given_up.set()
         super().exit()

@@ -1,4 +1,4 @@
-"""The label worker of a partition: entries in, exactly one metric event or dead letter out for each."""
+"""The label worker of a partition: it turns each entry into exactly one metric event or dead letter."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -37,8 +37,8 @@ log = structlog.get_logger("ragtide.worker")
 class LabelWorker:
     """Labels the entries of one partition with bounded concurrency.
 
-    `take` waits for a free slot for each entry and returns when all have started, so that a slow entry does not delay
-    the next read. A slot is free again when the result has been committed.
+    `take` waits for a free slot for each entry and returns when the work on all has started, so that a slow entry does
+    not delay the next read. A slot is free again when the result has been committed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LabelWorker:
         self._settings = settings
         self._claims = claims
         self._telemetry = telemetry
-        committing, self._looking, self._reclaiming = (
+        committing, self._counting, self._reclaiming = (
             outage.attempt(f"{doing} of partition {streams.partition}")
             for doing in ("committing results", "counting metric events", "taking over abandoned entries")
         )
@@ -90,23 +90,23 @@ class LabelWorker:
         self._pause_s = min(settings.worker_min_idle_s / 3, 5.0)
         self._execution = ExclusiveExecution()
         self._retry_budget = RetryBudget(redis, streams)
-        # Aggregated metric events that are kept do not wait, so the cap has extra room for them.
+        # The cap has extra room for aggregated metric events, which stay in the stream but do not wait.
         self._backpressure = Backpressure(streams.partition, settings.events_cap + settings.events_keep)
         self._slots = asyncio.Semaphore(settings.worker_concurrency)
         self._working: dict[str, asyncio.Task[None]] = {}
         self._waiting: set[str] = set()
         """Entries that were taken and wait for a free slot."""
         self.loops: list[asyncio.Task[None]] = []
-        """Tasks that run until `stop`; one that ends before has failed."""
+        """Tasks that run until `stop`; a task that ends before has failed."""
 
     def start(self) -> None:
-        """Start committing results, renewing claims, and taking over abandoned entries."""
+        """Start to commit results, renew claims, and take over abandoned entries."""
         loops = (self._results.run(), self._watch_backpressure(), self._reclaim_loop())
         self.loops = [asyncio.create_task(loop) for loop in loops]
         self._claims.add(self._streams, self._entry_ids, self.heartbeats["claims"])
 
     def _entry_ids(self) -> list[str]:
-        """Return the entries in work. Any thread may call it: the interpreter makes each copy in one step."""
+        """Return the entries in work. Any thread may call it, because the interpreter makes each copy in one step."""
         return [*list(self._working), *list(self._waiting)]
 
     @property
@@ -128,8 +128,8 @@ class LabelWorker:
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
             _, unfinished = await asyncio.wait(self._working.values(), timeout=grace_s)
-        # Entries outside `tried` were only read: `release_pending` takes their delivery off. An entry that waits for an
-        # unavailable labeler is in `tried`: its delivery was taken off before the wait.
+        # Entries outside `tried` were only read, so `release_pending` uncounts their delivery. An entry that waits for
+        # an unavailable labeler is in `tried`, because its delivery was uncounted before the wait.
         tried = [entry_id for entry_id, task in self._working.items() if task in unfinished]
         for task in unfinished:
             await end(task)
@@ -141,14 +141,14 @@ class LabelWorker:
         self._telemetry.in_flight.dec(len(self._working))
         self._working.clear()
         released = 0
-        # FastStream may have read entries that never reached this worker: they are pending for it, so release them too.
+        # Entries that FastStream has read and not passed on are also pending for this worker: release them too.
         with suppress(RedisError):
             released = await self._reclaimer.release_pending(tried)
             await self._reclaimer.leave()
         log.info("worker stopped", partition=self._streams.partition, released=released, **self.counts)
 
     async def take(self, entries: Sequence[StreamEntry]) -> None:
-        """Start work on entries, waiting for a free slot for each, and while metric events pile up."""
+        """Start work on entries; wait for a free slot for each, and for room for metric events."""
         waiting = {entry.entry_id for entry in entries}
         self._waiting |= waiting
         try:
@@ -156,7 +156,7 @@ class LabelWorker:
                 await self._backpressure.wait_for_room()
                 await self._slots.acquire()
                 self._waiting.discard(entry.entry_id)
-                if entry.entry_id in self._working:  # reclaimed from ourselves while we are still on it
+                if entry.entry_id in self._working:  # this worker reclaimed an entry that it is still working on
                     self._slots.release()
                     continue
                 task = asyncio.create_task(self._work(entry))
@@ -166,7 +166,7 @@ class LabelWorker:
             self._waiting -= waiting
 
     async def _work(self, entry: StreamEntry) -> None:
-        # The task has its own context: every log line of the work on this entry carries the entry id.
+        # The task has its own context, so every log line of the work on this entry has the entry id.
         bind_contextvars(entry_id=entry.entry_id)
         try:
             result = await self._label(entry)
@@ -174,7 +174,7 @@ class LabelWorker:
             self._release(entry)
             raise
         except Exception:
-            # This is a bug in ragtide: the entry stays pending, and becomes a dead letter after its last delivery.
+            # A bug in ragtide: the entry stays pending, and becomes a dead letter after its last delivery.
             log.exception("working on an entry failed; it will be delivered again", entry_id=entry.entry_id)
             result = None
         if result is None:
@@ -188,7 +188,7 @@ class LabelWorker:
             self._telemetry.in_flight.dec()
 
     async def _label(self, entry: StreamEntry) -> Result | None:
-        """Return the entry's result, or None if it is to be delivered again when it has been idle for long enough."""
+        """Return the entry's result; None if the entry is to be delivered again when it has been idle long enough."""
         if entry.deliveries <= self._settings.max_deliveries:
             async with self._execution.shared():
                 return await self._score(entry)
@@ -205,8 +205,8 @@ class LabelWorker:
         return self._committer.rejected(
             entry,
             Reason.TOO_MANY_DELIVERIES,
-            f"the entry was delivered {entry.deliveries} times, {EXCLUSIVE_ATTEMPTS} times it was labeled alone, and "
-            "no worker finished it: look for worker crashes at these times, then retry it",
+            f"the entry was delivered {entry.deliveries} times and labeled alone {EXCLUSIVE_ATTEMPTS} times, and no "
+            "worker finished it: look for worker crashes at these times, then retry it",
         )
 
     async def _score(self, entry: StreamEntry) -> Result | None:
@@ -214,7 +214,7 @@ class LabelWorker:
             return self._committer.rejected(
                 entry,
                 Reason.DELETED,
-                "the entry was deleted from the stream before it was labeled: trim only what has been labeled",
+                "the entry was deleted from the stream before it was labeled: trim only labeled entries",
             )
         try:
             interaction = RagInteraction.from_entry(entry.entry_id, entry.payload())
@@ -225,7 +225,7 @@ class LabelWorker:
         attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
         with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
             try:
-                timed = await self._patience.label(interaction, before_waiting=partial(self._not_counted, entry))
+                timed = await self._patience.label(interaction, before_waiting=partial(self._uncount, entry))
                 event = metric_event(
                     interaction,
                     labeler_id(self._labeler),
@@ -241,7 +241,7 @@ class LabelWorker:
                 self._log_limit.warning(
                     log,
                     (FAILED, type(error)),
-                    "labeling failed; the interaction is delivered again, and after the last delivery a dead letter",
+                    "labeling failed: the interaction is delivered again, until its last delivery",
                     deliveries=entry.deliveries,
                     error=detail,
                 )
@@ -251,36 +251,36 @@ class LabelWorker:
                     entry,
                     Reason.LABELING_FAILED,
                     f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
-                    "mend the cause, then retry it",
+                    "correct the cause, then retry it",
                     interaction.interaction_id,
                 )
             self._labeling_seconds.observe(timed.latency_s)
             log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
             return LabeledEntry(entry.entry_id, event, span.traceparent)
 
-    async def _not_counted(self, entry: StreamEntry) -> None:
-        """Take the delivery off an entry before it waits for its labeler."""
+    async def _uncount(self, entry: StreamEntry) -> None:
+        """Uncount the delivery of an entry before it waits for its labeler."""
         try:
             await self._reclaimer.uncount([entry.entry_id])
             if entry.deliveries > self._settings.max_deliveries:
                 await self._retry_budget.refund(entry.entry_id)
         except RedisError as error:
-            log.debug("a delivery could not be taken off", error=str(error))
+            log.debug("a delivery could not be uncounted", error=str(error))
 
     async def _watch_backpressure(self) -> None:
-        """Look whether metric events pile up, and tell the claims thread that the event loop is alive."""
+        """Count the metric events in the stream, and report to the claims thread that the event loop is alive."""
         heartbeat = self.heartbeats["backpressure"]
-        heartbeat.beat("nothing looked at yet")
+        heartbeat.beat("starting")
         while True:
             await asyncio.sleep(self._pause_s)
             self._claims.event_loop_ran()
             try:
                 self._backpressure.update(await self._redis.xlen(self._streams.metrics))
-                self._looking.succeeded()
-                heartbeat.beat("pausing: metric events pile up" if self.paused else "there is room")
+                self._counting.succeeded()
+                heartbeat.beat("labeling pauses: too many metric events wait" if self.paused else "there is room")
             except RedisError as error:
                 heartbeat.failed(f"reading the length of the metrics stream fails: {error}")
-                self._looking.failed(error)
+                self._counting.failed(error)
 
     async def _reclaim_loop(self) -> None:
         heartbeat = self.heartbeats["reclaiming"]
@@ -290,11 +290,8 @@ class LabelWorker:
                 if monotonic() >= next_deletion:
                     next_deletion = monotonic() + idle_s / 4
                     if deleted := await self._reclaimer.delete_idle_consumers(idle_s):
-                        log.info(
-                            "consumers of dead workers were deleted",
-                            consumers=deleted,
-                            partition=self._streams.partition,
-                        )
+                        partition = self._streams.partition
+                        log.info("consumers of dead workers were deleted", consumers=deleted, partition=partition)
                 entries, scanned = await self._reclaimer.claim(self._settings.worker_concurrency)
             except RedisError as error:
                 heartbeat.failed(f"looking for abandoned entries fails: {error}")
@@ -305,11 +302,8 @@ class LabelWorker:
                 heartbeat.beat("looking for abandoned entries")
             if entries:
                 self._telemetry.reclaimed.inc(len(entries))
-                log.info(
-                    "took over abandoned entries of another worker",
-                    entries=len(entries),
-                    partition=self._streams.partition,
-                )
+                partition = self._streams.partition
+                log.info("took over abandoned entries of another worker", entries=len(entries), partition=partition)
                 with heartbeat.idle("waiting for a free slot for an abandoned entry"):
                     await self.take(entries)
             if scanned:

@@ -157,9 +157,10 @@ def append_call(stream: str, last: str, models: Sequence[bytes]) -> ScriptCall[b
 
 
 async def pin(redis: Redis, stream: str, group: str) -> None:
-    """Protect the entries of a stream from trimming by a consumer group that reads nothing.
+    """Create a consumer group at the first entry of a stream; an existing group stays at its position.
 
-    An existing pin stays at its position; `move_pin` moves it, and `unpin` removes it.
+    Entries are not trimmed before the group has finished them. A group that reads nothing is only a pin: `move_pin`
+    moves it, and `unpin` removes it.
 
     Raises:
         redis.RedisError: Redis failed.

@@ -277,7 +277,7 @@ async def test_processes_without_redis_share_one_limit(tmp_path: Path) -> None:
 )
 async def test_a_damaged_account_is_an_error_that_names_it_and_never_no_limit(tmp_path: Path, content: str) -> None:
     (tmp_path / "judge-spend.json").write_text(content)
-    with pytest.raises(ConfigurationError, match=r"judge-spend\.json.*mend or remove the file"):
+    with pytest.raises(ConfigurationError, match=r"judge-spend\.json.*correct or remove the file"):
         FileSpend(tmp_path, LIMITED)
 
 

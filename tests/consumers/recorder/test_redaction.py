@@ -147,7 +147,11 @@ async def test_a_function_that_fails_stops_the_recorder_and_nothing_is_lost_or_w
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
-    for name, words in (("bad", "failed with KeyError"), ("number", "returned int"), ("empty", "not valid once")):
+    for name, words in (
+        ("bad", "failed with KeyError"),
+        ("number", "returned int"),
+        ("empty", "no longer valid"),
+    ):
         settings = settings_of(tmp_path / "r", redact_function=f"own_redaction:{name}", roll_s=0.3)
         with pytest.raises(RedactionError, match=words) as caught:
             async with recording(async_redis, settings) as task:
@@ -235,7 +239,7 @@ async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_an
     count = registry.get_sample_value("ragtide_recorded_without_texts_total", {"kind": "interactions"})
     assert count == 1
     assert [line["event"] for line in logs if line["log_level"] == "error"] == [
-        "an entry is recorded without its texts; further ones are only counted"
+        "an entry is recorded without its texts; further such entries are only counted"
     ]
 
 

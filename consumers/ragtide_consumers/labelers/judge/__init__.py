@@ -1,1 +1,1 @@
-"""The LLM judge: prompts, a client for production, and labels out of the model's answers."""
+"""The LLM judge: its prompts, its client, and the labels in its answers."""

@@ -1,4 +1,4 @@
-"""Reading a judge's answer: JSON out of the text around it, and as much as possible of an answer that was cut off."""
+"""Parses a judge's answer: finds the JSON in the text, and keeps the usable part of an answer that was cut off."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ class JudgeAnswer:
 
     text: str
     finish: str = "stop"
-    """Why it ended: `stop`, `length` (cut off), `content_filter`."""
+    """Reason of its end: `stop`, `length` (cut off), `content_filter`."""
     refusal: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -27,11 +27,11 @@ class Parsed:
 
     fields: dict[str, Any]
     complete: bool
-    """False if the answer was cut off; the fields came before the cut, and a list that was cut is not among them."""
+    """False if the answer was cut off; then `fields` has the fields before the cut, without a list that was cut."""
 
 
 def parse(text: str) -> Parsed | None:
-    """Return the JSON object in a text, None if there is none.
+    """Return the JSON object in a text; None if there is none.
 
     >>> parse('Here it is: ```json {"a": [1]} ``` Anything else?')
     Parsed(fields={'a': [1]}, complete=True)
@@ -59,9 +59,9 @@ def parse(text: str) -> Parsed | None:
 
 
 def _without_cut_list(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields without the last one if it is a list of texts: the cut may have made it shorter.
+    """Return fields without the last field if it is a list of texts, because the cut may have shortened it.
 
-    A list of objects stays, because every object in it is checked by itself.
+    A list of objects stays, because each object in it is checked by itself.
     """
     if not fields:
         return fields
@@ -72,7 +72,7 @@ def _without_cut_list(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def texts(value: object) -> list[str] | None:
-    """Return the texts in a list of texts, those that hold several split at their commas; None if it is no such list.
+    """Return the texts in a list of texts, each split at its commas; None if the value is no list of texts.
 
     >>> texts(["0a", "1as, 1av"]), texts([]), texts("0a"), texts(["0a", 3]), texts(None)
     (['0a', '1as', '1av'], [], None, None, None)

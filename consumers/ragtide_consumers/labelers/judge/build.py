@@ -1,4 +1,4 @@
-"""The judge that the settings mean."""
+"""Builds the judge from the settings."""
 
 from redis.asyncio import Redis
 
@@ -16,13 +16,13 @@ from .labeler import JudgeLabeler
 def judge_of(
     settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry, *, fallback: Labeler | None
 ) -> JudgeLabeler:
-    """Return the judge, to be closed in the end.
+    """Return the judge; the caller closes it.
 
     Args:
         settings: of the process.
-        redis: holds cache, spend and state for all processes; without one they are this process's own.
+        redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
-        fallback: scores while a spend limit is reached; None makes interactions wait.
+        fallback: labeler that scores while a spend limit is reached; None makes interactions wait.
 
     Raises:
         ConfigurationError: the model or the key is missing, or a profile is unknown.

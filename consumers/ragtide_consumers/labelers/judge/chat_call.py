@@ -1,4 +1,4 @@
-"""One question to a judge as a call of its endpoint: the request, the reply, and the meaning of each failure."""
+"""One call of a judge's endpoint: the request, the reply, and the meaning of each failure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class ChatCall(Call[JudgeAnswer]):
     client: openai.AsyncOpenAI
     access: Access
     dialect: Dialect
-    """The parameters that the endpoint takes."""
+    """Knows the parameters that the endpoint accepts."""
     price: Price | None
     prompt: Prompt
     corrections: Sequence[Message]
@@ -49,7 +49,7 @@ class ChatCall(Call[JudgeAnswer]):
     usable: Callable[[JudgeAnswer], bool]
     """Returns whether an answer holds labels."""
     probable_tokens: Callable[[], int]
-    """Returns the tokens that the call probably takes."""
+    """Returns the probable number of tokens of the call."""
 
     def __post_init__(self) -> None:
         """Set the attributes of the span."""
@@ -57,14 +57,14 @@ class ChatCall(Call[JudgeAnswer]):
         self._parameters: Mapping[str, Any] = {}
 
     def tokens(self) -> int:
-        """Return the tokens that the call probably takes."""
+        """Return the probable number of tokens of the call."""
         return self.probable_tokens()
 
     async def make(self) -> JudgeAnswer:
-        """Return the judge's answer, in the form that the endpoint takes now."""
+        """Return the judge's answer to a request in the dialect of the endpoint."""
         self._parameters = self.dialect.parameters(self.prompt, self.corrections)
-        # As the library documents for any endpoint: half the work of `chat.completions.create`, which walks
-        # through the whole request and builds models of the reply.
+        # `post` takes half the time of `chat.completions.create`, which walks through the whole request and builds
+        # models of the reply.
         reply = await self.client.post("/chat/completions", cast_to=object, body=self._parameters)
         answer = read_reply(reply, self.price)
         self.usage.prompt_tokens += answer.prompt_tokens
@@ -78,7 +78,7 @@ class ChatCall(Call[JudgeAnswer]):
         return answer
 
     def defect(self, reply: JudgeAnswer) -> str:
-        """Return the reason why an answer holds no labels; empty if it holds some."""
+        """Return the reason why an answer holds no labels; empty if it holds labels."""
         # The text is not shown: a model may repeat a text of the interaction.
         return "" if self.usable(reply) else f"the answer of {len(reply.text)} characters holds no labels"
 

@@ -1,8 +1,8 @@
-"""RAGChecker labels from a judge: claims in one call, all entailments in a second one.
+"""RAGChecker labels from a judge: the first call extracts claims, the second call finds all entailments.
 
 RAGChecker asks claim by claim and chunk by chunk: 2 + ceil(N/5)(K+1) + ceil(G/5)(K+1) calls for N response claims, G
 reference claims and K chunks (68 at N = G = 12, K = 10). Here the answer lists, for each claim, the sources that
-entail it, so the number of calls is 2, plus one for every further `context_tokens` of documents, whatever N, G and K.
+entail it, so there are 2 calls for any N, G and K, plus one for every further `context_tokens` of documents.
 Source: Ru et al., RAGChecker (arXiv:2408.08067); its public code for the prompts' meaning.
 """
 
@@ -62,7 +62,7 @@ async def judge_claims(
 
 
 Verdicts = dict[tuple[str, str], Entailment]
-"""By claim and source; a pair that is not in it is neutral."""
+"""Verdicts by claim and source; every other pair is neutral."""
 
 
 async def _verdicts(
@@ -145,9 +145,9 @@ def read_verdicts(
 ) -> AnswerReading[Verdicts]:
     """Return the verdicts in a judge's answer, and its faults.
 
-    A claim without a verdict is a complaint, and the answer is unusable if it stays one: it is never taken for neutral.
-    Keys of sources that do not exist are dropped and counted. A source that both entails and contradicts a claim is a
-    complaint, and neutral if it stays one.
+    A claim without a verdict is a fault; it never counts as neutral, so an answer with this fault is unusable. A source
+    that both entails and contradicts a claim is a fault; it counts as neutral if later answers repeat the fault. Keys
+    of sources that do not exist are dropped and counted.
     """
     value = fields.get("verdicts")
     complaints = [] if isinstance(value, list) else ["verdicts is missing or not a list"]

@@ -1,4 +1,4 @@
-"""The judge's client: prompts in, answers out, through the cache, the spend limit and the limits of the endpoint."""
+"""The judge's client: it sends prompts through the cache, the spend limit and the endpoint's limits."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from .prompts import Prompt
 from .transport import bounded_client
 
 FIRST_ANSWER_TOKENS: Final = 600
-"""Tokens that an answer is expected to have before the first answer came."""
+"""Expected tokens of an answer before the first answer."""
 
 
 def _any(answer: JudgeAnswer) -> bool:
@@ -35,11 +35,11 @@ def _any(answer: JudgeAnswer) -> bool:
 
 
 class JudgeClient:
-    """Asks a judge over the chat completions protocol. The key is in no message.
+    """Calls a judge over the chat completions protocol. No message holds its key.
 
     Args:
         settings: of the process; the judge's model is required.
-        redis: holds cache, spend and state for all processes; without one they are this process's own.
+        redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
 
     Raises:
@@ -49,9 +49,7 @@ class JudgeClient:
     def __init__(self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry) -> None:
         judge = settings.judge
         if judge.model is None:
-            raise ConfigurationError(
-                "judge.model is not set: name the model to ask, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini"
-            )
+            raise ConfigurationError("judge.model is not set: name the model, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini")
         base_url = judge.base_url or os.environ.get("OPENAI_BASE_URL")
         given = judge.api_key.get_secret_value() if judge.api_key else os.environ.get("OPENAI_API_KEY")
         if not given and base_url is None:
@@ -95,14 +93,14 @@ class JudgeClient:
             prompt: the question.
             usage: counts tokens, dollars and calls, whatever the outcome.
             corrections: messages after the prompt: an unusable answer, and its faults.
-            usable: returns whether an answer holds labels; answers without any open the circuit breaker as failures do.
+            usable: returns whether an answer holds labels; answers without labels count as failures of the endpoint.
 
         Raises:
             EndpointUnavailable: the judge failed at every attempt, or its circuit breaker is open.
             EndpointMisconfigured: the judge refuses the key, the model or the address.
             OverBudget: a spend limit is reached.
             ContextTooLong: the prompt is longer than the model takes.
-            NoLabels: the endpoint refuses this content, or answers it alone with something else than a completion.
+            NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
         """
         match None if corrections else await self._access.cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
@@ -136,7 +134,7 @@ class JudgeClient:
         await self._client.close()
 
     def _key(self, prompt: Prompt) -> str:
-        # The dialect is left out on purpose: it is learned, and the same answer must be found before and after.
+        # The dialect is no part of the key: it is learned, and an answer must be found before and after that.
         return content_key(
             self._base_url,
             self.settings.model or "",

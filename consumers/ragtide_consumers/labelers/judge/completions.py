@@ -1,4 +1,4 @@
-"""Reading chat completions: text, tokens and cost of a reply. Any value of a reply may be missing or malformed."""
+"""Reads chat completions: text, tokens and cost of a reply, any value of which may be missing or malformed."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from .prices import cost
 
 
 def read_reply(reply: object, price: Price | None) -> JudgeAnswer:
-    """Return the answer in a reply; a reply that lacks an expected value gives an empty answer."""
+    """Return the answer in a reply; a missing text gives an empty answer."""
     counted = _part(reply, "usage")
     prompt_tokens, completion_tokens = _whole(counted, "prompt_tokens"), _whole(counted, "completion_tokens")
     cached_tokens = min(_whole(_part(counted, "prompt_tokens_details"), "cached_tokens"), prompt_tokens)
@@ -31,7 +31,7 @@ def read_reply(reply: object, price: Price | None) -> JudgeAnswer:
 
 
 def is_completion(reply: object) -> bool:
-    """Return whether a reply is a chat completion at all, and not a gateway's error or page with status 200.
+    """Return whether a reply is a chat completion, and not an error or page of a gateway with status 200.
 
     >>> is_completion({"choices": [{"message": {"content": "hello"}}]}), is_completion({"error": "no quota"})
     (True, False)
@@ -48,7 +48,7 @@ def _part(value: object, name: str) -> Mapping[str, object]:
 
 def _whole(value: object, name: str) -> int:
     number = value.get(name) if isinstance(value, Mapping) else None
-    # Ignore an impossible count: it would stay in cost and spend for ever.
+    # An impossible count is ignored, because it would stay in cost and spend for ever.
     return number if isinstance(number, int) and 0 < number <= REPLY_TOKENS_MAX else 0
 
 

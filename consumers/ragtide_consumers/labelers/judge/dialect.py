@@ -1,4 +1,4 @@
-"""The parameters that an endpoint accepts: compatible endpoints differ, so the client learns from refusals."""
+"""Learns the parameters that an endpoint accepts from its refusals, because compatible endpoints differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ from ragtide_runtime.settings.judge import JudgeSettings
 from .prompts import Prompt
 
 STRUCTURED: Final = ("json_schema", "json_object", "text")
-"""How the form of the answer is asked for, the strictest first."""
+"""Ways to request the form of the answer, the strictest first."""
 
 OPENAI: Final = "api.openai.com"
 
@@ -16,7 +16,7 @@ Message = Mapping[str, str]
 
 
 class Dialect:
-    """The parameters an endpoint is sent; fewer and simpler ones after it has refused some."""
+    """The parameters for an endpoint; they become fewer and simpler after refusals."""
 
     def __init__(self, settings: JudgeSettings, host: str) -> None:
         self._settings = settings
@@ -31,10 +31,10 @@ class Dialect:
     def parameters(self, prompt: Prompt, corrections: Sequence[Message] = ()) -> dict[str, Any]:
         """Return the parameters of one call."""
         form = STRUCTURED[self._structured]
-        told = prompt.rules if form == "json_schema" else f"{prompt.rules}\n{prompt.form}\n"
+        rules = prompt.rules if form == "json_schema" else f"{prompt.rules}\n{prompt.form}\n"
         parameters: dict[str, Any] = {
             "model": self._settings.model,
-            "messages": [{"role": "system", "content": told}, {"role": "user", "content": prompt.data}, *corrections],
+            "messages": [{"role": "system", "content": rules}, {"role": "user", "content": prompt.data}, *corrections],
             self._limit: self._settings.answer_tokens,
         }
         if form == "json_schema":
@@ -47,12 +47,12 @@ class Dialect:
         return parameters
 
     def learn(self, complaint: str, sent: Mapping[str, Any]) -> bool:
-        """Give up the parameter that an endpoint complained about; return whether asking again makes sense.
+        """Change or drop the parameter that an endpoint refused; return whether another call may succeed.
 
         Args:
             complaint: the error's parameter and message.
-            sent: the parameters it complained about. Calls that were made together are refused together, so what has
-                been given up since is not given up twice.
+            sent: the refused parameters. Concurrent calls are refused together, so if the parameters have changed since
+                then, this refusal changes nothing more.
         """
         lower = complaint.lower()
         now = self.parameters(Prompt("", "", "", {}))

@@ -1,4 +1,4 @@
-"""The labeler that asks a judge."""
+"""The labeler `judge`: it scores interactions by the labels of an LLM judge."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,13 +32,13 @@ log = structlog.get_logger("ragtide.judge")
 
 
 class JudgeLabeler:
-    """Scores interactions by a judge's labels; an interaction it gives no labels for is absent with the reason.
+    """Scores interactions by a judge's labels; without labels the metrics are absent, with the reason.
 
     Args:
-        client: asks the judge.
+        client: calls the judge.
         profile: variant of the TRACe formulas.
         claim_profile: variant of the RAGChecker formulas.
-        fallback: scores while a spend limit is reached, if the settings say so.
+        fallback: labeler that scores while a spend limit is reached; None raises `OverBudget`.
     """
 
     name: Final = "judge"
@@ -66,7 +66,7 @@ class JudgeLabeler:
         """Return the scores of one interaction.
 
         Raises:
-            EndpointUnavailable: the judge cannot be asked; the cost so far is on the event of a later try.
+            EndpointUnavailable: the judge cannot be called; the event of a later try has the cost so far.
             OverBudget: a spend limit is reached, and this labeler has no fallback.
         """
         with self._unfinished.of(interaction) as usage:
@@ -82,7 +82,7 @@ class JudgeLabeler:
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
         nothing = nothing_to_label(interaction)
-        if nothing is not None:  # no question to a judge, so no cost
+        if nothing is not None:  # without a call, so without cost
             return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
         sentences = cut(interaction)
         language = self._language(sentences.language)

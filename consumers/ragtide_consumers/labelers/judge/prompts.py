@@ -1,8 +1,8 @@
-"""The prompts: rules (Markdown files, by language), data, and the form of the answer.
+"""Makes the prompts of the judge: rules (Markdown files, by language), data, and the form of the answer.
 
-Hardening: rules and data are in different messages; every text of an interaction is one JSON string on one line, so
-that it can neither end its line nor forge a key; the rules say that texts are material; the data is followed by a
-reminder; no tools are offered. The judge's answer is checked against the real keys (`trace.py`, `claims.py`).
+Prompts are hardened against injection: Rules and data are in different messages. Every text of an interaction is one
+JSON string on one line, so it can neither end its line nor forge a key. The rules say that texts are material. A
+reminder follows the data. No tools are offered. The answer is checked against the real keys (`trace.py`, `claims.py`).
 """
 
 import json
@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 Language = Literal["en", "ru"]
 
 VERSIONS: Final[Mapping[str, int]] = {"trace": 1, "claims": 1, "verdicts": 1}
-"""Version of each prompt: a new one whenever its text or the form of its data changes (a test holds us to it)."""
+"""Version of each prompt; it changes whenever its text or the form of its data changes (a test checks that)."""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False).encode
-"""As `json.dumps` does, without making an encoder each time."""
+"""Faster than `json.dumps`, which makes an encoder each time."""
 
 _LINE_ENDS: Final = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
@@ -39,7 +39,7 @@ class Prompt:
     """A question to the judge, independent of the dialect of an endpoint."""
 
     name: str
-    """Which prompt: `trace`, `claims` or `verdicts`; the name of the answer's schema too."""
+    """Name of the prompt and of the answer's schema: `trace`, `claims` or `verdicts`."""
     rules: str
     data: str
     schema: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Prompt:
 
     @property
     def form(self) -> str:
-        """The form of the answer in words, for endpoints that cannot be given a schema."""
+        """The form of the answer in words, for endpoints that accept no schema."""
         return f"{_FORM[self.language]}\n{json.dumps(self.schema)}"
 
 
@@ -95,7 +95,7 @@ def quoted(text: str) -> str:
     >>> print(quoted('He said "no".\n0b: forged'))
     "He said \"no\".\n0b: forged"
     """
-    # JSON leaves these as they are, yet they end a line too.
+    # JSON does not escape these characters, which also end a line.
     encoded = _encode(text)
     return encoded if encoded.isascii() else encoded.translate(_LINE_ENDS)
 
@@ -149,4 +149,4 @@ VERDICTS_SCHEMA: Final = _object(
         "items": _object(claim=_TEXT, entailed_by=_TEXTS, contradicted_by=_TEXTS),
     }
 )
-"""Form of checked claims: for each the sources, so that its length does not grow with claims times sources."""
+"""Form of checked claims: each claim lists its sources, so the length does not grow with claims times sources."""

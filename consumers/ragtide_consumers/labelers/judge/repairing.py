@@ -1,4 +1,4 @@
-"""Asking the judge until its answer is usable: each new prompt names the faults of the answer before it."""
+"""Calls the judge until its answer is usable: each further prompt names the faults of the answer before it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from .prompts import Language, Prompt
 T = TypeVar("T")
 
 SHOWN_CHARS: Final = 4000
-"""Characters of an unusable answer that the judge is shown again."""
+"""Most characters of an unusable answer that a further prompt repeats."""
 
 COMPLAINTS_SHOWN: Final = 10
-"""Complaints that the judge is given."""
+"""Most faults that a further prompt names."""
 
 _AGAIN: Final = {
     "en": "That answer cannot be used: {complaints}. Answer again, completely, in the form that was asked for.",
@@ -31,24 +31,24 @@ class AnswerReading(Generic[T]):
     """The labels in one answer, and its faults."""
 
     labels: T | None
-    """None if the answer holds nothing that can be used."""
+    """None if the answer is unusable."""
     complaints: tuple[str, ...] = ()
-    """The faults of the answer, in words for the judge; empty if there are none."""
+    """The faults of the answer, in words for the judge."""
 
 
 Reader = Callable[[dict[str, object], Usage], AnswerReading[T]]
-"""Makes labels of the fields of an answer, and counts its repairs."""
+"""Makes labels from the fields of an answer, and counts its repairs."""
 
 
 async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T], usage: Usage) -> T:
-    """Return the labels of the first answer without fault, or of the one with the fewest after all repairs.
+    """Return the labels of the first answer without faults or, after all repairs, of the answer with the fewest.
 
-    Unusable answers of earlier tries to label the same interaction count: an interaction that no judge can label does
-    not wait for ever.
+    Unusable answers of earlier tries of the same interaction count too, so that an interaction that the judge cannot
+    label does not wait for ever.
 
     Raises:
-        NoLabels: the judge refused, or no answer held any labels.
-        EndpointUnavailable, OverBudget: the judge could not be asked.
+        NoLabels: the judge refused, or no answer held labels.
+        EndpointUnavailable, OverBudget: the judge could not be called.
     """
     read = _ReadOnce(reader)
     asked_for = hash(prompt.data)
@@ -80,14 +80,14 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
 
 
 class _ReadOnce(Generic[T]):
-    """Reads each answer once: the client asks whether it is usable, and the labels are made of the same reading."""
+    """Reads each answer once: the check whether it is usable and the labels share the same reading."""
 
     def __init__(self, reader: Reader[T]) -> None:
         self._reader = reader
         self._last: tuple[JudgeAnswer, AnswerReading[T], Usage] | None = None
 
     def usable(self, answer: JudgeAnswer) -> bool:
-        """Return whether an answer holds any labels; a refusal is an answer too."""
+        """Return whether an answer holds labels; a refusal also counts as usable."""
         if answer.refusal is not None or answer.finish == "content_filter":
             return True
         return self.at(answer)[0].labels is not None

@@ -1,4 +1,4 @@
-"""TRACe labels from a judge: one call for everything; a long context in parts, merged."""
+"""TRACe labels from a judge: a single call, or several calls for the parts of a long context, merged."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -24,11 +24,11 @@ async def judge_trace(
 ) -> SentenceLabels:
     """Return the judge's labels of every sentence.
 
-    One call, plus one for every further `context_tokens` of documents, plus one more over the supporting sentences if
-    a response sentence is supported by several parts and fully by none.
+    There is one call, plus one for every further `context_tokens` of documents. If several parts support a response
+    sentence and no part supports it fully, a further call asks about all its supporting sentences together.
 
     Raises:
-        EndpointUnavailable, OverBudget: the judge could not be asked.
+        EndpointUnavailable, OverBudget: the judge could not be called.
         NoLabels, ContextTooLong: the judge gave no labels.
     """
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
@@ -73,8 +73,8 @@ async def _judge_part(
 def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> SentenceLabels:
     """Return the labels of one interaction from the labels of its parts, each of which saw the whole response.
 
-    A response sentence is fully supported if one part supports it fully. Without documents a part may call a sentence
-    `general` or well known; that counts only if no part names a document for it.
+    A response sentence is fully supported if a part supports it fully. A part may also call a sentence `general` or
+    well known; that counts only if no part names a document sentence for it.
     """
     keys = sentences.document_keys
     # A part without a list of keys leaves the whole list unknown.
@@ -87,7 +87,7 @@ def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> Senten
         judged = [part for part in labels if sentence in part.support]
         supported = any(part.fully_supported.get(sentence) is True for part in judged)
         if len(judged) < len(labels) and not supported:
-            continue  # a part that said nothing of the sentence may hold what supports it
+            continue  # a part without a verdict on the sentence may have its support
         named = [key for part in judged for key in part.support[sentence]]
         real = [key for key in named if key not in SPECIAL_KEYS]
         support[sentence] = tuple(dict.fromkeys(real or named))

@@ -1,4 +1,4 @@
-"""Reading a judge's answer to the TRACe prompt: labels, missing parts and complaints. No I/O."""
+"""Reads a judge's answer to the TRACe prompt: its labels and its faults. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from .answers import texts
 from .repairing import AnswerReading
 
 INVENTED_SHARE: Final = 0.2
-"""Share of keys naming no sentence from which an answer is not trusted and asked for again."""
+"""Share of keys that name no sentence above which an answer is not trusted."""
 
 KEY_CHARS: Final = 64
 """Most characters of a key; a longer key names no sentence."""
@@ -23,10 +23,10 @@ def read_trace(
 ) -> AnswerReading[SentenceLabels]:
     """Return the labels in a judge's answer, and its faults.
 
-    Keys are normalized and checked against the real ones. A few that name nothing are dropped and counted; many, or a
-    missing part, are complaints, after which the judge is asked again. Verdicts that contradict each other are
-    complaints too: Friel et al. (arXiv:2407.11005, appendix 7.4) annotate such rows again. A list that is missing or
-    malformed is None in the labels, and a response sentence without a whole verdict has no entry in them.
+    Keys are normalized and checked against the real keys. A few keys that name no sentence are dropped and counted;
+    many such keys, or a missing part, are faults. Verdicts that contradict each other are faults too, because Friel et
+    al. (arXiv:2407.11005, appendix 7.4) annotate such rows again. In the labels, a missing or malformed list is None,
+    and a response sentence without a complete verdict has no entry.
     """
     keys = _Keys(document_keys, repairs)
     complaints: list[str] = []
@@ -94,16 +94,16 @@ def _verdicts(
 
 
 class _Keys:
-    """Normalizes keys against those that exist, and counts dropped keys."""
+    """Normalizes keys, checks that they exist, and counts dropped keys."""
 
     def __init__(self, documents: Sequence[str], repairs: Usage) -> None:
         self._known = frozenset(documents)
-        self._mended = repairs
+        self._repairs = repairs
         self.named = 0
         self.invented: list[str] = []
 
     def clean(self, value: object, also: frozenset[str] = frozenset()) -> tuple[str, ...] | None:
-        """Return the keys in a list; None if it is no list of keys, or if it names only sentences that do not exist."""
+        """Return the keys in a list; None if it is no list of keys, or if none of its keys exists."""
         listed = texts(value)
         if listed is None:
             return None
@@ -114,10 +114,10 @@ class _Keys:
             self.named += 1
             if key in self._known or key in also:
                 if key in found:
-                    self._mended.counters["duplicate_keys"] += 1
+                    self._repairs.counters["duplicate_keys"] += 1
                 found[key] = None
             elif key not in SPECIAL_KEYS:
-                self._mended.counters["dropped_keys"] += 1
+                self._repairs.counters["dropped_keys"] += 1
                 self.invented.append(text[:20])
                 invented += 1
         return None if invented and not found else tuple(found)

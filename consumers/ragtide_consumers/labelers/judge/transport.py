@@ -12,14 +12,14 @@ from ..remote.replies import LARGEST_REPLY, ReplyTooLarge
 
 
 def bounded_client() -> Any:
-    """Return the client that asks a judge; a reply over the limit ends with `ReplyTooLarge`."""
-    # The transport by aiohttp makes twice the calls a second of the default one on one core.
+    """Return the HTTP client; a reply over the limit raises `ReplyTooLarge`."""
+    # On one core the transport by aiohttp makes twice as many calls a second as the default transport.
     return openai.DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_read_bounded]})
 
 
 async def _read_bounded(response: httpx2.Response) -> None:
-    """Read a reply while counting its bytes, and leave its unpacked body in the reply."""
-    # Another response over the same stream does the decompression, piece by piece.
+    """Read a reply, count its bytes, and put its unpacked body into the reply."""
+    # A second response over the same stream unpacks it, piece by piece.
     unpacking = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
     body = bytearray()
     try:

@@ -1,1 +1,1 @@
-"""The local labeler compares words: no model, no key, no download."""
+"""The local labeler: it compares words, and needs no model, no key and no download."""

@@ -1,4 +1,4 @@
-"""Features of document and response sentences: shares, counts and lengths, one matrix of each per interaction. Pure."""
+"""Computes the features of the document and response sentences of an interaction: shares, counts, lengths. Pure."""
 
 import re
 from collections import Counter
@@ -48,7 +48,7 @@ class InteractionFeatures:
 
 
 def extract(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> InteractionFeatures:
-    """Return the features of an interaction that is already cut into sentences.
+    """Return the features of an interaction that is already split into sentences.
 
     Args:
         question: the question.

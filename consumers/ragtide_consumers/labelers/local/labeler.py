@@ -1,8 +1,8 @@
-"""The local labeler: deterministic, no key, no download. It is for ranking, trend and triage, not for verdicts.
+"""The labeler `local`: deterministic, without key and download. It is for ranking, trend and triage, not for verdicts.
 
-It compares words (`overlap.py`), describes every sentence by a few numbers (`features.py`) and turns those into
-probabilities by three logistic functions (`coefficients.py`, fitted by `benchmarks/fit_local_labeler.py`, which also
-prints how good they are). Relevance uses the response as a hint, although its definition does not.
+It compares words (`overlap.py`), describes every sentence by a few numbers (`features.py`) and turns these into
+probabilities by three logistic functions (`coefficients.py`; `benchmarks/fit_local_labeler.py` fits them and prints
+their accuracy). Relevance uses the response as a hint, although its definition does not.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ class LocalLabeler:
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the expected TRACe scores of one interaction.
 
-        All are absent in a language that it does not know, without documents or a response, and where response and
-        documents share more words than are compared (`MOST_MATCHES`).
+        All metrics are absent in an unknown language, without documents or a response, and if response and documents
+        share more words than are compared (`MOST_MATCHES`).
         """
         if _characters(interaction) <= HEAVY_CHARS:
             return self.label_now(interaction)
@@ -56,11 +56,10 @@ class LocalLabeler:
     @staticmethod
     @cache
     def _thread() -> ThreadPoolExecutor:
-        """Return the one thread for heavy interactions.
+        """Return the thread for heavy interactions.
 
-        A thread is enough: Python lets the event loop have its turn every few milliseconds, and the work is bounded, so
-        that nothing has to be killed. There is only one, so that heavy interactions wait for each other, and the event
-        loop does not wait for all of them.
+        A thread is enough: Python lets the event loop run every few milliseconds, and the work is bounded. There is
+        only one thread, so that heavy interactions wait for each other and not the event loop for all of them.
         """
         return ThreadPoolExecutor(1, "ragtide-local-labeler")
 
@@ -96,9 +95,9 @@ def _characters(interaction: RagInteraction) -> int:
 
 
 def _is_supported(language: str, interaction: RagInteraction) -> bool:
-    """Return whether the labeler knows the response's language, and the documents are in the same one.
+    """Return whether the labeler knows the response's language, and the documents are in the same language.
 
-    Words of two languages do not meet, so that a right answer in another language than its documents would score 0.
+    Two languages share no words, so a correct response in another language than its documents would score 0.
     """
     if language not in LANGUAGES:
         return False
@@ -115,5 +114,5 @@ _SUPPORTED = _aligned(SUPPORTED, RESPONSE_FEATURES)
 
 
 def _logistic(coefficients: Floats, features: Floats) -> tuple[float, ...]:
-    """Return a probability per sentence. Features are summed one by one, so every machine computes the same bits."""
+    """Return a probability for each sentence; features are added in order, so every machine computes the same bits."""
     return tuple([1 / (1 + exp(-logit)) for logit in (coefficients * features).sum(axis=0).tolist()])

@@ -1,6 +1,6 @@
-"""Overlap of sentences, word by word: the input of the features. No model, no I/O.
+"""Measures the weighted overlap of sentences, word by word: the input of the features. No model, no I/O.
 
-A word weighs by its inverse document frequency among the interaction's own document sentences, so a word of every
+The weight of a word is its inverse document frequency among the interaction's document sentences, so a word of every
 sentence counts little. All sums run over words in order, so equal input gives equal bits.
 """
 
@@ -18,12 +18,12 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _LONG = 256
-"""Number of sentences with a word from which the index stores them as an array, too."""
+"""Number of sentences with a word from which the index also stores them as an array."""
 
 _CELLS = 1_000_000
-"""Most pairs of a response and a document sentence for which a table of all of them is made.
+"""Most pairs of a response and a document sentence for a table of all pairs.
 
-For more pairs, only those that share a word are compared.
+If there are more pairs, only pairs that share a word are compared.
 """
 
 _AT_ONCE = 1_000_000
@@ -52,8 +52,8 @@ class Matches:
 class Overlap:
     """Overlaps of texts with the document sentences of one interaction, all given as lists of words.
 
-    An index from words to sentences replaces comparing all pairs, and equal response sentences are compared once. So
-    the time grows with the text, and with the matches of its words, which are bounded.
+    An index from words to sentences replaces the comparison of all pairs, and equal response sentences are compared
+    once. So the time grows with the length of the text, and with the matches of its words, which are bounded.
     """
 
     def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
@@ -108,7 +108,7 @@ class Overlap:
                     continue
                 cells += [start + number for number in found]
                 values += [self._weights[word]] * len(found)
-        # An empty bincount is one of integers, whatever the weights.
+        # An empty bincount has integers, whatever the weights.
         flat = np.bincount(np.array(cells, np.intp), values, len(texts) * n) if cells else np.zeros(len(texts) * n)
         matched = np.asarray(flat, np.float64).reshape(len(texts), n)
         for row, word in long:

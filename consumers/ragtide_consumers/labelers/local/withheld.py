@@ -1,4 +1,4 @@
-"""The metrics that the local labeler never publishes. The file is apart so that a check of rules loads no labeler."""
+"""The metrics that the local labeler never publishes, in a file of its own: a check of rules loads no labeler."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Words of a text as the local labeler compares them: lower case, no stop words, no endings. English and Russian."""
+"""Extracts the words that the local labeler compares: lower case, no stop words, no endings. English and Russian."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
 _SPACES: Final = {code: chr(code).lower() if chr(code).isalnum() or chr(code) in "_'" else " " for code in range(128)}
-"""Translation of ASCII text: letters become lower case, and a character that is no part of a word becomes a space."""
+"""Translation of ASCII text: letters become lower case, and characters outside words become spaces."""
 
 
 def _words(text: str) -> list[str]:
@@ -57,7 +57,7 @@ def content_words(text: str) -> list[str]:
 
 
 class _Stems(dict[str, str]):
-    """Stems by word, empty for a stop word. Each is computed once, because most words come again."""
+    """Stems by word, empty for a stop word; each is computed once, because most words repeat."""
 
     def __missing__(self, word: str) -> str:
         if len(word) > _LONGEST_WORD:  # a million characters without a space are a word, too

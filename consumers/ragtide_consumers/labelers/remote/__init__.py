@@ -1,1 +1,1 @@
-"""Remote labelers: cache, pacing, retries, circuit breaker, spend limit and state for calls of any endpoint."""
+"""The calls of remote labelers: cache, pacing, retries, circuit breaker, spend limit and state for any endpoint."""

@@ -26,15 +26,15 @@ log = structlog.get_logger("ragtide.labeler")
 
 
 class Access:
-    """Calls of one endpoint, with all that the settings say of it.
+    """Calls one endpoint, with the cache, limits and state that the settings give it.
 
     Args:
         info: names of the endpoint.
         remote: its limits.
         settings: of the process.
-        redis: holds cache, spend and state for all processes; without one they are this process's own.
+        redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
-        tokens_per_minute: limit of the tokens that one worker sends and asks for.
+        tokens_per_minute: most tokens that one worker sends and requests.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Access:
 
         Raises:
             OverBudget: a spend limit is reached.
-            EndpointUnavailable: the endpoint cannot be asked now (`Endpoint.call`).
+            EndpointUnavailable: the endpoint cannot be called now (`Endpoint.call`).
             NoLabels: there are no labels for this interaction (`Endpoint.call`).
             ContextTooLong: the question is longer than the endpoint takes.
         """
@@ -77,7 +77,7 @@ class Access:
 
     @asynccontextmanager
     async def _paid(self, usage: Usage, expected_usd: float) -> AsyncIterator[None]:
-        """Reserve the probable cost for the body of a `with`, and correct it to the real cost afterwards."""
+        """Reserve the probable cost for the body of a `with`, then correct it to the real cost."""
         reservation = await self._reserve(expected_usd)
         before = usage.cost_usd
         try:
@@ -94,12 +94,12 @@ class Access:
         try:
             reserved = await self._spend.reserve(expected_usd)
         except RedisError as error:
-            raise EndpointUnavailable(f"the spend limit cannot be looked up ({error}): check Redis") from error
+            raise EndpointUnavailable(f"the spend limit cannot be read ({error}): check Redis") from error
         self._over_budget = reserved.period if isinstance(reserved, LimitReached) else ""
         if isinstance(reserved, LimitReached):
             raise OverBudget(
-                f"{self._info.subject}'s spend limit of the {reserved.period} is reached: raise it or wait for the "
-                "next",
+                f"{self._info.subject}'s spend limit of the {reserved.period} is reached: raise it, or wait for the "
+                f"next {reserved.period}",
                 reserved.resumes_in_s,
             )
         return reserved

@@ -1,7 +1,6 @@
-"""A circuit breaker: it stops calls to an endpoint that keeps failing, and then lets one call try.
+"""A circuit breaker: it stops calls to an endpoint that keeps failing, and lets a single call try after a pause.
 
-An answer without any label is a failure too. Otherwise an endpoint that answers every prompt with prose or a login page
-would get all traffic.
+An answer without labels is a failure too, because an endpoint may answer every prompt with prose or a login page.
 """
 
 from collections.abc import Callable
@@ -14,11 +13,11 @@ LONGEST_PAUSE_S = 300.0
 
 
 class Breaker:
-    """Closed while calls succeed; open for a pause after failures in a row; then half open: one call at a time tries.
+    """Closed while calls succeed; open for a pause after failures in a row; then half open, for one call at a time.
 
     Args:
         failures: failures in a row that open it.
-        pause_s: first pause; doubled each time the trying call fails.
+        pause_s: first pause; it doubles each time the trying call fails.
         clock: monotonic seconds.
     """
 
@@ -37,13 +36,13 @@ class Breaker:
 
     @property
     def resumes_in_s(self) -> float:
-        """Seconds until the next call may try; a second while one tries."""
+        """Seconds until the next call may try; at least a second while a call tries."""
         if self._open_until is None:
             return 0.0
         return max(self._open_until - self._clock(), 1.0 if self._trying else 0.0)
 
     def admits(self) -> bool:
-        """Return whether a call may go now; an open breaker admits one trying call, which must report its outcome."""
+        """Return whether a call may be made now; an open breaker admits one call, which must report its outcome."""
         if self._open_until is None:
             return True
         if self._trying or self._clock() < self._open_until:
@@ -52,23 +51,23 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """Take note of an answer."""
+        """Report an answer."""
         self._in_a_row = 0
         if self._open_until is not None:
             self._open_until, self._trying = None, False
             self._backoff.succeeded()
 
     def failed(self, *, at_once: bool = False) -> bool:
-        """Take note of a failure and return whether it opened the breaker; `at_once` does not wait for more of them."""
+        """Report a failure, and return whether it opened the breaker; `at_once` opens it by a single failure."""
         self._in_a_row += 1
         if self._open_until is not None:
             if not self._trying:
-                return False  # a call from before it opened
+                return False  # a call that was made before the breaker opened
         elif not at_once and self._in_a_row < self._failures:
             return False
         self._open_until, self._trying = self._clock() + self._backoff.pause_s(), False
         return True
 
     def abandoned(self) -> None:
-        """Take note that the trying call ended without an outcome, as when it is cancelled."""
+        """Report that the trying call ended without an outcome, for example because it was cancelled."""
         self._trying = False

@@ -1,4 +1,4 @@
-"""A cache of answers by their question, so that the same question is paid for once."""
+"""Caches answers by their question, so that the same question is paid for once."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from redis.asyncio import Redis
 from .coalescing import Coalesced
 
 MEMORY_ANSWERS: Final = 10_000
-"""Answers that a cache without Redis holds."""
+"""Most answers in a cache without Redis."""
 
 
 def content_key(*parts: str) -> str:
-    """Return a key of everything that decides an answer, such as endpoint, model, settings and question."""
+    """Return a key of everything that determines an answer, such as endpoint, model, settings and question."""
     digest = blake2b(digest_size=20)
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")
@@ -26,7 +26,7 @@ def content_key(*parts: str) -> str:
 
 
 class Cache(Protocol):
-    """Holds answers, which are values that JSON can hold."""
+    """A cache of answers, which are JSON values."""
 
     async def get(self, key: str) -> Any:
         """Return the answer under a key; None if there is none."""
@@ -36,7 +36,7 @@ class Cache(Protocol):
 
 
 class NoCache:
-    """Holds nothing."""
+    """A cache that holds nothing."""
 
     async def get(self, key: str) -> Any:
         """Return None."""
@@ -47,7 +47,7 @@ class NoCache:
 
 
 class MemoryCache:
-    """Holds the most recently used answers, for work without Redis."""
+    """A cache of the most recently used answers, for work without Redis."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, Any] = OrderedDict()
@@ -60,19 +60,19 @@ class MemoryCache:
         return found
 
     async def put(self, key: str, answer: Any) -> None:
-        """Store an answer, and drop the least recently used one if there are too many."""
+        """Store an answer, and drop the least recently used answer if there are too many."""
         self._answers[key] = answer
         if len(self._answers) > MEMORY_ANSWERS:
             self._answers.popitem(last=False)
 
 
 class RedisCache:
-    """Holds answers in Redis for some time. A failure of Redis makes calls cost again, and nothing else.
+    """A cache in Redis, for some time. If Redis fails, answers are paid for again, and nothing else happens.
 
     Lookups and writes that many tasks make at the same moment share one round trip.
 
     Args:
-        redis: where answers are.
+        redis: client.
         key: returns the key in Redis of an answer.
         ttl_s: seconds for which an answer is kept.
     """

@@ -1,4 +1,4 @@
-"""Many tasks ask for one item each at the same moment; one call asks for all of them."""
+"""Coalesces requests: if many tasks ask for one item each at the same moment, one call asks for all items."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ Given = TypeVar("Given")
 
 
 class Coalesced(Generic[Asked, Given]):
-    """Collects the items that tasks ask for in one round of the event loop, and asks for all of them in one call.
+    """Collects the items that tasks ask for in one round of the event loop, and requests all of them in one call.
 
     Args:
         ask: returns one result for each item, in order; its exception is raised for every task that asked.

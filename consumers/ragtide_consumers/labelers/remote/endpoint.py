@@ -1,4 +1,4 @@
-"""Calls of one remote endpoint: limits, retries, and a circuit breaker for an endpoint that keeps failing."""
+"""Calls one remote endpoint, with limits, retries, and a circuit breaker for an endpoint that keeps failing."""
 
 import asyncio
 import random
@@ -25,19 +25,19 @@ from .replies import CallFailure, FailureKind
 from .telemetry import EndpointTelemetry
 
 FIRST_WAIT_S: Final = 0.5
-"""Seconds before the second attempt, on average; doubled each time."""
+"""Seconds before the second attempt, on average; doubled for each further attempt."""
 
 LONGEST_WAIT_S: Final = 30.0
-"""Seconds between two attempts at most, unless the endpoint asks for more."""
+"""Most seconds between two attempts, unless the endpoint asks for more."""
 
 FAILED_WAIT_S: Final = 15.0
-"""Seconds before an interaction whose attempts all failed is tried again, while calls for others go on."""
+"""Seconds before an interaction is tried again if all its attempts failed and the breaker is closed."""
 
 BUSY_S: Final = 15.0
-"""Seconds after a 429 in which the endpoint counts as one that asks for fewer calls."""
+"""Seconds after a 429 in which the endpoint counts as busy."""
 
 CLEANED_CHARS: Final = 10_000
-"""Characters of an endpoint's message that are cleaned; the rest is dropped."""
+"""Characters of an endpoint's message that are kept and cleaned."""
 
 Reply = TypeVar("Reply")
 
@@ -45,10 +45,10 @@ log = structlog.get_logger("ragtide.labeler")
 
 
 class Call(ABC, Generic[Reply]):
-    """One question to an endpoint, which makes the call more than once if need be."""
+    """One question to an endpoint; `make` is called again for each attempt."""
 
     errors: tuple[type[Exception], ...]
-    """Exceptions of `make` that are failures of the endpoint. Any other exception is passed on."""
+    """Exceptions of `make` that are failures of the endpoint. Every other exception is raised."""
     span: Mapping[str, str] = MappingProxyType({})
     """Attributes of the call's span."""
 
@@ -61,7 +61,7 @@ class Call(ABC, Generic[Reply]):
         """Return the meaning of an exception of `make`."""
 
     def defect(self, reply: Reply) -> str:
-        """Return the reason why a reply holds no labels, which counts as a failure; empty if it holds some."""
+        """Return the reason why a reply holds no labels, which counts as a failure; empty if it holds labels."""
         del reply
         return ""
 
@@ -71,7 +71,7 @@ class Call(ABC, Generic[Reply]):
         return {}
 
     def tokens(self) -> int:
-        """Return the tokens that the call probably takes, for the limit of tokens a minute."""
+        """Return the probable number of tokens of the call, for the limit of tokens a minute."""
         return 0
 
 
@@ -80,7 +80,7 @@ class EndpointInfo:
     """Names of an endpoint, and the reasons of its absent labels."""
 
     name: str
-    """Name of the labeler that asks it, such as `judge`: in keys of Redis, counters of events and spans."""
+    """Name of the labeler that calls it, such as `judge`: in keys of Redis, counters of events and spans."""
     model: str
     """Model of the endpoint, for the state and for Prometheus."""
     subject: str
@@ -101,17 +101,17 @@ class _TryAgain(Exception):  # noqa: N818  # never leaves this module
 
 
 class Endpoint:
-    """The state of an endpoint, updated by the outcome of every call.
+    """An endpoint with its limits and its state, which the outcome of every call updates.
 
-    A call passes, in this order: the pause that the endpoint asked for (Retry-After); calls and tokens a minute; calls
-    in flight; the circuit breaker. It has a timeout. When it fails in a way that may pass, it is made again after a
-    jittered and growing wait.
+    A call waits, in this order, for the pause that the endpoint asked for (Retry-After), for calls and tokens a minute,
+    and for a slot of the calls in flight; then the circuit breaker must admit it. It has a timeout. If its failure may
+    be temporary, the call is made again after a growing wait with jitter.
 
     Args:
         info: names of the endpoint.
         settings: its limits.
         telemetry: counts calls.
-        tokens_per_minute: limit of the tokens that one worker sends and asks for.
+        tokens_per_minute: most tokens that one worker sends and requests.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class Endpoint:
         self._busy_until = float("-inf")
         self._replies = 0
         self.last_error = ""
-        """The last failure, since which no call succeeded."""
+        """The last failure; empty if a call has succeeded since."""
         self._busy_warnings = LogLimit()
         self._random = random.Random()  # noqa: S311  # jitter is no secret
-        telemetry.watch(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
+        telemetry.report(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
 
     @property
     def asks_for_fewer_calls(self) -> bool:
@@ -143,7 +143,7 @@ class Endpoint:
         return monotonic() < max(self._resume_at, self._busy_until)
 
     async def call(self, call: Call[Reply], counts: Counter[str]) -> Reply:
-        """Return the reply to a call, repeated while it fails in a way that may pass.
+        """Return the reply to a call; repeat the call while its failures may be temporary.
 
         Args:
             call: the question.
@@ -171,7 +171,7 @@ class Endpoint:
             message = (
                 f"{self._info.subject} failed {self._settings.attempts} times, last with: {error}; check the endpoint"
             )
-            if error.failure.of_content and self._replies > replies:  # others were answered meanwhile
+            if error.failure.of_content and self._replies > replies:  # other calls were answered meanwhile
                 raise NoLabels(self._info.unusable, message) from None
             raise EndpointUnavailable(message, self.breaker.resumes_in_s or FAILED_WAIT_S) from None
         raise AssertionError("tenacity returns or raises")
@@ -184,13 +184,13 @@ class Endpoint:
         return self._random.uniform(0.0, longest)
 
     async def _attempt(self, call: Call[Reply], counts: Counter[str]) -> Reply:
-        # Spread the calls out a little, so that those that waited do not come back all at once.
+        # The waits differ a little, so that waiting calls do not continue all at once.
         if (left := self._resume_at - monotonic()) > 0:
             await asyncio.sleep(left * self._random.uniform(1.0, 1.1))
         if self._a_minute.any:
             await self._a_minute.wait(call.tokens())
         async with self.in_flight.slot():
-            # Ask the breaker last: the endpoint may have failed while many calls waited for a slot.
+            # The breaker is checked last, because the endpoint may have failed while calls waited for a slot.
             if not self.breaker.admits():
                 raise EndpointUnavailable(
                     f"{self._info.subject} is paused after many failures, last: {self.last_error}; check the endpoint",
@@ -234,7 +234,7 @@ class Endpoint:
             self.last_error = ""
 
     def _failed(self, failure: CallFailure, latency_s: float) -> Exception:
-        """Take note of a failed call, and return the error that it means."""
+        """Update the state after a failed call, and return the error to raise."""
         if failure.overloaded:
             self.in_flight.overloaded(latency_s)
         if failure.kind is FailureKind.MISCONFIGURED:
@@ -242,14 +242,14 @@ class Endpoint:
         if failure.kind is FailureKind.FAILED and failure.final is None:
             self._count_failure(failure.message)
             return _TryAgain(failure, failure.retry_after_s)
-        self.breaker.abandoned()  # an endpoint that says why it does not answer works
+        self.breaker.abandoned()  # an endpoint that gives a reason works
         if failure.final is not None:
             return failure.final
         if failure.kind is FailureKind.REPHRASED:
-            log.info("the endpoint takes a simpler request", endpoint=self._info.name, because=failure.message)
+            log.info("the endpoint gets a simpler request", endpoint=self._info.name, because=failure.message)
             return _TryAgain(failure, 0.0)
         if failure.kind is FailureKind.REFUSED:
-            # Before the first reply the endpoint refuses the form of the request; later it refuses this content.
+            # Before the first reply a refusal is about the form of requests; later it is about this content.
             return NoLabels(self._info.refused, failure.message) if self._replies else self._misconfigured(failure)
         self._busy_until = monotonic() + BUSY_S
         if failure.retry_after_s is not None:

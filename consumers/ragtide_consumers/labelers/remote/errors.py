@@ -1,8 +1,8 @@
-"""Errors of a labeler that asks a remote endpoint. None of them loses an interaction.
+"""Errors of a labeler that calls a remote endpoint. No interaction is lost by them.
 
 LabelerUnavailable
 ├── EndpointUnavailable        the endpoint fails, or its circuit breaker is open: try again later
-│   └── EndpointMisconfigured  it refuses the key, the model or the address: only the operator can help
+│   └── EndpointMisconfigured  it refuses the key, the model or the address: the operator must correct them
 └── OverBudget                 a spend limit is reached: wait, or let another labeler score
 ContextTooLong                 the question is longer than the endpoint takes: split it
 NoLabels                       the endpoint answered without labels: the metrics are absent, with the reason

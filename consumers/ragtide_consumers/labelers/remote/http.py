@@ -1,4 +1,4 @@
-"""An HTTP service that answers JSON with JSON: all that a labeler needs to ask it."""
+"""Calls an HTTP service that takes and returns JSON, with everything that its labeler needs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,24 +22,24 @@ from .usage import UnfinishedUsage, Usage
 T = TypeVar("T")
 
 SHOWN_CHARS = 200
-"""Characters of a reply that are shown in messages."""
+"""Most characters of a reply in a message."""
 
 
 class Ask(Protocol):
-    """Asks the service for one interaction."""
+    """Calls the service for one interaction."""
 
     async def __call__(self, question: object, read: Callable[[Any], T]) -> T:
         """Return the value that `read` makes of the reply.
 
         Args:
-            question: body of the request, as values that JSON can hold.
-            read: returns a value for the reply's JSON; it raises ValueError, TypeError or LookupError for a reply that
-                it cannot use, which then counts as a failure of the service.
+            question: body of the request, as a JSON value.
+            read: makes a value of the reply's JSON; it raises ValueError, TypeError or LookupError for an unusable
+                reply, which then counts as a failure of the service.
         """
 
 
 class HttpService:
-    """A service of the settings, asked through its cache, its limits and its circuit breaker.
+    """A service of the settings, called through its cache, its limits and its circuit breaker.
 
     Args:
         settings: of the service.
@@ -59,15 +59,15 @@ class HttpService:
     async def label(
         self, interaction: RagInteraction, metrics: Iterable[str], labels: Callable[[Ask], Awaitable[Labeling]]
     ) -> Labeling:
-        """Return the labeling that `labels` makes, with the cost and the calls that it took.
+        """Return the labeling that `labels` makes, with its cost and its calls.
 
         Args:
             interaction: to label.
             metrics: qualified names of the metrics that are absent if the service gives no labels.
-            labels: makes the labeling with the function that asks the service.
+            labels: makes the labeling with the function that calls the service.
 
         Raises:
-            LabelerUnavailable: the service cannot be asked now; the interaction waits.
+            LabelerUnavailable: the service cannot be called now; the interaction waits.
         """
         with self._unfinished.of(interaction) as usage:
 
@@ -88,7 +88,7 @@ class HttpService:
             try:
                 found = read(cached)
             except _UNREADABLE:
-                pass  # an entry of another form: ask again
+                pass  # an entry of another form: call the service again
             else:
                 usage.counters["cache_hits"] += 1
                 self._access.telemetry.found()
@@ -100,7 +100,7 @@ class HttpService:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            # An unpacked reply may be a thousand times larger than the bytes that are counted: ask for plain bytes.
+            # Request unpacked replies: packed bytes that pass the limit may unpack to a thousand times as many.
             headers = {"content-type": "application/json", "accept-encoding": "identity"}
             if self.settings.api_key is not None:
                 headers["authorization"] = f"Bearer {self.settings.api_key.get_secret_value()}"
@@ -108,7 +108,7 @@ class HttpService:
                 headers=headers,
                 auto_decompress=False,
                 connector=aiohttp.TCPConnector(limit=0),  # the endpoint's own limit adapts
-                timeout=aiohttp.ClientTimeout(total=None),  # the endpoint has one
+                timeout=aiohttp.ClientTimeout(total=None),  # the endpoint has its own
                 trust_env=True,
             )
         return self._session
@@ -136,7 +136,7 @@ class _UnusableReply(Exception):  # noqa: N818  # never leaves this module
 
 @dataclass
 class _Post(Call[tuple[T, Any]]):
-    """One POST of JSON. Its reply is the value that `read` made, and the JSON that it was made of."""
+    """One POST of JSON. Its reply is the value that `read` made, and the JSON that `read` got."""
 
     errors = (aiohttp.ClientError, OSError, TimeoutError, ReplyTooLarge, _Refused, _UnusableReply)
 
@@ -165,8 +165,8 @@ class _Post(Call[tuple[T, Any]]):
             reply = from_json(bytes(body))
             return self.read(reply), reply
         except _UNREADABLE as error:
-            told = self.access.endpoint.described(error)
-            raise _UnusableReply(f"the reply cannot be used ({told}): {self._shown(body)}") from None
+            reason = self.access.endpoint.described(error)
+            raise _UnusableReply(f"the reply cannot be used ({reason}): {self._shown(body)}") from None
 
     def _shown(self, body: bytearray) -> str:
         return self.access.endpoint.clean(body[:10_000].decode("utf-8", "replace"))[:SHOWN_CHARS]

@@ -1,4 +1,4 @@
-"""Limits of an endpoint: calls in flight, which adapt to its latency, and calls and tokens a minute."""
+"""Limits the calls of an endpoint: calls in flight, by its latency, and calls and tokens a minute."""
 
 import asyncio
 from collections import deque
@@ -13,18 +13,18 @@ FIRST_LIMIT: Final = 16
 """Calls in flight before the first answer."""
 
 CUT: Final = 0.7
-"""Share of the limit that stays after the endpoint asked for fewer calls."""
+"""Factor of the limit after the endpoint asked for fewer calls."""
 
 SLOW: Final = 2.0
-"""Latency, as a multiple of the usual, from which the limit stops growing; from its square on the limit is cut."""
+"""Multiple of the usual latency above which the limit stops growing; above its square the limit is cut."""
 
 
 class AdaptiveLimit:
-    """Bounds the calls at once: additive increase and multiplicative decrease, as TCP does, at most to a maximum.
+    """Bounds the concurrent calls: additive increase and multiplicative decrease as in TCP, up to a maximum.
 
-    It starts by doubling, once per full round, until the endpoint first shows that it is busy (429, 503, a timeout, or
-    latency far above the usual); from then on it grows by one a round. It is cut once per round trip at most, because
-    the calls that were in flight together fail together.
+    The limit doubles once per full round, until the endpoint first shows that it is busy (429, 503, a timeout, or
+    latency far above the usual); after that it grows by one a round. It is cut at most once per round trip, because
+    calls that are in flight together fail together.
     """
 
     def __init__(self, maximum: int, *, clock: Callable[[], float] = monotonic) -> None:
@@ -40,17 +40,17 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """Calls at once that are allowed now."""
+        """Most concurrent calls now."""
         return max(1, int(self._limit))
 
     @property
     def in_flight(self) -> int:
-        """Calls at once now."""
+        """Concurrent calls now."""
         return self._in_flight
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Hold one of the slots, waiting for it in turn."""
+        """Wait for a slot in turn, and hold it for the body of an `async with`."""
         if self._in_flight >= self.limit or self._waiting:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -79,7 +79,7 @@ class AdaptiveLimit:
         """Count an answer and its latency, and raise the limit if the endpoint keeps up."""
         if self._usual_s is None:
             self._usual_s = self._recent_s = latency_s
-        # The usual latency follows slowly upwards and quickly downwards: a load we caused is not to become the usual.
+        # The usual latency rises slowly and falls quickly, so that a load of our own does not become the usual.
         self._recent_s += 0.1 * (latency_s - self._recent_s)
         self._usual_s += (0.002 if self._recent_s > self._usual_s else 0.1) * (self._recent_s - self._usual_s)
         if self._recent_s > SLOW**2 * self._usual_s:
@@ -99,7 +99,7 @@ class AdaptiveLimit:
 
 
 class MinuteLimits:
-    """Keeps below calls and tokens a minute; a sixth of a minute's worth may go at once."""
+    """Limits calls and tokens a minute; a burst may have a sixth of them."""
 
     BURST: Final = 6
 
@@ -113,7 +113,7 @@ class MinuteLimits:
 
     @property
     def any(self) -> bool:
-        """Whether there is any limit."""
+        """Whether there is a limit."""
         return self._requests is not None or self._tokens is not None
 
     async def wait(self, tokens: int) -> None:
@@ -121,5 +121,5 @@ class MinuteLimits:
         if self._requests is not None:
             await self._requests.acquire()
         if self._tokens is not None:
-            # A call larger than a burst takes a whole one; more could never be had.
+            # A call larger than a burst counts as a whole burst, because it could never get more.
             await self._tokens.acquire(min(float(tokens), self._tokens.max_rate))

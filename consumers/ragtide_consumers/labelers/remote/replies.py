@@ -1,4 +1,4 @@
-"""Reading the status, headers and size of an endpoint's HTTP replies."""
+"""Interprets the status, headers and size of an endpoint's HTTP replies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from enum import Enum, auto
 from typing import Any, Final
 
 LARGEST_REPLY: Final = 8 * 1024 * 1024
-"""Bytes of a reply after decompression, errors included."""
+"""Most bytes of a reply after decompression, also of an error."""
 
 LONGEST_RETRY_AFTER_S: Final = 300.0
-"""Seconds an endpoint may ask its callers to wait."""
+"""Most seconds for which an endpoint's request to wait is obeyed."""
 
 
 class ReplyTooLarge(ValueError):  # noqa: N818  # reads as the state it names
-    """A reply went on after the most bytes that are read."""
+    """A reply has more bytes than the limit."""
 
     def __init__(self) -> None:
         super().__init__(
             f"the reply is larger than {LARGEST_REPLY // 2**20} MB after decompression: "
-            "check whether the address is that of the right endpoint"
+            "check the address of the endpoint"
         )
 
 
@@ -34,9 +34,9 @@ class FailureKind(Enum):
     MISCONFIGURED = auto()
     """The endpoint refuses the key, the model or the address. The circuit breaker opens at once."""
     REFUSED = auto()
-    """The endpoint refuses this question: its content if others were answered, else the form of all questions."""
+    """The endpoint refuses this question: its content if other questions were answered, else the form of all."""
     REPHRASED = auto()
-    """The next attempt asks in a form that the endpoint may accept."""
+    """The next attempt has a form that the endpoint may accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CallFailure:
     message: str
     """The endpoint's message, cleaned."""
     retry_after_s: float | None = None
-    """Seconds that the endpoint asks its callers to wait, if it names them."""
+    """Seconds to wait that the endpoint asks for; None if it names no time."""
     overloaded: bool = False
     """Whether the endpoint was too slow for the calls in flight."""
     of_content: bool = False
@@ -88,7 +88,7 @@ def failure_of_status(
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds an endpoint asks its callers to wait: `retry-after-ms`, or `retry-after` as seconds or date.
+    """Return the seconds to wait that an endpoint asks for: `retry-after-ms`, or `retry-after` as seconds or date.
 
     >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
     (2.0, None, 0.25)

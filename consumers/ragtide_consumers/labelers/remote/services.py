@@ -19,7 +19,7 @@ class Services:
 
     Args:
         settings: of the process.
-        redis: holds cache, spend and state for all processes; without one they are this process's own.
+        redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
     """
 
@@ -29,10 +29,10 @@ class Services:
         self._telemetry = telemetry
 
     def open(self, name: str, path: str = "") -> "HttpService":
-        """Return a service, to be closed in the end.
+        """Return a service; the caller closes it.
 
         Args:
-            name: of the labeler that asks it, and of its table in the settings.
+            name: of the labeler that calls it, and of its table in the settings.
             path: added to its address, such as `/predict`.
 
         Raises:

@@ -1,7 +1,7 @@
-"""The spend limit: dollars a clock hour and a day, over all workers of a deployment.
+"""The spend limit: dollars a clock hour and a day, for all workers of a deployment together.
 
-A call reserves its probable cost before it is made, in one script, so that workers cannot overspend together.
-Afterwards the reservation is corrected to the real cost. The reservation of a worker that dies stays counted.
+The probable cost of a call is reserved by one script before the call, so that workers cannot overspend together. After
+the call the reservation is corrected to the real cost. The reservation of a worker that dies stays counted.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ RESOLVE: Final = Lua("resolve_spend_alert")
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Dollars set aside for a call, and the hour and day they were taken from."""
+    """Dollars that are reserved for a call, with their hour and day."""
 
     amount_usd: float
     hour: str
@@ -39,28 +39,28 @@ class LimitReached:
     period: str
     """`hour` or `day`."""
     resumes_in_s: float
-    """Seconds until the next one begins."""
+    """Seconds until the next period begins."""
 
 
 class Spend(Protocol):
     """The account of dollars that calls cost."""
 
     async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
-        """Set dollars aside for a call."""
+        """Reserve dollars for a call."""
 
     async def settle(self, reservation: Reservation, cost_usd: float) -> None:
         """Correct a reservation to the real cost of the call."""
 
 
 def reached(name: str, now: datetime) -> LimitReached:
-    """Return that the limit of the hour or day is reached, and when the next one begins."""
+    """Return that the limit of the hour or day is reached, with the seconds until the next period."""
     whole = now.replace(minute=0, second=0, microsecond=0)
     ends = whole + timedelta(hours=1) if name == "hour" else whole.replace(hour=0) + timedelta(days=1)
     return LimitReached(name, (ends - now).total_seconds())
 
 
 class NoSpendLimit:
-    """Lets everything pass."""
+    """An account without a limit."""
 
     async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
         """Return an empty reservation."""
@@ -77,7 +77,7 @@ class SpendReply(NamedTuple):
     over: str | None
     """The period whose limit would be exceeded; None if the amount was reserved."""
     firing: bytes
-    """The alert that fires although calls are made again; empty if there is none."""
+    """An alert that still fires although calls are made again; empty if there is none."""
 
 
 def reserve_spend(
@@ -110,15 +110,15 @@ def _reserved(reply: list[bytes]) -> SpendReply:
 
 
 def resolve_spend_alert(streams: Streams, labeler: str, firing: bytes, resolved: bytes) -> ScriptCall[bool]:
-    """Return the call that resolves the alert that fires, and says whether it was resolved now."""
+    """Return the call that resolves the firing alert; its reply says whether it was resolved now."""
     keys = (streams.labeler_spend(labeler, "alert"), streams.alerts)
     return ScriptCall(RESOLVE, keys, (firing, resolved), bool)
 
 
 class RedisSpend:
-    """Counts in Redis, for all workers; the first refusal raises an alert, the first call after it resolves it.
+    """An account in Redis, for all workers. The first refusal raises an alert, and the first call after it resolves it.
 
-    Live traffic, replays and experiments share one account and one alerts stream: those of the deployment.
+    Live traffic, replays and experiments share the account and the alerts stream of the deployment.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class RedisSpend:
     ) -> None:
         self._redis = redis
         self._name = name
-        # All in the slot of partition 0, whose stream takes the alert.
+        # All keys are in the slot of partition 0, whose stream gets the alert.
         self._streams = Streams(deployment_prefix(prefix), 0)
         self._settings = settings
         self._now = now
@@ -141,10 +141,10 @@ class RedisSpend:
         return self._streams.labeler_spend(self._name, name)
 
     async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
-        """Set dollars aside for a call.
+        """Reserve dollars for a call.
 
         Raises:
-            redis.RedisError: Redis failed; nothing may have been reserved.
+            redis.RedisError: Redis failed; the dollars may or may not be reserved.
         """
         now = self._now()
         hour, day = spend_periods(now)
@@ -154,10 +154,10 @@ class RedisSpend:
         if reply.over is not None:
             return reached(reply.over, now)
         if reply.firing:
-            await self._end(reply.firing, now)
+            await self._resolve(reply.firing, now)
         return Reservation(amount_usd, hour, day)
 
-    async def _end(self, firing: bytes, now: datetime) -> None:
+    async def _resolve(self, firing: bytes, now: datetime) -> None:
         """Resolve an alert, because calls are made again; an unreadable alert is removed and not published."""
         try:
             alert = Alert.decode(firing).model_copy(update={"status": "resolved", "resolved_at": now})

@@ -19,17 +19,16 @@ from .spend import LimitReached, Reservation, reached
 
 
 class FileSpend:
-    """Counts in a file, for all processes that use the same data directory, one after another or together.
+    """An account in a file, for all processes that use the same data directory, one after another or together.
 
-    The file, such as `judge-spend.json`, holds dollars by hour and day; periods that are over are removed. Each change
-    locks the file beside it and replaces the file in one step, so a process that is killed leaves the old or the new
-    amounts.
+    The file, such as `judge-spend.json`, holds dollars by hour and day; past periods are removed. Each change takes a
+    lock file and replaces the file in one step, so a process that is killed leaves the old or the new amounts.
 
     Args:
-        data_dir: where the file is; made if it does not exist.
-        settings: have the limits.
+        data_dir: directory of the file; made if it does not exist.
+        settings: the limits.
         name: of the labeler.
-        now: tells the time.
+        now: returns the time.
 
     Raises:
         ConfigurationError: the file cannot be read or written.
@@ -48,14 +47,14 @@ class FileSpend:
             check_private(data_dir)
         except (OSError, RedisUnavailable) as error:
             raise ConfigurationError(
-                f"the {self._name}'s spend limit is kept in {self._path}, which cannot be used ({error}): "
-                "set data_dir to a directory of your own"
+                f"{self._path}, which holds the {self._name}'s spend, cannot be used ({error}): set data_dir to a "
+                "directory of your own"
             ) from None
         with self._locked():
             self._read()
 
     async def reserve(self, amount_usd: float) -> Reservation | LimitReached:
-        """Set dollars aside for a call."""
+        """Reserve dollars for a call."""
         now = self._now()
         hour, day = spend_periods(now)
         with self._locked():
@@ -64,7 +63,7 @@ class FileSpend:
                 if limit is not None and spent.get(key, 0.0) + amount_usd > limit:
                     return reached(name, now)
             current = {key: spent.get(key, 0.0) + amount_usd for key in (hour, day)}
-            # Keep the amounts of the day before for calls that are settled after its end.
+            # The amounts of the day before stay for calls that are settled after its end.
             days = {day, spend_periods(now - timedelta(days=1))[1]}
             self._write({key: spent_usd for key, spent_usd in (spent | current).items() if key[:8] in days})
         return Reservation(amount_usd, hour, day)
@@ -97,7 +96,7 @@ class FileSpend:
                 found = json.load(file)
             spent = {str(key): float(amount) for key, amount in found.items()}
             if not all(isfinite(amount) and amount >= 0 for amount in spent.values()):
-                raise ValueError("an amount is not 0 or more")  # noqa: TRY301 - told as any other damage is
+                raise ValueError("an amount is not 0 or more")  # noqa: TRY301 - reported like any other damage
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -115,6 +114,6 @@ class FileSpend:
 
     def _unusable(self, error: Exception) -> ConfigurationError:
         return ConfigurationError(
-            f"the {self._name}'s spend limit is kept in {self._path}, which cannot be used "
-            f"({type(error).__name__}: {error}): mend or remove the file"
+            f"{self._path}, which holds the {self._name}'s spend, cannot be used ({type(error).__name__}: {error}): "
+            "correct or remove the file"
         )

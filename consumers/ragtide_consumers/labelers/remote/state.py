@@ -1,4 +1,4 @@
-"""Writes the state of each endpoint that a process asks to Redis, for `ragtide doctor`."""
+"""Writes the state of each endpoint that a process calls to Redis, for `ragtide doctor`."""
 
 import asyncio
 import json
@@ -16,14 +16,14 @@ from ragtide_runtime.cancellation import end
 from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 
-LOOK_S: Final = 1.0
-"""Seconds between two looks whether the state has changed."""
+CHECK_S: Final = 1.0
+"""Seconds between two checks whether the state has changed."""
 
 WRITE_S: Final = 15.0
-"""Seconds after which a state that has not changed is written again."""
+"""Seconds after which an unchanged state is written again."""
 
-FORGOTTEN_S: Final = 60
-"""Seconds after which the state of a silent process is gone."""
+EXPIRES_S: Final = 60
+"""Seconds after which the state of a silent process expires."""
 
 log = structlog.get_logger("ragtide.labeler")
 
@@ -32,10 +32,10 @@ class StateReporter:
     """Writes the state of an endpoint whenever it changes, from the first `start` until it is closed.
 
     Args:
-        redis: where it is written.
-        prefix: of the deployment or of one of its runs.
-        labeler: name of the labeler that asks the endpoint.
-        state: returns the state now.
+        redis: client.
+        prefix: of the deployment or of one of its workspaces.
+        labeler: name of the labeler that calls the endpoint.
+        state: returns the present state.
     """
 
     def __init__(self, redis: Redis, prefix: str, labeler: str, state: Callable[[], EndpointState]) -> None:
@@ -48,7 +48,7 @@ class StateReporter:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write, unless it has begun."""
+        """Begin to write; a repeated call does nothing."""
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -73,21 +73,21 @@ class StateReporter:
                 try:
                     await self._write(state)
                     if not pruned:
-                        await self._forget_dead()
+                        await self._remove_expired()
                     written, since_s, pruned = state, 0.0, True
                 except RedisError as error:
                     log.debug("an endpoint's state could not be written", error=str(error))
-            await asyncio.sleep(LOOK_S)
-            since_s += LOOK_S
+            await asyncio.sleep(CHECK_S)
+            since_s += CHECK_S
 
     async def _write(self, state: EndpointState) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.set(self._own, json.dumps(asdict(state)), ex=FORGOTTEN_S)
+            pipe.set(self._own, json.dumps(asdict(state)), ex=EXPIRES_S)
             pipe.sadd(self._set, self._process)
             pipe.expire(self._set, 86_400)
             await pipe.execute()
 
-    async def _forget_dead(self) -> None:
+    async def _remove_expired(self) -> None:
         names = [name.decode() for name in cast("set[bytes]", await self._redis.smembers(self._set))]
         stored = cast(
             "list[bytes | None]", await self._redis.mget([self._streams.endpoint_state(name) for name in names])

@@ -1,4 +1,4 @@
-"""Telemetry of the endpoints that the labelers of a process ask: metrics of calls, and health."""
+"""Telemetry of the endpoints that the labelers of a process call: metrics of calls, and health."""
 
 from collections.abc import Callable
 from copy import copy
@@ -28,13 +28,13 @@ class EndpointTelemetry:
         self._name = ""
 
     def of(self, name: str) -> "EndpointTelemetry":
-        """Return the metrics of an endpoint of this kind; its name is the judge's model, or the name of a service."""
+        """Return the metrics of an endpoint, by its name: the judge's model, or the name of a service."""
         named = copy(self)
         named._name = name
         return named
 
-    def watch(self, *, breaker_open: Callable[[], bool], calls_allowed: Callable[[], int]) -> None:
-        """Show the breaker and the calls that are allowed in flight, as they are when scraped."""
+    def report(self, *, breaker_open: Callable[[], bool], calls_allowed: Callable[[], int]) -> None:
+        """Report the breaker and the allowed calls in flight at the time of each scrape."""
         self._breaker_open.labels(self._name).set_function(breaker_open)
         self._calls_allowed.labels(self._name).set_function(calls_allowed)
 
@@ -52,7 +52,7 @@ class EndpointTelemetry:
         self._calls.labels(self._name, outcome).inc()
 
     def spent(self, cost_usd: float, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        """Count the cost of an answer, and its tokens where the endpoint counts them."""
+        """Count the cost of an answer, and its tokens if the endpoint counts them."""
         self._cost_usd.labels(self._name).inc(cost_usd)
         for tokens in self._tokens:
             tokens.labels(self._name, "prompt").inc(prompt_tokens)
@@ -60,7 +60,7 @@ class EndpointTelemetry:
 
 
 class LabelerTelemetry:
-    """The metrics of the endpoints that the labelers of a process ask, and its health.
+    """The metrics of the endpoints that the labelers of a process call, and the health of the process.
 
     Args:
         process: telemetry of the process; by default it is neither scraped nor served.

@@ -1,4 +1,4 @@
-"""Tokens, dollars and calls that the labels of one interaction took."""
+"""Counts the tokens, dollars and calls of the labels of one interaction, over all its tries."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ..protocol import Labeling
 from ..unavailable import LabelerUnavailable
 
 MOST_UNFINISHED: Final = 4096
-"""Interactions that wait for an endpoint whose cost so far is remembered."""
+"""Most waiting interactions whose cost so far is remembered."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Usage:
     """Unusable answers so far, by the hash of the question."""
 
     def added_to(self, labeling: Labeling) -> Labeling:
-        """Return a labeling with this usage in it."""
+        """Return a labeling with this usage."""
         return replace(
             labeling,
             prompt_tokens=self.prompt_tokens,
@@ -38,14 +38,14 @@ class Usage:
 
 
 class UnfinishedUsage:
-    """Remembers the usage of interactions that wait for an endpoint, so that the event in the end has all of it."""
+    """Remembers the usage of interactions that wait for an endpoint, so that their event has the usage of all tries."""
 
     def __init__(self) -> None:
         self._usage: OrderedDict[tuple[str, str], Usage] = OrderedDict()
 
     @contextmanager
     def of(self, interaction: RagInteraction) -> Iterator[Usage]:
-        """Give the usage of an interaction so far; it is remembered if the labeler is unavailable."""
+        """Yield the usage of an interaction so far, and remember it if the labeler is unavailable."""
         key = interaction.pipeline, interaction.interaction_id
         usage = self._usage.pop(key, None) or Usage()
         try:

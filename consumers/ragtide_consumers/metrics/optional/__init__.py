@@ -1,7 +1,7 @@
-"""Optional metrics, one file each: the setting `metrics` turns them on by their names.
+"""Optional metrics, one file each; the setting `metrics` turns them on by their names.
 
-A file holds all of a metric: its definition, its formula and its version, as a `CustomMetric` named `METRIC`. Events
-declare the definition, so no other file of ragtide names the metric.
+A file holds the definition, the formula and the version of a metric, as a `CustomMetric` named `METRIC`. Events declare
+the definition, so no other file of ragtide names the metric.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Average precision of the retrieved documents: whether relevant documents come first. Pure.
+"""Average precision of the retrieved documents: it is high if relevant documents come first. Pure.
 
-Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), section 8.4. The documents that are
-relevant and were not retrieved are unknown, so the value is about the order of the retrieved documents alone.
+Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), section 8.4. The value measures
+only the order of the retrieved documents, because relevant documents that were not retrieved are unknown.
 """
 
 import re
@@ -18,7 +18,7 @@ _DOCUMENT = re.compile(r"(\d{1,9})[a-z]+")
 
 
 def average_precision(relevant: Sequence[bool]) -> float | None:
-    """Return the mean, over the relevant documents, of the share of relevant ones up to each; None if none is relevant.
+    """Return the mean, over the relevant documents, of the precision at their ranks; None without a relevant document.
 
     Args:
         relevant: for each retrieved document, in order of rank, whether it is relevant.
@@ -31,7 +31,7 @@ def average_precision(relevant: Sequence[bool]) -> float | None:
 
 
 def of_labels(interaction: RagInteraction, labels: Sequence[Labels]) -> float | AbsentReason:
-    """Return the average precision of an interaction's documents: one is relevant if one of its sentences is."""
+    """Return the average precision of an interaction's documents; a document is relevant if a sentence of it is."""
     nothing = nothing_to_label(interaction)
     if nothing is not None:
         return nothing
