@@ -490,7 +490,7 @@ async def test_a_place_belongs_to_one_deployment(async_redis: Any, tmp_path: Pat
     async with recording(async_redis, settings_of(tmp_path / "r")):
         await until(lambda: caught_up(async_redis))
     other = settings_of(tmp_path / "r").model_copy(update={"prefix": "other"})
-    with pytest.raises(NotRecordableError, match="give each a recorder"):
+    with pytest.raises(NotRecordableError, match="give each deployment a recorder"):
         async with recording(async_redis, other) as task:
             await asyncio.wait([task], timeout=120)
     assert not await async_redis.exists(Streams("other", 0).interactions)
