@@ -1,1 +1,1 @@
-"""Offline evals: scoring files, replays, experiments, reports. Compositions of producers, consumers and aggregator."""
+"""Offline evals: scored files, replays, experiments and reports, built from producers, consumers and aggregator."""

@@ -1,4 +1,4 @@
-"""The demo: all roles in this process, and traffic whose answers get worse half way, until an alert fires."""
+"""The demo: runs all roles in this process, with traffic whose answers get worse half way, until an alert fires."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from ragtide_schemas import Alert, AlertRule, Estimate, RagInteraction, utc_now
 PIPELINE: Final = "demo"
 
 HALF: Final = 240
-"""Interactions before, and again after, the traffic gets worse."""
+"""Number of interactions before the traffic gets worse, and again after it."""
 
 PACE_PER_S: Final = 16.0
 """Interactions a second at the visible pace."""
@@ -30,7 +30,7 @@ TIME_LIMIT_S: Final = 50.0
 """Seconds after which the demo ends in any case."""
 
 SHIFT: Final = 7
-"""After the change each question gets the answer of the question this many rows further on."""
+"""After the change each question gets the answer of the question that is this number of rows further on."""
 
 RULES: Final = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence", learn_n=120),
@@ -38,7 +38,7 @@ RULES: Final = (
         name="utilization-floor", kind="threshold", metric="trace.context_utilization", target=0.1, min_effect=0.0
     ),
 )
-"""Two alert rules: `drift` fires if a mean leaves its learned baseline, `threshold` if it is below a fixed floor."""
+"""The alert rules: `drift` fires if a mean leaves its learned baseline, `threshold` if it is below a fixed target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DemoResult:
     duration_s: float
     alerts: list[Alert]
     estimates: list[Estimate]
-    """Of the whole pipeline."""
+    """Estimates of the whole pipeline, without segments."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON fields."""
@@ -126,7 +126,7 @@ async def run_demo(
 
 
 async def _finished(deployment: Deployment, published: int, started: float) -> DemoResult:
-    """Wait until every interaction is aggregated or a dead letter, at most until the time limit; return the result."""
+    """Return the result once every interaction is aggregated or a dead letter, or at the time limit."""
     while True:
         found = chosen(await deployment.estimates(windows=False))
         found = [estimate for estimate in found if estimate.segment is None]

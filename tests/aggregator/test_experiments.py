@@ -12,7 +12,7 @@ from ragtide_aggregator.statistics.intervals import interval
 from ragtide_offline.experiments import reader as reading
 from ragtide_offline.experiments.board import board
 from ragtide_offline.experiments.decisions import race_decision
-from ragtide_offline.experiments.projections import paired, projected
+from ragtide_offline.experiments.projections import paired_differences, projected
 from ragtide_offline.experiments.race_runner import RaceRunner
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.results import ResultsTable, item_of
@@ -267,7 +267,7 @@ def test_a_clone_counts_on_the_items_since_it_came_and_does_not_start_again() ->
     state.apply(look)
     rows = {row.name: row for row in board(state).rows}
     assert (rows["c0"].n_items, rows["copy"].n_items, rows["copy"].parent) == (15, 5, "c0")
-    ((n, gap),) = [found for found in paired(state, "copy", ["c0"]) if found is not None]
+    ((n, gap),) = [found for found in paired_differences(state, "copy", ["c0"]) if found is not None]
     assert n == 5
     assert gap.estimate == pytest.approx(0.2)
     # At the end it is run on what it had missed; before that the experiment is not complete.
@@ -497,7 +497,7 @@ def test_paired_differences_are_surer_than_either_mean() -> None:
     state = ExperimentState(plan(2, size=200, race={"enabled": False}), filled(scores))
     raced(state)
     assert state.compared == 60
-    ((n, gap),) = [found for found in paired(state, "c1", ["c0"]) if found is not None]
+    ((n, gap),) = [found for found in paired_differences(state, "c1", ["c0"]) if found is not None]
     widths = [row.estimates[METRIC].upper - row.estimates[METRIC].lower for row in board(state).rows]
     assert n == 60
     assert gap.estimate == pytest.approx(np.mean(scores["c1"]) - np.mean(scores["c0"]))

@@ -158,7 +158,7 @@ def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str,
     assert "--workspace again to continue" in said.replace("\n", " ")
     other = command(redis_url, "replay", str(place), "--workspace", "again", "--pipeline", "good")
     assert other.returncode == 1
-    assert "was begun with pipelines not given, this is good" in other.stderr
+    assert "began with pipelines not given, and not good" in other.stderr
     killed = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
     steps = redis.hget(RUN.checkpoint, "steps")
     wait_until(lambda: redis.hget(RUN.checkpoint, "steps") != steps or killed.poll() is not None)

@@ -119,7 +119,7 @@ def test_the_numbers_do_not_depend_on_how_much_is_done_at_once(redis_url: str) -
 
 def test_another_plan_under_the_same_name_is_refused(redis_url: str) -> None:
     experiment(redis_url, Target(), data=QUESTIONS[:5]).run()
-    with pytest.raises(ExperimentError, match="another seed, order_digest: give this one another name"):
+    with pytest.raises(ExperimentError, match="another seed, order_digest: give the new experiment another name"):
         experiment(redis_url, Target(), data=QUESTIONS[:5], seed=8).run()
     with pytest.raises(ExperimentError, match="another data_digest, population_size"):
         experiment(redis_url, Target(), data=QUESTIONS[:6], shards=5).run()

@@ -93,9 +93,9 @@ def test_a_command_says_that_no_driver_runs(redis: Any, capsys: pytest.CaptureFi
         ("limits", "try", "--max-tokens", "5"),
     ):
         told = run_command(capsys, "experiment", *arguments).stderr
-        assert "No driver runs, so this takes effect when the experiment goes on" in told
+        assert "No driver runs, so this takes effect when the experiment continues" in told
     shown = run_command(capsys, "experiment", "show", "try").stderr
-    assert "No driver runs: no config of try is called." in shown
+    assert "No driver runs, so no config of try is called." in shown
     # One that drives holds this key.
     redis.set(STREAMS.driver, "host-1")
     assert "driver" not in run_command(capsys, "experiment", "stop", "try", "#1").stderr

@@ -183,9 +183,9 @@ def test_the_commands_compare_two_replays_by_interaction(redis: Any, redis_url: 
         "paired", [100, 100], 0.0, 0.0,
     )  # fmt: skip
     if command[0] == "report":
-        assert found["cautions"] == ["Scored by another labeler in each run: a 1 and b 1."]
+        assert found["cautions"] == ["Another labeler scored each replay: a 1 and b 1."]
         page = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, "--format", "md", "-o", "-"])
-        assert "Paired by interaction id" in page.stdout
+        assert "Paired: by interaction id" in page.stdout
     else:
         labelers = ["--workspace", "one", "--labeler", "a", "--labeler", "c", "--json"]
         none = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *labelers])

@@ -77,7 +77,7 @@ def test_scoring_an_empty_file_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "empty.jsonl").write_text(content)
     done = run_command(capsys, "score", "empty.jsonl")
     assert done.code == 1
-    assert "empty.jsonl holds no interactions: nothing was scored" in done.stderr
+    assert "empty.jsonl has no interactions to score" in done.stderr
 
 
 def rows(count: int) -> str:

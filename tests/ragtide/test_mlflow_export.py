@@ -97,5 +97,5 @@ def test_a_store_that_is_none_is_said_in_a_sentence(redis_url: str) -> None:
     write_experiment(redis_url, Run(plan_of("may", ("a", "b")), {"a": 0.8, "b": 0.8}, items=10))
     done = export(redis_url, "nonsense://x")
     assert isinstance(done.exception, ConfigurationError)
-    assert str(done.exception).startswith("MLflow at nonsense://x refuses: ")
+    assert str(done.exception).startswith("MLflow at nonsense://x refuses the export (")
     assert "\n" not in str(done.exception)

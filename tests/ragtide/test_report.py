@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
 from ragtide_offline.experiments.state import ExperimentState
-from ragtide_offline.report.comparing import names_given
+from ragtide_offline.report.reports import names_given
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.workspaces import settings_of_workspace
@@ -256,14 +256,14 @@ def test_cost_and_pareto_front_are_drawn_and_left_out_without_cost(redis_url: st
     assert {row["name"] for row in rows if row["pareto"]} == {"top_k=2", "top_k=4"}
     assert "On the Pareto front: top_k=2, top_k=4." in report(redis_url, "may", "-o", "-").stdout
     write_experiment(redis_url, Run(plan_of("free", ("a", "b")), {"a": 0.8, "b": 0.7}, items=20))
-    assert "Quality against cost is left out" in report(redis_url, "free", "-o", "-").stdout
+    assert "There is no chart of quality against cost" in report(redis_url, "free", "-o", "-").stdout
 
 
 def test_an_experiment_without_any_score_has_a_report(redis_url: str) -> None:
     write_experiment(redis_url, Run(plan_of("none", ("a", "b")), {}, items=0))
     page = report(redis_url, "none", "-o", "-")
     assert page.exit_code == 0, page.output
-    assert "Nothing has a score of trace.adherence yet." in page.stdout
+    assert "No answer has a score of trace.adherence yet." in page.stdout
     assert report(redis_url, "none", "-o", "-", "--format", "md").exit_code == 0
     assert fields(redis_url, "none")["pairs"] is None
 
@@ -277,9 +277,9 @@ def test_cautions_name_halts_looks_local_scores_and_missing_answers(redis: Any, 
     assert "paused: cost 1 USD of at most 1" in said
     assert "20 of 120 items" in said
     assert "a has no score on 1 of 20 items (5%)" in said
-    assert "normal ones: they hold at one look" in said
+    assert "normal intervals. They are valid once" in said
     assert "looked about 2 times" in said
-    assert "the local labeler says" in said
+    assert "scored by the local labeler" in said
 
 
 def test_texts_that_were_trimmed_are_said_to_be_gone(redis: Any, redis_url: str, may: Run) -> None:
@@ -333,7 +333,7 @@ def test_scores_of_different_labelers_are_not_compared(redis_url: str) -> None:
     write_experiment(redis_url, Run(plan_of("new", ("a",)), {"a": 0.5}, items=20, labeler="judge"))
     found = fields(redis_url, "new", "--compare", "old")
     assert found["gaps"] == []
-    assert "is left out: scored by judge 1 (ragbench) and test 1 (ragbench)" in found["cautions"][0]
+    assert "The labelers differ (judge 1 (ragbench) and test 1 (ragbench))" in found["cautions"][0]
 
 
 @pytest.mark.parametrize(

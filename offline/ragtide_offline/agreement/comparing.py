@@ -1,4 +1,4 @@
-"""Compares predictions with reference scores, over the interactions that both have."""
+"""Compares predicted scores with reference scores, over the interactions that both have."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class PredictionAgreement:
     pairs: Mapping[str, tuple[Floats, Floats]]
     """Predicted and reference values by metric, for plots."""
     counts: Counter[str]
-    """`matched`, `without_reference`, `without_prediction`, and by metric the `absent` ones."""
+    """Interactions `matched`, `without_reference` and `without_prediction`; for each metric the `absent` scores."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as values that JSON can hold."""
@@ -104,7 +104,7 @@ def compare(
 
 
 def _with_pipelines(reference: ReferenceScores, predictions: Predictions) -> ReferenceScores:
-    """Return a reference whose lines without a pipeline have that of the one prediction with their id."""
+    """Return a reference in which a line without a pipeline has the pipeline of the only prediction with its id."""
     if all(pipeline for pipeline, _ in reference.scores):
         return reference
     by_id: dict[str, list[Key]] = {}

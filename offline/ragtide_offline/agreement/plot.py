@@ -1,4 +1,4 @@
-"""A picture of agreement: predictions against the reference, one panel a metric."""
+"""Draws predictions against reference scores, in one panel for each metric."""
 
 from math import ceil
 from pathlib import Path
@@ -13,17 +13,17 @@ from ragtide_runtime.errors import ConfigurationError
 from .comparing import PredictionAgreement
 
 BINS: Final = 5
-"""Groups of predictions in a panel about a metric that is only high or low."""
+"""Number of groups of predictions in the panel of a metric that is only high or low."""
 
 _BLUE: Final = "#0072b2"
 _ORANGE: Final = "#d55e00"
 
 
 def plot_agreement(compared: PredictionAgreement, path: Path) -> None:
-    """Draw the agreement into a file; its ending decides the format: svg, png or pdf.
+    """Draw the agreement into a file whose ending is svg, png or pdf.
 
-    A metric that the reference only knows as high or low is shown by how often it is high among predictions of about
-    one size, with 95% Wilson intervals; another one by every prediction against its reference.
+    If the reference scores of a metric are only high or low, its panel shows the share of high ones for groups of
+    similar predictions, with 95% Wilson intervals. Other panels show every prediction against its reference.
 
     Raises:
         ConfigurationError: matplotlib is not installed, or cannot write this format.
@@ -36,7 +36,7 @@ def plot_agreement(compared: PredictionAgreement, path: Path) -> None:
     metrics = [metric for metric, found in compared.metrics.items() if found.n]
     columns = min(len(metrics), 3)
     rows = ceil(len(metrics) / columns)
-    # A fixed salt and no date: the same agreement is the same file.
+    # A fixed salt and no date: the same agreement gives the same file.
     with mpl.rc_context({"svg.hashsalt": "ragtide", "font.size": 9}):
         figure = Figure(figsize=(3.6 * columns, 3.9 * rows), layout="constrained")
         figure.suptitle(f"{compared.predictions.name} against {Path(compared.reference).name}", fontsize=10)
@@ -58,16 +58,16 @@ def _panel(axis: Any, metric: str, compared: PredictionAgreement) -> None:
     if set(np.unique(true)) <= {lowest, highest}:
         _calibration(axis, (predicted - lowest) / (highest - lowest), (true - lowest) / (highest - lowest))
         axis.set_ylabel("share that is truly high")
-        told = f"AUROC {_shown(found.auroc)}"
+        measure = f"AUROC {_shown(found.auroc)}"
     else:
         axis.scatter(predicted, true, s=10, alpha=0.5, color=_BLUE, linewidths=0)
         axis.set_ylabel("reference")
-        told = f"Spearman {_shown(found.spearman)}"
+        measure = f"Spearman {_shown(found.spearman)}"
     axis.set_xlabel("predicted")
     axis.set_xlim(lowest - 0.03 * (highest - lowest), highest + 0.03 * (highest - lowest))
     axis.set_ylim(lowest - 0.03 * (highest - lowest), highest + 0.03 * (highest - lowest))
     constant = "" if found.constant_rmse is None else f", constant {found.constant_rmse:.3f}"
-    axis.set_title(f"{metric}  (n = {found.n})\nRMSE {_shown(found.rmse)}{constant}\n{told}", fontsize=8)
+    axis.set_title(f"{metric}  (n = {found.n})\nRMSE {_shown(found.rmse)}{constant}\n{measure}", fontsize=8)
 
 
 def _calibration(axis: Any, predicted: Floats, true: Floats) -> None:

@@ -27,7 +27,7 @@ class Predictions:
     profile: str
     scores: Mapping[Key, Mapping[str, float]]
     gold: Mapping[Key, Mapping[str, float]]
-    """Gold scores in the same lines."""
+    """Gold scores in the lines of the scores."""
     declared: Mapping[str, MetricDeclaration] = field(default_factory=dict)
     """Declarations of metrics that are not ragtide's own."""
 
@@ -37,7 +37,7 @@ class Predictions:
         return f"{self.labeler} {self.version} ({self.profile})"
 
     def value_range(self, metric: str) -> tuple[float, float]:
-        """Return the range of a metric; 0 to 1 where nothing defines it."""
+        """Return the range of a metric; 0 to 1 if it has no definition."""
         definition = definition_of(metric, self.declared)
         return (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
 
@@ -67,7 +67,7 @@ def read_predictions(path: Path) -> list[Predictions]:
         found = scores.setdefault((labeler[0], labeler[1], labeler[2]), {})
         if key in found:
             raise UnusablePredictionsError(
-                f"{path}:{number}: interaction_id {key[1]} of pipeline {key[0]} is there twice: give each its own id"
+                f"{path}:{number}: interaction_id {key[1]} of pipeline {key[0]} occurs twice: make ids unique"
             )
         found[key] = _numbers(path, number, line, "scores")
         _declare(path, number, line, declared.setdefault((labeler[0], labeler[1], labeler[2]), {}))
@@ -79,7 +79,7 @@ def read_predictions(path: Path) -> list[Predictions]:
 
 
 def read_gold(path: Path) -> ReferenceScores:
-    """Return gold scores: of interactions or data set rows, or of lines with `interaction_id` and `gold_scores`.
+    """Return the gold scores of interactions, of data set rows, or of lines with `interaction_id` and `gold_scores`.
 
     Raises:
         UnusablePredictionsError: the file cannot be read or has no gold scores.
@@ -105,7 +105,7 @@ def read_gold(path: Path) -> ReferenceScores:
 
 
 def references_of(predictions: Predictions, gold: Path | None, against: Path | None) -> list[ReferenceScores]:
-    """Return the references of predictions: scores of another labeler, a file of gold scores, or gold in the lines.
+    """Return the references of predictions, from the file of another labeler, a file of gold scores, or their lines.
 
     Raises:
         UnusablePredictionsError: a file cannot be read, or has no scores.

@@ -1,4 +1,4 @@
-"""Experiments: configs answer items, answers are published and scored, and losers are stopped early."""
+"""Experiments: configs answer the items of a data set, a labeler scores the answers, and the race stops losers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Answers of a config: the forms in which a target gives them, and the interaction that is published. No I/O."""
+"""Answers of a target: reads the forms that a target may return, and makes the published interaction. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from .errors import AnswerError
 _FIELDS: Final = ("documents", "response", "prompt_tokens", "completion_tokens", "cost_usd", "metadata")
 
 TOKENS_MOST: Final = 1_000_000_000
-"""Most tokens of one answer: a larger count is a fault of the target, and would reach the limit at once."""
+"""Most tokens of one answer. A larger count is an error of the target, and would reach the token limit at once."""
 
 COST_MOST_USD: Final = 1_000_000
 """Most US dollars of one answer."""
 
 SHOWN_CHARS: Final = 60
-"""Characters of a wrong value that are shown."""
+"""Most characters shown of a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,13 @@ class Answer:
     """A config's answer to a question.
 
     Attributes:
-        documents: retrieved documents, best first: texts, or objects with `text` and maybe `id`, `score`, `metadata`.
+        documents: retrieved documents, best first: texts, or objects with `text` and optional `id`, `score`,
+            `metadata`.
         response: text of the answer.
         prompt_tokens: tokens of the prompts.
         completion_tokens: tokens of the completions.
         cost_usd: cost in US dollars.
-        metadata: anything else, kept with the interaction.
+        metadata: further fields, stored with the interaction.
     """
 
     documents: Sequence[Any]
@@ -49,10 +50,10 @@ class Answer:
 
 
 def answer_from(value: object) -> Answer:
-    """Return the answer that a target gave: an `Answer`, a pair, or an object with its fields.
+    """Return the answer in the value of a target: an `Answer`, a pair, or an object with its fields.
 
     Raises:
-        AnswerError: it is none of these, or has a field of another type.
+        AnswerError: the value has another form, or a field of a wrong type.
     """
     if isinstance(value, Answer):
         answer = value
@@ -60,8 +61,8 @@ def answer_from(value: object) -> Answer:
         unknown = [str(name) for name in value if name not in _FIELDS]
         if unknown or not {"documents", "response"} <= value.keys():
             raise AnswerError(
-                f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents and response, and "
-                f"maybe {', '.join(_FIELDS[2:])}"
+                f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents, response, and "
+                f"optionally {', '.join(_FIELDS[2:])}"
             )
         answer = Answer(**value)
     elif isinstance(value, tuple | list) and len(value) == 2:
@@ -88,7 +89,7 @@ def _shown(value: object) -> str:
 
 
 def interaction_id_of(index: int) -> str:
-    """Return the id of every config's answer to the item at an index of the order.
+    """Return the interaction id of the answers to an item, by its index in the order of items.
 
     >>> interaction_id_of(12)
     'item-12'
@@ -99,7 +100,7 @@ def interaction_id_of(index: int) -> str:
 def interaction_of(
     plan: Plan, config: Config, index: int, *, item: Item, answer: Answer, scores: Mapping[str, float]
 ) -> RagInteraction:
-    """Return the interaction that a config's answer to an item is published as.
+    """Return the interaction in which a config's answer is published.
 
     Raises:
         AnswerError: the answer cannot be scored.

@@ -14,7 +14,7 @@ from .results import Result
 from .state import ConfigStatus, ExperimentState
 
 RACED_MAX: Final = 100
-"""Most configs for which a leaderboard has the race's intervals of those that run: each takes a while to compute."""
+"""With more configs a leaderboard has no race intervals of running configs, because each is slow to compute."""
 
 LATENCIES: Final = (0.5, 0.95)
 """Quantiles of latency on the leaderboard."""
@@ -22,7 +22,7 @@ LATENCIES: Final = (0.5, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """The row of one config on the board."""
+    """The row of one config on the leaderboard."""
 
     name: str
     number: int
@@ -30,32 +30,32 @@ class BoardRow:
     parameters: dict[str, Any]
     parent: str | None
     status: str
-    """`running`, `stopped`, `deleted`, or `complete`: it was run on all items."""
+    """`running`, `stopped`, `deleted`, or `complete` after a run on all items."""
     n_items: int
-    """Items it counts on: those that were compared while it ran."""
+    """Items that were compared while the config ran."""
     n_failed: int
-    """Failed calls among these: they have no answer and no scores."""
+    """Failed calls among these items, without an answer and scores."""
     n_unlabeled: int
-    """Answers among these that could not be labeled."""
+    """Answers to these items that could not be labeled."""
     n_executed: int
-    """Executions in all, also beyond the items it counts on."""
+    """All executions of the config, including items that are not compared yet."""
     estimates: dict[str, Projection]
-    """By metric."""
+    """Estimates by metric."""
     cost_usd: float
-    """The cost of all its answers and their labels."""
+    """Cost of all answers and their labels."""
     tokens: int
     latency_s: float | None
     """Mean seconds of an answer."""
     latency_quantiles_s: dict[str, float]
     behind: Difference | None = None
-    """Mean of `against` minus that of this config, on the items both have; None for the leader."""
+    """Mean of `against` minus mean of this config, on the items that both have; None for the leader."""
     against: str | None = None
-    """The config it is compared with: the one for which the race stopped it, otherwise the leader."""
+    """The config of the comparison: the config because of which the race stopped this one, otherwise the leader."""
     pareto: bool = False
     """Whether no other config is both better and cheaper."""
     stopped_by: str | None = None
     reason: str | None = None
-    """Why it was stopped."""
+    """Reason of the stop."""
 
     @property
     def cost_per_item_usd(self) -> float:
@@ -65,7 +65,7 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The leaderboard of an experiment, for people and programs."""
+    """The leaderboard of an experiment."""
 
     run: str
     metric: str
@@ -74,23 +74,23 @@ class Board:
     """Items up to the most recent comparison point."""
     population_size: int
     shard: int
-    """Number of shards that are complete."""
+    """Number of complete shards."""
     shards: int
     paused: str | None
-    """Why the experiment is paused; None if it is not."""
+    """Reason of a pause; None while the experiment is not paused."""
     completed: bool
     rows: list[BoardRow] = field(default_factory=list)
-    """The leader first; then those that run, then those that were stopped, each by their estimate."""
+    """The leader first, then running configs, then stopped configs, each group by estimate."""
     executed: int = 0
-    """Executions in all."""
+    """All executions."""
     share_of_work: float = 0.0
-    """Share of the executions that running every config on every item would take."""
+    """Executions divided by those of running every config on every item."""
     cost_usd: float = 0.0
     tokens: int = 0
 
     @property
     def leader(self) -> BoardRow | None:
-        """The best config so far; None without a score."""
+        """The best config so far; None if no config has a score."""
         first = self.rows[0] if self.rows else None
         return first if first is not None and _value(first, self.metric) is not None else None
 
@@ -104,7 +104,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None) -> Bo
 
     Args:
         state: of the experiment.
-        metrics: which metrics to estimate; all that have a score unless given.
+        metrics: metrics to estimate; all scored metrics unless given.
     """
     plan, executed = state.plan, len(state.results.executed())
     counted = {one.config.name: [result for _, result in state.counted(one.config.name)] for one in state.shown}
@@ -134,7 +134,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None) -> Bo
 
 
 def _compared(state: ExperimentState, leader: str, rows: Sequence[BoardRow]) -> list[BoardRow]:
-    """Return rows with their differences: to the config for which the race stopped one, otherwise to the leader."""
+    """Return rows with their differences: to the config because of which the race stopped one, or to the leader."""
     lost = {row.name: evidence for row in rows if (evidence := decided(state, row.name)) is not None}
     open_ = [row.name for row in rows if row.name not in lost]
     found = dict(zip(open_, differences(state, leader, open_, raced=len(state.configs) <= RACED_MAX), strict=True))
@@ -219,7 +219,7 @@ def _ordered(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
 
 
 def _with_pareto(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
-    """Return the rows with those marked that no other beats in both quality and cost of an item."""
+    """Return the rows, marking a row if no other is as good in quality and cost, and better in one of them."""
     points = [(None if (v := _value(row, metric)) is None else sign * v, row.cost_per_item_usd) for row in rows]
     marked = []
     for row, (value, cost) in zip(rows, points, strict=True):

@@ -1,4 +1,4 @@
-"""Commands to an experiment while it runs, or after: any process that reaches its Redis may give them."""
+"""Commands to an experiment, from any process that reaches its Redis: stop, resume, clone, delete, set limits."""
 
 import asyncio
 import getpass
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class ExperimentControl:
-    """Stops, resumes, clones and deletes the configs of an experiment, and reads its leaderboard.
+    """Gives commands to an experiment, and reads its leaderboard.
 
     Every command is one entry of the experiment's log. It takes effect from the most recent comparison point.
 
@@ -47,33 +47,33 @@ class ExperimentControl:
     def stop(self, config: str, reason: str = "") -> bool:
         """Stop a config: it is no longer called, and its results are kept.
 
-        Returns: whether a driver runs, which follows the command now. Without a driver the command takes effect when
-            the experiment goes on. The other commands return the same.
+        Returns: whether a driver runs and follows the command now. Without a driver the command takes effect when the
+            experiment continues. The other commands return the same.
 
         Raises:
-            ExperimentError: the command would have no effect, for example there is no such config.
+            ExperimentError: the command would have no effect, for example if there is no such config.
         """
         return self._give(op="stop", config=config, reason=reason)
 
     def resume(self, config: str, *, keep: bool = False, reason: str = "") -> bool:
-        """Let a stopped config go on; with `keep` the race must not stop it again."""
+        """Resume a stopped config; with `keep` the race must not stop it again."""
         return self._give(op="resume", config=config, keep=keep, reason=reason)
 
     def clone(self, config: str, clone: str, *, reason: str = "", **parameters: Any) -> bool:
-        """Add a config that has the parameters of another, except those given here.
+        """Add a config with the parameters of another config, except those given here.
 
-        The clone begins with the items still to come, and runs on the earlier ones at the end. Answers of a config with
-        the same parameters are taken over without a call. A parameter that the target does not take is refused; if the
-        target takes any, a parameter that no config has.
+        The clone begins with the items still to come, and runs on the earlier items at the end. Answers of a config
+        with the same parameters are copied without a call. A parameter that the target does not take is refused. If
+        the target takes any parameter, a parameter that no config has is refused.
         """
         return self._give(op="clone", config=config, clone=clone, parameters=parameters, reason=reason)
 
     def delete(self, config: str, reason: str = "") -> bool:
-        """Stop a config for good, and leave it out of leaderboard and report."""
+        """Stop a config for good, and remove it from leaderboard and report."""
         return self._give(op="delete", config=config, reason=reason)
 
     def limits(self, *, max_cost_usd: float | None = None, max_tokens: int | None = None) -> bool:
-        """Set new limits; a paused experiment may go on."""
+        """Set new limits; a paused experiment may then continue."""
         return self._give(op="limits", limits={"max_cost_usd": max_cost_usd, "max_tokens": max_tokens})
 
     def _give(self, **fields: Any) -> bool:
@@ -83,7 +83,7 @@ class ExperimentControl:
             raise ExperimentError(f"experiment {self.name}: {describe(error)}") from None
 
     def give(self, command: Command) -> bool:
-        """Give a command, and return whether a driver runs; a config may be named by its number, such as `#3`.
+        """Give a command, and return whether a driver runs; `#3` means the config with the number 3.
 
         Raises:
             ExperimentError: the command would have no effect; the message says why.
@@ -105,10 +105,10 @@ class ExperimentControl:
     def board(self) -> Board:
         """Return the leaderboard of this moment."""
 
-        async def drawn(_: Redis, __: Streams, state: ExperimentState) -> Board:
+        async def read(_: Redis, __: Streams, state: ExperimentState) -> Board:
             return board(state)
 
-        return self._with_state(drawn)
+        return self._with_state(read)
 
     def _with_state(self, body: Callable[[Redis, Streams, ExperimentState], Awaitable[T]], *, races: bool = True) -> T:
         async def read(url: str) -> T:
@@ -124,7 +124,7 @@ class ExperimentControl:
 
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, also inside of a running event loop, as notebooks have one."""
+    """Return the result of a coroutine, also if an event loop runs already, as in notebooks."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

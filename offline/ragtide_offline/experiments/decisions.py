@@ -1,4 +1,4 @@
-"""The entries that follow from the state of an experiment and are to be written to its log now. No clock, no I/O."""
+"""Decides from the state of an experiment which entries its log needs next. No clock, no I/O."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,11 +9,11 @@ from ragtide_schemas.experiments import DRIVER, RACE, Command, Completed, Eviden
 from .state import ConfigStatus, ExperimentState
 
 E_VALUE_MAX: Final = 1e300
-"""Largest e-value that is written: JSON has no infinity, and a larger one says no more."""
+"""Largest e-value in an entry, because JSON has no infinity."""
 
 
 def race_decision(state: ExperimentState) -> list[LogEntry]:
-    """Return the next comparison point with the stops of the race, or the end; nothing while results are missing."""
+    """Return the next comparison point with the stops of the race, or the end; empty while results are missing."""
     running = [one.config.name for one in state.running]
     if state.completed or not running:
         return []
@@ -29,7 +29,7 @@ def race_decision(state: ExperimentState) -> list[LogEntry]:
 
 
 def driver_decision(state: ExperimentState) -> list[LogEntry]:
-    """Return stops of configs whose calls fail again and again, or a pause at a limit; nothing to go on."""
+    """Return stops of configs whose calls keep failing, or a pause at a limit; empty to continue."""
     if state.paused is not None or state.completed:
         return []
     stops: list[LogEntry] = list(_stops_of_failing(state))
@@ -37,7 +37,7 @@ def driver_decision(state: ExperimentState) -> list[LogEntry]:
         return stops
     reason = state.limits.reached(state.results.cost_usd, state.results.tokens)
     if not state.running:
-        reason = "every config is stopped: resume or clone one to go on"
+        reason = "every config is stopped: resume or clone a config to continue"
     return [] if reason is None else [Paused(reason=reason)]
 
 

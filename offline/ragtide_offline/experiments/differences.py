@@ -1,8 +1,8 @@
-"""The difference of two configs, with the one interval that is shown for it everywhere. No I/O.
+"""The difference of two configs, with one interval for leaderboard and report. No I/O.
 
-Where the race decided between the two, the interval is that of its decision. Where both raced, it is the race's as of
-now. Only without both (the race is disabled, or the two have no item of it in common) is it a betting sequence on the
-paired differences.
+If the race stopped one config because of the other, the interval is that of the decision. If both raced, it is the
+race's interval as of now. Otherwise (no race, or no common item in the race) it is a betting sequence on the paired
+differences.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Literal
 from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_schemas.experiments import Evidence
 
-from .projections import paired
+from .projections import paired_differences
 from .state import ExperimentState
 
 Source = Literal["decision", "race", "pairs"]
@@ -23,14 +23,14 @@ class ConfigDifference:
     """The mean of one config minus that of another."""
 
     n: int
-    """Items it is over."""
+    """Items that both have."""
     difference: Difference
     source: Source
-    """`decision` of the race, which stopped one because of the other; `race`; or `pairs`, without the race."""
+    """Origin of the interval: a `decision` of the race, the `race`, or `pairs` without the race."""
 
 
 def decided(state: ExperimentState, name: str) -> Evidence | None:
-    """Return the evidence with which the race stopped a config; None if it did not."""
+    """Return the evidence with which the race stopped a config; None for other configs."""
     status = state.configs[name]
     return status.evidence if status.status == "stopped" else None
 
@@ -38,18 +38,18 @@ def decided(state: ExperimentState, name: str) -> Evidence | None:
 def differences(
     state: ExperimentState, first: str, others: Sequence[str], *, raced: bool = True, confidence: float | None = None
 ) -> list[ConfigDifference | None]:
-    """Return the mean of one config minus that of each of others; None without an item in common.
+    """Return the mean of one config minus the mean of each other; None without a common item.
 
     Args:
         state: of the experiment.
         first: a config.
-        others: other configs, further down on the leaderboard.
-        raced: whether the intervals of the race as of now are taken; each takes a while to compute.
-        confidence: level of each interval that is not the race's; that of the plan's intervals unless given.
+        others: other configs, further down the leaderboard.
+        raced: whether to use the race's intervals as of now, each of which is slow to compute.
+        confidence: level of each interval outside of the race; the level of the plan unless given.
     """
     found = [_of_race(state, first, second, raced=raced) for second in others]
     rest = [second for second, one in zip(others, found, strict=True) if one is None]
-    pairs = iter(paired(state, first, rest, confidence=confidence))
+    pairs = iter(paired_differences(state, first, rest, confidence=confidence))
     result: list[ConfigDifference | None] = []
     for one in found:
         pair = next(pairs) if one is None else None
@@ -67,7 +67,7 @@ def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) ->
 
 
 def difference_of(evidence: Evidence, *, negated: bool = False) -> Difference:
-    """Return the difference on which the race decided: the leader's mean minus that of the stopped config."""
+    """Return the difference on which the race decided: the leader's mean minus the mean of the stopped config."""
     if negated:
         return Difference(-evidence.difference, -evidence.upper, -evidence.lower)
     return Difference(evidence.difference, evidence.lower, evidence.upper)

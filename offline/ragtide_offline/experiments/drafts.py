@@ -1,4 +1,4 @@
-"""Drafts of experiments: a TOML file or keyword arguments become a plan, with the order of its items. No Redis."""
+"""Turns the description of an experiment (TOML or keyword arguments) into its plan and the order of items. No Redis."""
 
 import json
 import random
@@ -20,7 +20,7 @@ from ragtide_schemas.workspace import WorkspaceName
 from .errors import ExperimentError
 
 _STRATEGY_KEYS: Final = {"strategy_name": "strategy", "confidence_level": "confidence", "use_fpc": "use_fpc"}
-"""Names of the interval options in RapidFire AI, and here."""
+"""Names of the interval options: in RapidFire AI, and in ragtide."""
 
 
 class DeclaredMetric(BaseModel):
@@ -40,7 +40,7 @@ class DeclaredMetric(BaseModel):
         return self
 
     def named(self, name: str) -> OwnMetric:
-        """Return it as the plan holds it."""
+        """Return the metric as a plan has it."""
         return OwnMetric(
             name=name,
             kind=Kind.DISTRIBUTIVE if self.is_distributive else Kind.ALGEBRAIC,
@@ -56,17 +56,17 @@ class Draft(ExperimentOptions):
     name: WorkspaceName
     """Name of the experiment."""
     metric: str
-    """Metric by which the race and the leaderboard compare configs: one of the labeler's, or one of `metrics`."""
+    """Metric of the race and the leaderboard: a metric of the labeler, or one of `metrics`."""
     measure: str | None = None
     """Function for the experiment's own metrics, as `module:function`."""
     metrics: dict[str, DeclaredMetric] = Field(default_factory=dict)
     """Own metrics by name, as RapidFire AI declares them."""
     configs: tuple[Config, ...] = ()
-    """Configs one by one: `name` and `parameters`."""
+    """Configs, each with `name` and `parameters`."""
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     """Values by parameter: every combination is a config."""
     online_strategy_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Intervals as RapidFire AI describes them, instead of `intervals`."""
+    """Interval options as RapidFire AI names them, instead of `intervals`."""
 
     @model_validator(mode="after")
     def _has_configs(self) -> Self:
@@ -83,10 +83,10 @@ class Draft(ExperimentOptions):
 
 
 def read_draft(path: Path) -> Draft:
-    """Return the experiment that a TOML file describes; its data may lie beside it.
+    """Return the experiment that a TOML file describes; the path of its data may be relative to the file.
 
     Raises:
-        ExperimentError: it cannot be read, or has an error.
+        ExperimentError: the file cannot be read, or has an error.
     """
     try:
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def draft_of(fields: Mapping[str, Any], origin: str = "the experiment") -> Draft
     """Return the experiment that these fields describe.
 
     Raises:
-        ExperimentError: one of them is missing, unknown or wrong.
+        ExperimentError: a field is missing, unknown or wrong.
     """
     try:
         return Draft.model_validate(dict(fields))
@@ -125,7 +125,7 @@ def grid_of(parameters: Mapping[str, Sequence[Any]]) -> list[Config]:
 
 
 def permutation(size: int, seed: int) -> list[int]:
-    """Return the order in which items are run: drawn uniformly from all orders, the same for a seed everywhere.
+    """Return the order in which items are run: uniformly random, and the same for a seed everywhere.
 
     >>> permutation(5, 7) == permutation(5, 7)
     True
@@ -141,7 +141,7 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
     Args:
         draft: of the experiment.
         items: of the data set, in its order.
-        labeler: labeler that scores if the draft names none.
+        labeler: default for a draft without a labeler.
 
     Raises:
         ExperimentError: there are no items, or a name or number is wrong.
@@ -153,8 +153,8 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
     metric = draft.metric if draft.metric in METRICS else qualified(draft.metric)
     if metric not in METRICS and metric not in own:
         raise ExperimentError(
-            f"metric is {draft.metric!r}, which is unknown: use a name of docs/metric-registry.md, such as "
-            "trace.adherence, or declare it under metrics and give a function as measure"
+            f"metric {draft.metric!r} is unknown: use a name of docs/metric-registry.md, such as trace.adherence, or "
+            "declare the metric under metrics and give a function as measure"
         )
     direction = METRICS[metric].direction if metric in METRICS else own[metric].named(metric).direction
     given = {name: getattr(draft, name) for name in ExperimentOptions.model_fields if name in draft.model_fields_set}

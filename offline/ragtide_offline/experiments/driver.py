@@ -1,4 +1,4 @@
-"""The driver of an experiment: one process that begins it, makes its calls, runs its race and the roles it needs."""
+"""The driver of an experiment: the one process that begins it, calls its target, and runs its race and roles."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,10 +36,10 @@ from .targets import target_of
 
 
 async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | None = None) -> bool:
-    """Write the beginning of an experiment, if it has not begun, and return whether it was written now.
+    """Write the first entry of an experiment unless it has begun, and return whether it was written now.
 
     Raises:
-        ExperimentError: a workspace of this name is a replay, or an experiment with another plan.
+        ExperimentError: a replay, or an experiment with another plan, has this name.
     """
     known = await find_workspace(redis, settings, plan.run)
     if known is not None and known.kind != "experiment":
@@ -71,8 +71,8 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
 
 
 def _check_same(plan: Plan, stored: Plan) -> None:
-    # The data may be at another path: their digest says whether they are the same. A function may get another parameter
-    # meanwhile, and an older release did not write which ones it takes.
+    # The data may be at another path: their digest is compared. A function may have another parameter than before, and
+    # an older release did not store the parameters.
     compared = [name for name in Plan.model_fields if name not in {"data", "target_parameters"}]
     older = plan.intervals.model_copy(update={"strategy": "betting"})  # the default of an older release
     if plan.intervals.strategy == "auto" and stored.intervals == older:
@@ -80,8 +80,8 @@ def _check_same(plan: Plan, stored: Plan) -> None:
     differing = [name for name in compared if getattr(plan, name) != getattr(stored, name)]
     if differing:
         raise ExperimentError(
-            f"there is an experiment {plan.run!r} with another {', '.join(differing)}: give this one another name, or "
-            f"remove that one with ragtide workspaces remove {plan.run}"
+            f"there is an experiment {plan.run!r} with another {', '.join(differing)}: give the new experiment another "
+            f"name, or remove the old one with ragtide workspaces remove {plan.run}"
         )
 
 
@@ -98,7 +98,7 @@ async def drive(
     roles: bool = True,
     beside: Sequence[Callable[[Redis], Awaitable[None]]] = (),
 ) -> None:
-    """Drive an experiment that has begun, until it is complete, paused, or `stop` is set.
+    """Drive an experiment that has begun, until it is complete or paused, or `stop` is set.
 
     Args:
         settings: of the deployment.
@@ -109,11 +109,11 @@ async def drive(
         measure: function for the experiment's own metrics.
         stop: set to end.
         folder: folder in which the target's module is looked for first.
-        roles: whether this process also labels and aggregates; if not, other processes must.
+        roles: whether this process also labels and aggregates; otherwise other processes must.
         beside: other tasks to run meanwhile, such as a table; cancelled at the end.
 
     Raises:
-        ExperimentError: another process drives it, or it cannot be run.
+        ExperimentError: another process drives the experiment, or it cannot be run.
     """
     own = settings_of_experiment(settings, plan)
     streams = Streams(own.prefix, 0)
@@ -146,8 +146,8 @@ async def drive(
                     task.result()
 
     refusal = ExperimentError(
-        f"another process drives {plan.run!r}: look at it with ragtide experiment show {plan.run}, or stop that "
-        "process first"
+        f"another process drives {plan.run!r}: show its leaderboard with ragtide experiment show {plan.run}, or stop "
+        "that process first"
     )
     async with connect_async(url) as redis:
         lease = Lease(redis, streams, holder=process_name(), lease_s=settings.lease_s, role="driver")

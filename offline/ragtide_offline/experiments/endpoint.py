@@ -1,6 +1,6 @@
-"""An experiment's HTTP endpoint: replies of a bounded size after decompression, and no redirects.
+"""Calls the HTTP endpoint of an experiment: with a limit on the decompressed reply, and without redirects.
 
-A redirect would carry the question to another host, and a reply of a few kilobytes may unpack to gigabytes.
+A redirect would send the question to another host, and a reply of a few kilobytes may decompress to gigabytes.
 """
 
 import zlib
@@ -15,20 +15,20 @@ from .answers import Answer, answer_from
 from .errors import AnswerError
 
 LARGEST_REPLY: Final = 8 * 1024 * 1024
-"""Bytes of a reply after decompression, errors included."""
+"""Most bytes of a reply after decompression, also of an error."""
 
 SHOWN_CHARS: Final = 200
-"""Characters of an endpoint's error that are kept."""
+"""Most characters shown of an endpoint's error."""
 
 PIECE: Final = 64 * 1024
-"""Bytes read, and at most unpacked, at once."""
+"""Most bytes read at once, and most bytes decompressed at once."""
 
 HEADERS: Final = {"Accept-Encoding": "gzip, deflate"}
-"""Header of each request: the compressions that are unpacked here, piece by piece."""
+"""Header of each request: the compressions that are supported here."""
 
 
 class HttpTarget:
-    """An endpoint: takes `{"question", "item_id", "parameters"}`, returns an object with `documents` and `response`.
+    """An endpoint that takes `{"question", "item_id", "parameters"}` and returns `{"documents", "response"}`.
 
     Args:
         url: of the endpoint.
@@ -45,8 +45,8 @@ class HttpTarget:
         Raises:
             AnswerError: the reply is an error, a redirect, too large, or has no answer.
         """
-        asked = {"question": item.question, "item_id": item.item_id, "parameters": dict(parameters)}
-        async with self._session.post(self._url, json=asked, allow_redirects=False) as reply:
+        request = {"question": item.question, "item_id": item.item_id, "parameters": dict(parameters)}
+        async with self._session.post(self._url, json=request, allow_redirects=False) as reply:
             if 300 <= reply.status < 400:
                 location = reply.headers.get("Location", "nowhere")
                 raise AnswerError(
@@ -67,10 +67,10 @@ class HttpTarget:
 
 
 async def _bounded(reply: Any) -> bytes:
-    """Return the unpacked body of a reply; bytes over the limit are not even unpacked.
+    """Return the decompressed body of a reply, without decompressing more than the limit.
 
     Raises:
-        AnswerError: it is too large, or packed in another way.
+        AnswerError: the body is too large, or has another compression.
     """
     body = bytearray()
     async for piece in _unpacked(reply):
@@ -85,7 +85,7 @@ async def _bounded(reply: Any) -> bytes:
 async def _unpacked(reply: Any) -> AsyncIterator[bytes]:
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
-        raise AnswerError(f"the endpoint's answer is packed with {encoding!r}: send gzip, deflate or plain JSON")
+        raise AnswerError(f"the endpoint's answer has the compression {encoding!r}: send gzip, deflate or plain JSON")
     unpacker = None if encoding == "identity" else zlib.decompressobj(wbits=47)  # the header says gzip or zlib
     async for piece in reply.content.iter_chunked(PIECE):
         if unpacker is None:

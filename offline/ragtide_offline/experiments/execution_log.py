@@ -1,4 +1,4 @@
-"""The execution log of an experiment: each execution is written once, with its answer in the same script."""
+"""The execution log of an experiment: one script writes each execution once, together with its answer."""
 
 import asyncio
 from typing import Final, cast
@@ -22,8 +22,8 @@ class ExecutionLog:
 
     Args:
         redis: client.
-        streams: keys of the experiment's run.
-        dedupe_window_s: seconds for which workers know an answer's id.
+        streams: keys of the experiment.
+        dedupe_window_s: seconds for which the id of an answer stays known.
     """
 
     def __init__(self, redis: Redis, streams: Streams, *, dedupe_window_s: float) -> None:
@@ -35,13 +35,13 @@ class ExecutionLog:
         """Write an execution with its answer; return whether it was the first of this config on this item.
 
         Raises:
-            redis.RedisError: it may or may not have been written; write it again.
+            redis.RedisError: the execution may or may not have been written; write it again.
         """
         call = record_execution(self._streams, execution, interaction, self._window_ms)
         return await run_script(self._redis, call)
 
     async def write_surely(self, execution: Execution, interaction: RagInteraction | None) -> bool:
-        """Write as `write` does, again and again until Redis answers."""
+        """Write as `write` does, and repeat it until Redis answers."""
         outage, backoff = redis_outage(self._redis).attempt("writing answers"), Backoff()
         while True:
             try:
@@ -54,7 +54,7 @@ class ExecutionLog:
                 return written
 
     async def answer(self, config: str, item: int) -> RagInteraction | None:
-        """Return the answer of a config to an item; None if it has none."""
+        """Return the answer of a config to an item; None if there is none on the stream."""
         reply = await self._redis.hget(self._streams.executed, executed_field(config, item))
         entry_id = cast("bytes | None", reply)
         if not entry_id:
@@ -68,7 +68,7 @@ class ExecutionLog:
 def record_execution(
     streams: Streams, execution: Execution, interaction: RagInteraction | None, dedupe_ms: int
 ) -> ScriptCall[bool]:
-    """Return the call that writes an execution with its answer, and says whether it was the first."""
+    """Return the call that writes an execution with its answer; its reply is whether it was the first."""
     identity = execution.config, execution.interaction_id or ""
     keys = (streams.executed, streams.executions, streams.interactions, *streams.owner_keys(*identity))
     answer = b"" if interaction is None else interaction.encode()

@@ -1,7 +1,6 @@
 """The executor of an experiment: calls configs on items, and writes the result of each call once.
 
-It keeps nothing that is not in Redis: an executor that was killed is replaced by another one. A call that was going on
-at that moment is made again; a result that was written is not.
+All its state is in Redis, so another executor can replace a killed one. It repeats the calls without a written result.
 """
 
 import asyncio
@@ -30,19 +29,19 @@ from .state import ConfigStatus, ExperimentState
 from .targets import Target
 
 FIRST_PAUSE_S = 0.2
-"""Most seconds before the second try of a call; doubled each time."""
+"""Most seconds before the second try of a call; doubled for each further try."""
 
 LONGEST_PAUSE_S = 10.0
 """Most seconds between two tries."""
 
 FAILURE_CHARS: Final = 300
-"""Characters of a failure that are kept."""
+"""Most characters stored of a failure."""
 
 log = structlog.get_logger("ragtide.experiment")
 
 
 class Executor:
-    """Makes the calls of one experiment, as many at once as its plan allows.
+    """Makes the calls of one experiment, with the concurrency of its plan.
 
     Args:
         executions: log of the results.
@@ -65,14 +64,14 @@ class Executor:
 
     @property
     def calling(self) -> bool:
-        """Whether a call is going on."""
+        """Whether a call is in flight."""
         return self._schedule.going > 0
 
     def begin_calls(self, state: ExperimentState) -> None:
-        """Begin as many calls as may go on; none while a stop or a pause is to be written first.
+        """Begin the calls that the plan allows now; none while a stop or a pause must be written first.
 
         Raises:
-            Exception: a call could not be recorded; a `MeasureError` if the own metrics are not as declared.
+            Exception: the result of a call could not be written, such as a `MeasureError`.
         """
         if self._error is not None:
             raise self._error
@@ -85,7 +84,7 @@ class Executor:
             task.add_done_callback(self._calls.discard)
 
     async def close(self) -> None:
-        """Cancel the calls that are going on."""
+        """Cancel the calls in flight."""
         self._closed = True
         for call in list(self._calls):
             await end(call)
@@ -99,7 +98,7 @@ class Executor:
             self._error = error
         finally:
             self._schedule.end(name)
-        # Begin the next call at once, not only when the entry of this one has been read.
+        # Begin the next call at once, before the log entry of this one is read.
         if self._error is None:
             self.begin_calls(state)
 
@@ -132,7 +131,7 @@ class Executor:
             raise
         except Exception as error:  # noqa: BLE001 - the target's code: any error is a failed call
             shown = "no answer in time" if isinstance(error, TimeoutError) and not str(error) else str(error)
-            # Escaped: an error may quote anything, lone surrogates that no entry can hold included.
+            # Escaped, because an error may contain lone surrogates, which no entry can hold.
             failure = printable(f"{type(error).__name__}: {shown}"[:FAILURE_CHARS])
             log.warning("a call failed", config=config.name, item_id=item.item_id, tries=tries, error=failure)
             failed = Execution(

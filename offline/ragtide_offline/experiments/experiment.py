@@ -1,4 +1,4 @@
-"""An experiment for Python users: `Experiment(...).run()`."""
+"""The Python interface of experiments: `Experiment(...).run()`."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,24 +26,24 @@ Data = str | Path | Iterable[str | Mapping[str, Any] | RagInteraction]
 
 
 class Experiment:
-    """Configs over a data set, compared while they run; the race stops each config that has surely lost.
+    """Compares configs over a data set while they run; the race stops each config that has surely lost.
 
     Args:
-        name: of the experiment; an experiment that was interrupted continues when it is run again.
+        name: of the experiment; running an interrupted experiment again continues it.
         target: a function `question, **parameters -> (documents, response)`, sync or async, its `module:function`, or
             the URL of an endpoint.
         data: the questions.
-        metric: metric of the race: one of the labeler's, or one of `metrics`.
+        metric: metric of the race: a metric of the labeler, or one of `metrics`.
         configs: parameters by name of the config, or a list of configs.
         grid: values by parameter: every combination is a config.
-        measure: own metrics: a function `item, answer -> {name: value}`.
-        metrics: their declarations, as RapidFire AI has them: `{"f1": {"is_algebraic": True, "value_range": (0, 1)}}`.
+        measure: function for the experiment's own metrics, `item, answer -> {name: value}`.
+        metrics: declarations of own metrics, such as `{"f1": {"is_algebraic": True, "value_range": (0, 1)}}`.
         redis_url: Redis to use; by default that of the settings.
         settings: all settings at once, instead of the URL and the environment.
-        options: any other setting of an experiment; docs/experiments.md lists them.
+        options: other settings of an experiment, listed in docs/experiments.md.
 
     Raises:
-        ExperimentError: something is missing or wrong.
+        ExperimentError: an argument is missing or wrong.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Experiment:
         """Return the experiment that a TOML file describes.
 
         Raises:
-            ExperimentError: something is missing or wrong, or the experiment has another name than the one given.
+            ExperimentError: the file has an error, or describes an experiment with another name.
         """
         self, draft = cls.__new__(cls), read_draft(file)
         if name not in (None, draft.name):
@@ -110,18 +110,18 @@ class Experiment:
         return ExperimentControl(self._plan.run, settings=self._settings)
 
     def run(self, *, roles: bool = True) -> Board:
-        """Run until the end, and return the leaderboard; continues where an interrupted run stopped.
+        """Begin or continue, run until the end, and return the leaderboard.
 
         Args:
-            roles: whether this process also labels and aggregates; if not, workers of the run must be running.
+            roles: whether this process also labels and aggregates; otherwise workers of the workspace must be running.
 
         Raises:
-            ExperimentError: another process drives it, or a workspace of this name is a replay.
+            ExperimentError: another process drives the experiment, or a replay has this name.
         """
         return blocking(self.run_async(roles=roles))
 
     async def run_async(self, *, roles: bool = True, stop: asyncio.Event | None = None) -> Board:
-        """Run until the end, or until `stop` is set; as `run`."""
+        """Run as `run` does, or until `stop` is set."""
         settings = self._settings
         keep_logs_apart()
         handle = await asyncio.to_thread(resolve_redis, settings.redis_address, settings.data_dir, convert=True)

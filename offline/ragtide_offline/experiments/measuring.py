@@ -1,4 +1,4 @@
-"""An experiment's own metrics: a function `item, answer -> {name: value}`, checked against its declarations."""
+"""Calls the function for an experiment's own metrics, and checks its values against their declarations."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,13 +15,13 @@ from .errors import MeasureError
 from .targets import in_thread
 
 MeasureFunction = Callable[[Item, Answer], Any]
-"""Returns values by metric: numbers, None where undefined, or `{"value": number}` as RapidFire AI has it."""
+"""Takes an item and an answer, and returns by metric a number, None if undefined, or `{"value": number}`."""
 
 
 async def measured(
     measure: MeasureFunction, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer
 ) -> dict[str, float]:
-    """Return the own metrics of an answer by qualified name, without undefined ones.
+    """Return the own metrics of an answer by qualified name, without undefined metrics.
 
     Raises:
         MeasureError: a value is not declared, not a number, or outside its range.
@@ -39,7 +39,7 @@ async def measured(
         name = qualified(str(given))
         if name not in known:
             raise MeasureError(
-                f"measure returned {given!r}, which is not declared: declare it under metrics, beside "
+                f"measure returned {given!r}, which is not declared: declare it under metrics, which has "
                 f"{', '.join(known) or '(none)'}"
             )
         number = value.get("value") if isinstance(value, Mapping) else value

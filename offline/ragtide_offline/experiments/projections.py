@@ -1,4 +1,4 @@
-"""Estimates for all items of a data set, projected from the items with a score, and paired differences. No I/O."""
+"""Projects estimates for all items of a data set from the scored items; paired differences of configs. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Projection:
     n: int
     """Items with a score; failed calls and undefined metrics have none."""
     estimate: float | None
-    """Mean, or total for a distributive metric, projected onto all items; None without a score."""
+    """Mean over all items, or total if the metric is distributive; None without a score."""
     lower: float
     upper: float
     kind: Kind
@@ -41,10 +41,10 @@ def projected(
 
     Args:
         scores: of each config, in the order in which items are run.
-        definition: of their metric; None for one between 0 and 1.
-        missing: for each config, items that were run and have no score: the mean is not over them.
+        definition: of the metric; None for a metric between 0 and 1.
+        missing: for each config the items without a score, which the mean leaves out.
         population: number of all items.
-        options: how the intervals are computed.
+        options: of the intervals.
     """
     kind = Kind.ALGEBRAIC if definition is None else definition.kind
     lowest, highest = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
@@ -67,7 +67,7 @@ def projected(
         possible = factor * lowest, factor * highest
         if not values:
             result.append(Projection(0, None, *possible, kind, possible))
-        elif len(values) == size:  # all were seen: no uncertainty is left
+        elif len(values) == size:  # all items have a score, so no uncertainty is left
             result.append(Projection(size, estimate, estimate, estimate, kind, possible))
         else:
             result.append(Projection(len(values), estimate, lower, upper, kind, possible))
@@ -81,9 +81,9 @@ def _of_counts(
     value_range: tuple[float, float],
     options: IntervalOptions,
 ) -> list[list[float]]:
-    """Return the table with intervals as wide as the spread of the counts, where there are enough: not as their range.
+    """Return the table with asymptotic intervals where there are enough counts.
 
-    A bettor has to reckon with the largest possible count, which the range of a count puts far away.
+    A betting interval allows for the largest possible count, which is far above usual counts.
     """
     lowest, width = value_range[0], value_range[1] - value_range[0]
     moments = MomentTable()
@@ -100,13 +100,13 @@ def _of_counts(
     ]
 
 
-def paired(
+def paired_differences(
     state: ExperimentState, first: str, others: Sequence[str], *, confidence: float | None = None
 ) -> list[tuple[int, Difference] | None]:
-    """Return the mean of one config minus that of each of others on the items that both have, with their number.
+    """Return the number of items that two configs share, and the mean of the first minus the mean of each other.
 
     The intervals are betting sequences on paired differences without replacement, each valid at every look.
-    None for a config that has no item in common with the first.
+    None for a config without a common item.
     """
     if not others:
         return []
@@ -134,18 +134,18 @@ def mean_differences(
     sizes: Sequence[int | None],
     confidence: float,
 ) -> list[Difference]:
-    """Return the mean of each list of differences with its interval: a betting sequence, valid at every look.
+    """Return the mean of each list of differences with its interval, a betting sequence that is valid at every look.
 
     Args:
-        gaps: lists of differences, each in the order in which they came.
+        gaps: lists of differences, each in the order of the items.
         value_range: lowest and highest possible value of the metric.
-        sizes: for each list, of how many differences it is a part; None if that is not known.
-        confidence: level of each.
+        sizes: for each list the number of differences once all items are run; None if it is not known.
+        confidence: level of each interval.
     """
     width = value_range[1] - value_range[0]
     table = _table("betting", gaps, confidence=confidence, value_range=(-width, width), sizes=sizes)
     return [
-        # All were seen: no uncertainty is left.
+        # All differences are known, so no uncertainty is left.
         Difference(ends[0], ends[0], ends[0]) if len(values) == size else Difference(*ends)
         for values, size, ends in zip(gaps, sizes, table, strict=True)
     ]
@@ -159,7 +159,7 @@ def _table(
     value_range: tuple[float, float],
     sizes: Sequence[int | None],
 ) -> list[list[float]]:
-    """Return estimate, lower and upper end for each list of values, all at once."""
+    """Return estimate, lower and upper end for each list of values."""
     if not values:
         return []
     table = RunningIntervals(

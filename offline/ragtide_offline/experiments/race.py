@@ -1,7 +1,6 @@
-"""The race of an experiment: the configs by name in the race of the statistics package. No clock, no I/O.
+"""The race of an experiment: maps names of configs to the race of the statistics room. No clock, no I/O.
 
-The same scores in the same order give the same decisions, so a race runner that was killed is replaced by another one
-that reads the log from its start.
+The same scores in the same order give the same decisions, so a new race runner can replace a killed one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -61,7 +60,7 @@ class ExperimentRace:
         self._race.stop(self.names.index(name))
 
     def resume(self, name: str, *, protected: bool) -> None:
-        """Let a config race again on the items still to come; a protected one is never eliminated."""
+        """Let a config race again on the items still to come; a protected config is never eliminated."""
         self._trial = None
         self._race.resume(self.names.index(name), protected=protected)
 
@@ -69,7 +68,7 @@ class ExperimentRace:
         """Return the eliminations of the next comparison point, without moving on to it.
 
         Args:
-            item: number of items up to it.
+            item: number of items up to the comparison point.
             scores: for each item since the last comparison point, scores by config.
         """
         if self._trial is None or self._trial.item != item:
@@ -88,10 +87,10 @@ class ExperimentRace:
         self._trial = None
 
     def difference(self, first: str, second: str) -> tuple[int, Difference] | None:
-        """Return the mean of one config minus that of another with the race's interval, and over how many items.
+        """Return the number of items of a duel, and the mean of the first config minus the mean of the second.
 
-        The interval is that of the duel in which the first may eliminate the second. None without an item of their
-        duel on which both have a score.
+        The interval is that of the duel in which the first may eliminate the second. None without a common item in
+        this duel.
         """
         return self._race.difference(self.names.index(second), self.names.index(first))
 

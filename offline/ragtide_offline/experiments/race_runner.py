@@ -1,4 +1,4 @@
-"""The race runner: follows an experiment, and writes the decisions that its state calls for to the log."""
+"""The race runner: follows an experiment, and writes the next decisions to its log."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,21 +18,21 @@ from .executor import Executor
 from .reader import ExperimentReader
 
 POLL_MS = 500
-"""Milliseconds one read waits."""
+"""Milliseconds for which one read waits."""
 
 log = structlog.get_logger("ragtide.experiment")
 
 
 class RaceRunner:
-    """Runs the race of one experiment until the experiment is complete or the runner is told to stop.
+    """Runs the race of one experiment.
 
-    Several may run: a decision is written only if the log still ends where it was read, else the runner reads on and
-    decides again. All of them decide the same.
+    Several runners decide the same. A decision is written only if it follows the last entry that the runner has read.
+    Otherwise the runner reads on and decides again.
 
     Args:
         redis: client.
         streams: keys of the experiment.
-        executor: makes the calls; with one, the runner also writes the decisions of a driver, and ends when the
+        executor: makes the calls. With an executor, the runner also writes the decisions of a driver, and ends when the
             experiment is paused and all answers are labeled.
         check: called often; raises an error once this process may no longer drive the experiment.
     """
@@ -56,7 +56,7 @@ class RaceRunner:
 
         Raises:
             ConfigurationError: there is no experiment.
-            ExperimentError: the executor cannot go on.
+            ExperimentError: the executor cannot continue.
         """
         outage = redis_outage(self._redis).attempt("following the experiment")
         backoff = Backoff()

@@ -1,4 +1,4 @@
-"""Reading an experiment: its log, executions, scores and dead letters, from the start and then the new entries."""
+"""Reads the log, the executions, the scores and the dead letters of an experiment into its state."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from .results import ResultsTable
 from .state import ExperimentState
 
 AT_ONCE = 1000
-"""Entries of each stream read at once."""
+"""Most entries of each stream in one read."""
 
 
 def streams_of(settings: Settings, run: str | Workspace) -> Streams:
@@ -30,7 +30,7 @@ class ExperimentReader:
     Args:
         redis: client.
         streams: keys of the experiment.
-        races: whether the race is followed along the log; a caller that only gives a command needs no race.
+        races: whether the state follows the race; a caller that only gives a command needs no race.
     """
 
     def __init__(self, redis: Redis, streams: Streams, *, races: bool = True) -> None:
@@ -43,20 +43,20 @@ class ExperimentReader:
         self.last_entry = START
         """Id of the last entry of the log that was applied."""
         self._log: list[Entry] = []
-        """Entries of the log that were read and not applied: a failure of Redis in between must not lose them."""
+        """Entries of the log that are read and not yet applied; they survive a failure of Redis in between."""
         self._results = ResultsTable()
         self._state: ExperimentState | None = None
 
     @property
     def begun(self) -> bool:
-        """Whether the first entry of the experiment was read."""
+        """Whether the first entry of the experiment is read."""
         return self._state is not None
 
     @property
     def state(self) -> ExperimentState:
         """The state of the experiment.
 
-        Raises: ConfigurationError before its first entry was read.
+        Raises: ConfigurationError before the first entry is read.
         """
         if self._state is None:
             raise ConfigurationError("there is no experiment in this workspace: begin one with ragtide experiment run")
@@ -66,10 +66,10 @@ class ExperimentReader:
         """Read all new entries.
 
         Args:
-            wait_ms: milliseconds to wait if there are none; None for not at all.
+            wait_ms: milliseconds to wait for a new entry; None to return at once.
 
         Raises:
-            redis.RedisError: some may have been read; read again.
+            redis.RedisError: some entries may be read already; read again.
         """
         while found := await read_after(self._redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
             wait_ms = None
@@ -82,7 +82,7 @@ class ExperimentReader:
                 (self._streams.dead_letters, lambda data: self._results.add_dead_letter(DeadLetter.decode(data))),
             ):
                 _add_all(by_stream.get(stream, []), add)
-            # The results at a comparison point were written before it, but may not have been read yet.
+            # Results are written before their comparison point, but may be read later: wait until all are read.
             if all(len(entries) < AT_ONCE for entries in by_stream.values()):
                 self._apply_log()
         self._apply_log()

@@ -1,4 +1,4 @@
-"""The results table of an experiment: for each config and item the execution, its scores and its cost. No I/O."""
+"""The results table of an experiment: execution, scores and cost for each config and item. No I/O."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ from ragtide_schemas import (
 from ragtide_schemas.experiments import Execution, Plan
 
 Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
-"""Outcome of an execution: no labels yet, the call failed, no worker could label the answer, or it has labels."""
+"""Outcome of an execution: no labels yet, a failed call, an answer that no worker could label, or labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerScores:
-    """The part of a metric event that is kept: a large experiment has many events."""
+    """The stored part of a metric event, because a large experiment has many events."""
 
     scores: Mapping[str, float]
     absent: Mapping[str, str]
@@ -38,7 +38,7 @@ class AnswerScores:
 
     @classmethod
     def of(cls, event: MetricEvent) -> "AnswerScores":
-        """Return the part of an event that is kept."""
+        """Return the stored part of an event."""
         return cls(
             {intern(metric): score for metric, score in event.scores.items()},
             {intern(metric): intern(reason) for metric, reason in event.absent.items()},
@@ -57,7 +57,7 @@ class Result:
     execution: Execution | None = None
     event: AnswerScores | None = None
     unlabeled: str | None = None
-    """Why no worker could label the answer; None unless it became a dead letter."""
+    """Detail of the dead letter, if the answer became one."""
 
     @property
     def outcome(self) -> Outcome:
@@ -69,18 +69,18 @@ class Result:
         return "failed" if self.execution is not None and self.execution.failure is not None else "waiting"
 
     def score(self, metric: str) -> float:
-        """Return a score; nan where there is none, for whatever reason."""
+        """Return a score; nan if it is missing."""
         return nan if self.event is None else self.event.scores.get(metric, nan)
 
     @property
     def cost_usd(self) -> float:
-        """The cost of the answer and its labels."""
+        """Cost of the answer and its labels."""
         answer = 0.0 if self.execution is None else self.execution.cost_usd
         return answer + (0.0 if self.event is None else self.event.cost_usd)
 
     @property
     def tokens(self) -> int:
-        """Tokens that answering and labeling took."""
+        """Tokens of the answer and its labels."""
         labeling = 0 if self.event is None else self.event.tokens
         return labeling + (0 if self.execution is None else self.execution.tokens)
 
@@ -93,15 +93,15 @@ class ResultsTable:
     answers_usd: float = 0.0
     """Cost of all answers."""
     labels_usd: float = 0.0
-    """Cost of all labels; two sums, so that they do not depend on the order in which the streams are read."""
+    """Cost of all labels; a separate sum, so that the order of reading the streams does not change the total."""
     tokens: int = 0
     """Tokens of all answers and labels."""
     failures_in_a_row: dict[str, list[Execution]] = field(default_factory=dict)
-    """For each config its most recent executions, as far back as each failed with the same kind of error."""
+    """For each config its most recent failures in a row with the same kind of error."""
     declared: dict[str, MetricDeclaration] = field(default_factory=dict)
     """Declarations of metrics that are not ragtide's own, from the events."""
     measures: dict[str, Measure | None] = field(default_factory=dict)
-    """For each metric the measure of its first score: scores of another one are not comparable."""
+    """For each metric the measure of its first score; scores with another measure are not comparable."""
 
     @property
     def cost_usd(self) -> float:
@@ -109,7 +109,7 @@ class ResultsTable:
         return self.answers_usd + self.labels_usd
 
     def definition(self, plan: Plan, metric: str) -> MetricDefinition | None:
-        """Return the definition of a metric: the plan's, or as events declare it; None if it has none."""
+        """Return the definition of a metric, from the plan or from events; None if it has none."""
         return definition_of(metric, {**self.declared, **plan.declared})
 
     def value_range(self, plan: Plan, metric: str) -> tuple[float, float]:
@@ -118,7 +118,7 @@ class ResultsTable:
         return (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
 
     def result(self, config: str, item: int) -> Result:
-        """Return a result, which may be empty yet."""
+        """Return a result, which may still be empty."""
         return self.by_config[config].setdefault(item, Result())
 
     def executed(self) -> list[Result]:
@@ -143,7 +143,7 @@ class ResultsTable:
         before.append(execution)
 
     def add_event(self, event: MetricEvent) -> None:
-        """Add the scores of an answer; of two events about one answer the first counts."""
+        """Add the scores of an answer; a second event about it is ignored."""
         item = item_of(event.interaction_id)
         if item is None or (result := self.result(event.pipeline, item)).event is not None:
             return
@@ -152,7 +152,7 @@ class ResultsTable:
         self.tokens += result.event.tokens
 
     def _comparable(self, event: MetricEvent) -> MetricEvent:
-        """Return an event without the scores of metrics that an earlier event measured in another way."""
+        """Return an event without the metrics that have another measure than in an earlier event."""
         declared = event.declared or {}
         others = set()
         for metric in event.scores:
@@ -184,7 +184,7 @@ class ResultsTable:
 
 
 def item_of(interaction_id: str) -> int | None:
-    """Return the item that an answer is to, by the answer's id; None for other interactions.
+    """Return the index of the item in the interaction id of an answer; None for other interactions.
 
     >>> item_of("item-12"), item_of("other")
     (12, None)

@@ -1,8 +1,8 @@
-"""The order of calls: which config answers which item next. No clock, no I/O.
+"""The schedule of an experiment: selects the config and the item of the next call. No clock, no I/O.
 
-Items are run one by one over all configs, in the order of the plan, so that no worker waits for the end of a shard. A
-bound limits how far calls run ahead of the last comparison point: answers of a config that has lost by then are paid
-for in vain.
+All configs run on an item before the next item, in the order of the plan, so no worker waits for the end of a shard.
+Calls run only some items ahead of the last comparison point, because the answers of a config that then loses are
+wasted.
 """
 
 from collections import Counter
@@ -13,15 +13,15 @@ from .state import ConfigStatus, ExperimentState
 
 
 def ahead(plan: Plan, running: int) -> int:
-    """Return how many items after the last comparison point may be run, with so many configs running.
+    """Return the number of items after the last comparison point that may be run, for a number of running configs.
 
-    Enough that every call has an item while two comparison points are waited for.
+    The number is large enough that every call has an item while two comparison points are open.
     """
     return 2 * plan.race.look_every + -(-2 * plan.concurrency // max(running, 1))
 
 
 class Schedule:
-    """The calls that were begun here, and the next one."""
+    """The calls that this process has begun, and the next one."""
 
     def __init__(self) -> None:
         self._begun: set[tuple[str, int]] = set()
@@ -29,7 +29,7 @@ class Schedule:
 
     @property
     def going(self) -> int:
-        """Number of calls that are going on."""
+        """Number of calls in flight."""
         return self._going.total()
 
     def start(self, config: str, item: int) -> None:
@@ -42,7 +42,7 @@ class Schedule:
         self._going[config] -= 1
 
     def next(self, state: ExperimentState) -> tuple[str, int] | None:
-        """Return the next config and item: of the configs that run, the one that has got least far; None to wait."""
+        """Return the config and the item of the next call, with the lowest item first; None to wait."""
         plan = state.plan
         if state.paused is not None or state.completed or self.going >= plan.concurrency:
             return None
@@ -53,13 +53,13 @@ class Schedule:
             if plan.concurrency_per_config is not None and self._going[name] >= plan.concurrency_per_config:
                 continue
             item = self._first_missing(one, state, len(running))
-            # Of those that are equally far, the one with the fewest calls going on.
+            # For equal items take the config with the fewest calls in flight.
             if item is not None and (best is None or (item, self._going[name]) < best[:2]):
                 best = (item, self._going[name], name)
         return None if best is None else (best[2], best[0])
 
     def _first_missing(self, status: ConfigStatus, state: ExperimentState, running: int) -> int | None:
-        """Return the first item that a config has not answered: after the last comparison point, in the end any."""
+        """Return the first item to call a config on: after the last comparison point or, once all are compared, any."""
         name, size = status.config.name, state.plan.population_size
         first, end = state.compared, min(state.compared + ahead(state.plan, running), size)
         if state.all_compared:

@@ -1,7 +1,7 @@
-"""The state of an experiment: a fold over the entries of its log, with the results and the race beside it. No I/O.
+"""The state of an experiment: the entries of its log, applied one after the other. No I/O.
 
-The driver, the race runner, the leaderboard, commands and reports all use this one fold, so each of them counts the
-same items for the same configs. A command takes effect from the most recent comparison point before it in the log.
+Driver, race runner, leaderboard, commands and reports all use this state, so they count the same items for a config. A
+command takes effect from the most recent comparison point before it in the log.
 """
 
 import json
@@ -29,12 +29,12 @@ from .race import ExperimentRace
 from .results import Result, ResultsTable
 
 REFUSED_MAX: Final = 1000
-"""Most commands without effect that are kept, the newest: any process may write them."""
+"""Most stored commands without effect, the newest; any process may write such commands."""
 
 
 @dataclass(slots=True)
 class ConfigStatus:
-    """The status of one config, and the items on which it counts."""
+    """The status of one config, and the items on which its scores count."""
 
     config: Config
     index: int
@@ -42,25 +42,25 @@ class ConfigStatus:
     fingerprint: str
     """Equal for configs with the same parameters."""
     spans: list[list[int | None]]
-    """Items that it ran on: [first, end) each; the last end is None while it runs."""
+    """Ranges of items [first, end) on which the config ran; the last end is None while it runs."""
     last: Command | None = None
-    """The most recent command about it."""
+    """The most recent command about the config."""
     status: Literal["running", "stopped", "deleted"] = "running"
     protected: bool = False
-    """Whether a user has vetoed its stop: the race must not stop it."""
+    """Whether the race must not stop the config, because a user has vetoed it."""
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """Whether the config runs."""
         return self.status == "running"
 
     def covers(self, item: int) -> bool:
-        """Return whether it ran when the item was compared."""
+        """Return whether the config ran when the item was compared."""
         return any(first is not None and first <= item and (end is None or item < end) for first, end in self.spans)
 
     @property
     def evidence(self) -> Evidence | None:
-        """Evidence with which the race stopped it; None if it runs, or a user stopped it."""
+        """Evidence with which the race stopped the config; None if it runs, or a user stopped it."""
         return self.last.evidence if self.last is not None and not self.running else None
 
 
@@ -70,7 +70,7 @@ class FollowedCommand:
 
     command: Command
     item: int | None
-    """Items compared when it took effect; None if it changed nothing about which items count."""
+    """Number of compared items when it took effect; None if the counted items stayed the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class ExperimentState:
     """The state of an experiment after some entries of its log; `apply` adds the next one.
 
     Args:
-        plan: of the experiment, from the first entry of its log.
-        results: of its executions; the race reads scores from it when a comparison point is applied.
-        races: whether the race is followed along the log; a caller that only gives a command needs no race.
+        plan: from the first entry of the log.
+        results: results table, from which the race reads the scores at each comparison point.
+        races: whether to follow the race; a caller that only gives a command needs no race.
     """
 
     def __init__(self, plan: Plan, results: ResultsTable | None = None, *, races: bool = True) -> None:
@@ -97,7 +97,7 @@ class ExperimentState:
         self.compared = 0
         """Number of items up to the most recent comparison point."""
         self.paused: str | None = None
-        """Why the experiment is paused; None if it is not."""
+        """Reason of a pause; None while the experiment is not paused."""
         self.completed = False
         self.configs: dict[str, ConfigStatus] = {}
         self.commands: list[FollowedCommand] = []
@@ -119,7 +119,7 @@ class ExperimentState:
 
     @property
     def all_compared(self) -> bool:
-        """Whether all items were compared; only items that configs missed while they were stopped are left."""
+        """Whether all items are compared. Configs may still run on items that they missed while they were stopped."""
         return self.compared == self.plan.population_size
 
     def next_look(self) -> int:
@@ -127,10 +127,10 @@ class ExperimentState:
         return min(self.compared + self.plan.race.look_every, self.plan.population_size)
 
     def counted(self, name: str) -> Iterator[tuple[int, Result]]:
-        """Yield the items on which a config counts, in the order in which items are run, with its results.
+        """Yield the items on which the scores of a config count, with the results, in the order of items.
 
-        Until all items are compared, a config counts on those that were compared while it ran, so that all configs
-        that ran count on the same items. After that, a config that runs also counts on the items that it had missed.
+        Until all items are compared, these are the items that were compared while the config ran, so that all running
+        configs count on the same items. After that they include the items that a running config had missed.
         """
         of_config, status = self.results.by_config[name], self.configs[name]
         late = self.all_compared and status.running
@@ -140,20 +140,20 @@ class ExperimentState:
                 yield item, result
 
     def scores_of(self, items: range) -> Iterator[dict[str, float]]:
-        """Yield for each item the scores of the configs that run, in the race's metric; nan without a score."""
+        """Yield for each item the scores of running configs in the race's metric; nan for a missing score."""
         running = [(one.config.name, self.results.by_config[one.config.name]) for one in self.running]
         for item in items:
             found = ((name, of_config.get(item)) for name, of_config in running)
             yield {name: nan if result is None else result.score(self.plan.metric) for name, result in found}
 
     def apply(self, entry: LogEntry) -> str | None:
-        """Apply the next entry of the log; return the reason if it has no effect."""
+        """Apply the next entry of the log; return the reason if the entry has no effect."""
         match entry:
             case Begun():
-                return "the experiment has begun before"
+                return "the experiment has begun already"
             case Look(item=item):
                 if not self.compared < item <= self.plan.population_size:
-                    return f"item {item} was compared before, or the experiment has fewer items"
+                    return f"item {item} is compared already, or the experiment has fewer items"
                 if self.race is not None:
                     self.race.look(item, self.scores_of(range(self.compared, item)))
                 self.compared = item
@@ -170,7 +170,7 @@ class ExperimentState:
         return None
 
     def refusal(self, command: Command) -> str | None:
-        """Return why a command would have no effect now; None if it would have one."""
+        """Return the reason why a command would have no effect now; None if it would take effect."""
         if command.op == "limits":
             return None
         name, status = command.config, self.configs.get(command.config or "")
@@ -198,15 +198,15 @@ class ExperimentState:
         return refusal
 
     def doubt(self, command: Command) -> str | None:
-        """Return why a parameter of a clone is probably misspelt, where the target's parameters are not known.
+        """Return a sentence if a parameter of a clone is probably misspelt, for a target that takes any parameter.
 
-        An entry of the log is not refused for it; a command that a user gives is.
+        Such a command is refused when a user gives it, but is followed when it is in the log.
         """
         known = {name for one in self.configs.values() for name in one.config.parameters}
         return _unknown_parameter(command, known) if known else None
 
     def _follow(self, command: Command) -> int | None:
-        """Let a command take effect; return the number of items compared if it changes which items count."""
+        """Let a command take effect; return the number of compared items if the counted items change."""
         if command.op == "limits":
             self.limits, self.paused = command.limits or Limits(), None
             return None

@@ -1,4 +1,4 @@
-"""Targets: the Python function, sync or async, or the HTTP endpoint that answers questions."""
+"""Targets of experiments: the Python function (sync or async) or HTTP endpoint that answers the questions."""
 
 import asyncio
 import inspect
@@ -38,7 +38,7 @@ class CallableTarget:
     """A function `question, **parameters -> documents, response`, which also gets `item` if it has that parameter.
 
     Args:
-        function: sync or async. Sync ones are called in threads of their own.
+        function: sync or async; each call of a sync function has a thread of its own.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -58,9 +58,9 @@ class CallableTarget:
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Return what a function returns that is called in a thread of its own.
+    """Call a function in a daemon thread of its own, and return its result.
 
-    A thread of a pool would keep the process from ending while a call hangs; this one costs its timeout and no more.
+    A call that hangs in the thread of a pool would keep the process from ending.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -78,7 +78,7 @@ async def in_thread(call: Callable[[], T]) -> T:
         error: BaseException | None = None
         try:
             result = call()
-        except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as raised:  # noqa: BLE001 - the caller that awaits the result gets it
             error = raised
         with suppress(RuntimeError):  # the loop is closed: the experiment has ended
             loop.call_soon_threadsafe(end, result, error)
@@ -91,22 +91,22 @@ async def in_thread(call: Callable[[], T]) -> T:
 async def target_of(
     target: str | Callable[..., Any], *, folder: Path | None = None, concurrency: int = 8
 ) -> AsyncIterator[Target]:
-    """Give the target of a plan, and close it in the end.
+    """Yield the target of a plan, and close it in the end.
 
     Args:
         target: a function, `module:function`, or an http(s) URL.
         folder: folder in which a module is looked for first.
-        concurrency: most calls at once.
+        concurrency: most calls in flight.
 
     Raises:
         ExperimentError: there is no such function.
     """
     if isinstance(target, str) and target.startswith(("http://", "https://")):
-        # Late: functions need no HTTP client.
+        # Imported here, because functions need no HTTP client.
         import aiohttp  # noqa: PLC0415
 
         connector = aiohttp.TCPConnector(limit=concurrency)
-        # The endpoint's replies are unpacked piece by piece: aiohttp would unpack more than the bound.
+        # `HttpTarget` decompresses replies itself, because aiohttp would decompress more than the limit.
         async with aiohttp.ClientSession(connector=connector, headers=HEADERS, auto_decompress=False) as session:
             yield HttpTarget(target, session)
         return
@@ -118,7 +118,7 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
     """Return the function that `module:function` names.
 
     Raises:
-        ExperimentError: there is none.
+        ExperimentError: there is no such function.
     """
     module, _, name = path.partition(":")
     if not module or not name:
@@ -140,7 +140,7 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
 
 
 def check_parameters(function: Callable[..., Any], configs: Sequence[Config]) -> tuple[str, ...] | None:
-    """Return the names of the parameters that a function takes besides the question; None if it takes any.
+    """Return the names of a function's parameters besides the question; None if it takes any parameter.
 
     Raises:
         ExperimentError: a config has a parameter that the function does not take, or lacks one that it needs.
@@ -171,5 +171,5 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in functions have none
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return {}

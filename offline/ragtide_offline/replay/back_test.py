@@ -1,9 +1,8 @@
-"""Compares the alerts of a replay with those that production raised, rule by rule."""
+"""Compares the alerts of a replay with the alerts of production, rule by rule."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, cast
 
 from ragtide_runtime.recordings import EntryKind, Recording
@@ -12,12 +11,12 @@ from ragtide_schemas import Alert, AlertRule
 from .selection import Selection
 
 _NOT_OF_RULES = ("budget", "stall", "capped")
-"""Kinds of alerts that no rule raises: they are about the state of the deployment, and are not replayed."""
+"""Kinds of alerts about the deployment itself: no rule raises them, so a replay has none."""
 
 
 @dataclass(slots=True)
-class OfRule:
-    """The alerts of one rule."""
+class RuleAlerts:
+    """The alerts of one rule: those of the replay, and the number in production."""
 
     replay: list[Alert] = field(default_factory=list)
     production: int = 0
@@ -39,16 +38,15 @@ def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
 
 
 def _selected(alert: Alert, selection: Selection) -> bool:
-    time: datetime = alert.fired_at
-    if not selection.takes_time(time):
+    if not selection.takes_time(alert.fired_at):
         return False
     values = [f"{name}={value}" for name, value in selection.segments]
     return not values or alert.segment is None or alert.segment in values
 
 
-def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Counter[str]) -> dict[str, OfRule]:
-    """Return the alerts by rule: the rules of the replay first, then further rules of production."""
-    found: defaultdict[str, OfRule] = defaultdict(OfRule)
+def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Counter[str]) -> dict[str, RuleAlerts]:
+    """Return the alerts by rule: first the rules of the replay, then other rules of production."""
+    found: defaultdict[str, RuleAlerts] = defaultdict(RuleAlerts)
     for rule in rules:
         found[rule.name].production = 0
     for alert in alerts:
@@ -59,11 +57,11 @@ def by_rule(rules: Iterable[AlertRule], alerts: Iterable[Alert], production: Cou
 
 
 def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each rule that could not fire, because there was no value of its metric.
+    """Yield a sentence for each rule that could not fire, because its metric has no value.
 
     Args:
-        rules: that were tested.
-        metrics: names of the estimates that have values; of errors against gold scores, too.
+        rules: the tested rules.
+        metrics: metrics with values, including the errors against gold scores (`rmse.`).
     """
     for rule in rules:
         if rule.metric not in metrics:

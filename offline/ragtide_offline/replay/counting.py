@@ -1,4 +1,4 @@
-"""Counts the selected entries of a recording: the size of the replay's finite population, for every scope."""
+"""Counts the selected entries of a recording: the population sizes of a replay, for every scope."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,32 +13,32 @@ from ragtide_schemas import MetricEvent, RagInteraction
 from .selection import Selection
 
 EARLY = timedelta(days=1)
-"""How far a producer's clock may run ahead of Redis's clock: a selection by event time begins this much earlier."""
+"""A producer's clock may be this far ahead of Redis's clock, so reading begins this much before `since`."""
 
 
 class Scope(NamedTuple):
-    """Fields that a scope is told apart by, and a segment value such as `lang=de`; None for all of them."""
+    """The values of the fields that separate scopes, and a segment value such as `lang=de`; None for all segments."""
 
     fields: tuple[str | None, ...]
     segment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class EntryCounts:
     """Numbers of selected entries."""
 
     total: int = 0
     scopes: Counter[Scope] = field(default_factory=Counter)
 
 
-def count_selected(recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]) -> Counted:
-    """Return how many entries of a kind are selected, in all and by scope, in one pass over the recording.
+def count_selected(recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]) -> EntryCounts:
+    """Return the number of selected entries, in all and by scope, in one pass over the recording.
 
     Args:
-        recording: of which.
+        recording: with the entries.
         kind: interactions or metric events.
-        selection: which of them.
-        fields: names of the fields that a scope is told apart by.
+        selection: the part to count.
+        fields: names of the fields that separate scopes.
 
     Raises:
         ConfigurationError: nothing is selected.
@@ -50,23 +50,23 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
     total = sum(count for scope, count in scopes.items() if scope.segment is None)
     if not total:
         raise ConfigurationError(
-            f"{recording.url} holds no {NAMES[kind]} of that selection: widen --since, --until, --pipeline or --segment"
+            f"{recording.url} has no {NAMES[kind]} in this selection: widen --since, --until, --pipeline or --segment"
         )
-    return Counted(total, scopes)
+    return EntryCounts(total, scopes)
 
 
 NAMES = {EntryKind.INTERACTIONS: "interactions", EntryKind.METRICS: "metric events"}
 
 
 def first_entry(selection: Selection) -> datetime | None:
-    """Return the time from which entries can be in a selection."""
+    """Return the earliest time of publishing of a selected entry; None for any time."""
     return None if selection.since is None else selection.since - EARLY
 
 
 def _found(
     recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
-    """Yield values of the fields, a segment value or None for all, and how many entries have them."""
+    """Yield values of the fields, a segment value (None for all), and the number of entries that have them."""
     since, pipelines = first_entry(selection), selection.pipelines
     if any(file.format != "jsonl" for file in recording.files(kind, since=since, pipelines=pipelines)):
         from .tables import scopes, selected  # noqa: PLC0415 - JSON Lines need no pyarrow

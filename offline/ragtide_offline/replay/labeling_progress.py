@@ -25,7 +25,7 @@ class LabelingProgress(BaseModel):
     metrics: str = START
     dead_letters: str = START
     reasons: Counter[str] = Field(default_factory=Counter)
-    """Of dead letters."""
+    """Dead letters by reason."""
 
     @property
     def done(self) -> int:
@@ -34,7 +34,7 @@ class LabelingProgress(BaseModel):
 
 
 class LabelingCounter:
-    """Counts labeled and dead-lettered interactions. Only the process that publishes into the workspace may do this."""
+    """Counts labeled and dead-lettered interactions, in the one process that publishes into the workspace."""
 
     def __init__(self, redis: Redis, streams: Streams) -> None:
         self._redis = redis
@@ -64,7 +64,7 @@ class LabelingCounter:
                         progress.dead_letters = entry.entry_id
             if not found:
                 return progress
-            # The counts are stored before entries are released: after a crash in between, the entries are still there.
+            # Store the counts, then release the entries: after a crash in between the entries are still there.
             await self._redis.hset(streams.replay, ReplayField.PROGRESS, progress.model_dump_json())
             await move_pin(self._redis, streams.metrics, REPLAY_GROUP, progress.metrics)
 

@@ -1,4 +1,4 @@
-"""Replays recorded metric events into a workspace: exactly once, even if the process is killed."""
+"""Replays recorded metric events into a workspace, each exactly once, even if the process is killed."""
 
 import asyncio
 import heapq
@@ -29,23 +29,23 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import Feedback, MetricEvent
 
-from .counting import Counted, Scope
+from .counting import EntryCounts, Scope
 from .partition_replay import FOR_EVER_MS, PartitionReplay
 from .recorded_entries import RecordedEntries, ReplayedEntry
 from .selection import Selection
 from .speed import ReplayPace, Speed
 
 SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
-"""Fields that separate the numbers of a replay, besides segment and metric."""
+"""Fields that separate the estimates of a replay, besides segment and metric."""
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
 
 TRIES: Final = 5
-"""Beginnings of a replay whose process is suspended, or starved, for longer than a lease."""
+"""Most beginnings of a replay: each time the process lost its leases, because it stood still."""
 
 AT_ONCE: Final = 500
-"""Entries between two looks at the clock."""
+"""Entries between two checks whether a commit is due."""
 
 
 log = structlog.get_logger("ragtide.replay")
@@ -57,12 +57,12 @@ class ReplayOptions:
 
     state: StateOptions
     split: bool
-    """Whether pipelines were split over partitions, so that each of these names its alerts by itself."""
+    """Whether pipelines are split over partitions; then the ids of alerts contain the partition."""
     lease_s: float
     feedback_window_s: float
     speed: Speed = field(default_factory=Speed)
     seed: int | None = None
-    """Of a random order; None for the order of the streams."""
+    """Seed of a random order; None for the order of the streams."""
 
 
 class ReplayProgress(NamedTuple):
@@ -71,12 +71,12 @@ class ReplayProgress(NamedTuple):
     done: int
     total: int
     at: datetime | None = None
-    """Time of the interaction that came last."""
+    """Time of the last replayed interaction."""
     complete: bool = False
-    """Whether everything was replayed, feedback after the last event too."""
+    """Whether all entries were replayed, including feedback after the last event."""
 
 
-Seen = Callable[[ReplayProgress], None]
+Show = Callable[[ReplayProgress], None]
 
 
 class MetricsReplay:
@@ -86,7 +86,7 @@ class MetricsReplay:
         redis: client.
         layout: of the workspace, with as many partitions as the recording has.
         recording: with the metric events.
-        selection: the part to be replayed.
+        selection: the part to replay.
         counted: number of selected events, by `SCOPE_FIELDS`.
         options: of the replay.
     """
@@ -98,7 +98,7 @@ class MetricsReplay:
         recording: Recording,
         *,
         selection: Selection,
-        counted: Counted,
+        counted: EntryCounts,
         options: ReplayOptions,
     ) -> None:
         self._redis = redis
@@ -111,15 +111,15 @@ class MetricsReplay:
         self._commit_s = COMMIT_S
         self._due = 0.0
 
-    async def run(self, stop: asyncio.Event, seen: Seen) -> ReplayProgress:
+    async def run(self, stop: asyncio.Event, show: Show) -> ReplayProgress:
         """Replay until the end, or until `stop` is set; applied entries are committed in both cases.
 
-        A replay that lost its leases begins again from the last commit, unless another process replays the run then.
+        After a loss of its leases the replay begins again from the last commit, unless another process has taken over.
 
         Raises:
-            ConfigurationError: another process replays the run, or this process lost its leases again and again.
+            ConfigurationError: another process replays into the workspace, or this process lost its leases too often.
             UnreadableRecordingError: a file of the recording is missing or damaged.
-            redis.RedisError: Redis failed: run it again, it goes on from the last commit.
+            redis.RedisError: Redis failed; run the replay again, it continues from the last commit.
         """
         options, complete, tries = self._options, False, 0
 
@@ -128,10 +128,10 @@ class MetricsReplay:
             tries += 1
             if tries > TRIES:
                 raise ConfigurationError(
-                    f"the replay lost its leases {TRIES} times, each time because this process stood still for longer "
-                    "than lease_s: raise RAGTIDE_LEASE_S, and replay it again to go on from the last commit"
+                    f"the replay lost its leases {TRIES} times, because this process stood still for longer than "
+                    "lease_s: raise RAGTIDE_LEASE_S, and run the replay again: it continues from the last commit"
                 )
-            complete = await self._replay_owned(ownership, seen)
+            complete = await self._replay_owned(ownership, show)
 
         leases = [
             Lease(self._redis, streams, holder=process_name(), lease_s=options.lease_s)
@@ -143,17 +143,17 @@ class MetricsReplay:
         telemetry = OwnerTelemetry("replay", 1)
         await PartitionOwner(self._redis, leases, replay, telemetry=telemetry, refusal=refusal).run(stop)
         progress = self._progress(None)._replace(complete=complete)
-        seen(progress)
+        show(progress)
         return progress
 
-    async def _replay_owned(self, ownership: Ownership, seen: Seen) -> bool:
+    async def _replay_owned(self, ownership: Ownership, show: Show) -> bool:
         """Replay from the last commit, and return whether the end was reached."""
         while True:
             self._parts = {streams.partition: await self._open(streams, ownership) for streams in ownership.streams}
             try:
-                return await self._replay(ownership, seen)
+                return await self._replay(ownership, show)
             except StepFailedError as error:
-                log.warning("looking for an entry that cannot be counted, from the last commit", reason=str(error))
+                log.warning("searching for the entry that cannot be counted, from the last commit", reason=str(error))
 
     def counted(self) -> dict[str, Any]:
         """Return the counts of rejected events, and of feedback with the reasons for rejected gold scores."""
@@ -168,10 +168,10 @@ class MetricsReplay:
         options, partition = self._options, streams.partition
         state = options.state.of_partition(partition, split=options.split)
         if options.seed is not None:
-            # In random order there are no changes in time to find, and no windows that close.
+            # In random order a change over time has no meaning, and no window ever closes.
             state = replace(state, rules=(), panes=NO_WINDOWS, budget=None)
         checkpoint = await load_checkpoint(self._redis, streams, state)
-        # A pass over the feedback may take longer than a lease: meanwhile the lease is renewed.
+        # In a thread: a pass over the feedback may take longer than a lease, which is renewed meanwhile.
         expected = await asyncio.to_thread(self._reader.expected, partition, checkpoint.feedback_position)
         return PartitionReplay(
             self._redis,
@@ -188,47 +188,47 @@ class MetricsReplay:
         fields = (key.pipeline, key.run, key.profile, key.labeler, key.labeler_version)
         return self._counted.scopes.get(Scope(fields, key.segment), 0)
 
-    async def _replay(self, ownership: Ownership, seen: Seen) -> bool:
+    async def _replay(self, ownership: Ownership, show: Show) -> bool:
         """Replay, and return whether the end was reached."""
         self._commit_s = min(COMMIT_S, self._options.lease_s / 4)
         self._due = monotonic() + self._commit_s
         flat_out = self._options.speed.factor is None and self._options.seed is None
         if flat_out and find_spec("pyarrow") is not None:
             if self._searching:
-                await self._one_by_one(ownership, seen, while_searching=True)
-            complete = not ownership.stop.is_set() and await self._in_tables(ownership, seen)
+                await self._one_by_one(ownership, show, while_searching=True)
+            complete = not ownership.stop.is_set() and await self._in_tables(ownership, show)
         else:
-            complete = await self._one_by_one(ownership, seen)
+            complete = await self._one_by_one(ownership, show)
         await self._commit()
         return complete
 
-    async def _in_tables(self, ownership: Ownership, seen: Seen) -> bool:
-        # Partitions know nothing of each other: one after the other is the same.
+    async def _in_tables(self, ownership: Ownership, show: Show) -> bool:
+        # Partitions share no state, so one after the other gives the same result.
         for partition, part in self._parts.items():
             feedback = list(islice(rest := self._reader.entries(EntryKind.FEEDBACK, partition, part.at.feedback), 1))
             for table in self._reader.tables(partition, part.at.metrics):
                 last = table["entry_ms"][-1].as_py(), table["entry_number"][-1].as_py()
-                # An event comes before feedback of its id.
+                # An event is applied before feedback with the same entry id.
                 before = []
                 while feedback and feedback[0].order < last:
                     before += feedback
                     feedback = list(islice(rest, 1))
                 part.apply_table(table, before)
-                await self._turn(ownership, seen, table["occurred_at"][-1].as_py())
+                await self._turn(ownership, show, table["occurred_at"][-1].as_py())
                 if ownership.stop.is_set():
                     return False
             for number, entry in enumerate(chain(feedback, rest)):
                 part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
                 if number % AT_ONCE == AT_ONCE - 1:
-                    await self._turn(ownership, seen, None)
+                    await self._turn(ownership, show, None)
         return True
 
     @property
     def _searching(self) -> bool:
-        """Whether an entry that a state cannot take is looked for."""
+        """Whether the replay searches for an entry that a state cannot take."""
         return any(halving.part is not None for halving in self._halvings.values())
 
-    async def _one_by_one(self, ownership: Ownership, seen: Seen, *, while_searching: bool = False) -> bool:
+    async def _one_by_one(self, ownership: Ownership, show: Show, *, while_searching: bool = False) -> bool:
         stop = ownership.stop
         pace = ReplayPace(self._options.speed)
         last: datetime | None = None
@@ -237,7 +237,7 @@ class MetricsReplay:
                 last = item.entry.model.occurred_at
                 while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
                     await sleep_or_stop(stop, min(wait_s, max(self._due - monotonic(), 0.01)))
-                    await self._turn(ownership, seen, last)
+                    await self._turn(ownership, show, last)
             if stop.is_set():
                 return False
             if item is not None:
@@ -247,16 +247,16 @@ class MetricsReplay:
                     if while_searching and not self._searching:
                         return False
             if item is None or number % AT_ONCE == AT_ONCE - 1:
-                await self._turn(ownership, seen, last)
+                await self._turn(ownership, show, last)
         return True
 
-    async def _turn(self, ownership: Ownership, seen: Seen, last: datetime | None) -> None:
-        """Let others have a turn, and commit if that is due."""
+    async def _turn(self, ownership: Ownership, show: Show, last: datetime | None) -> None:
+        """Let other tasks run, and commit if that is due."""
         ownership.check()
         await asyncio.sleep(0)
         if monotonic() >= self._due:
             await self._commit()
-            seen(self._progress(last))
+            show(self._progress(last))
             self._due = monotonic() + self._commit_s
 
     def _apply(self, item: ReplayedEntry) -> None:
@@ -267,11 +267,11 @@ class MetricsReplay:
             part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
 
     def _items(self) -> Iterator[ReplayedEntry | None]:
-        """Yield the remaining entries in the order of the replay; None now and then, while they are shuffled."""
-        places = {partition: part.at for partition, part in self._parts.items()}
+        """Yield the remaining entries in the order of the replay. While they are shuffled, yield None at times."""
+        positions = {partition: part.at for partition, part in self._parts.items()}
         if self._options.seed is not None:
-            return self._reader.shuffled(self._options.seed, places)
-        parts = [self._reader.in_time(partition, at) for partition, at in places.items()]
+            return self._reader.shuffled(self._options.seed, positions)
+        parts = [self._reader.in_time(partition, at) for partition, at in positions.items()]
         return heapq.merge(*parts, key=lambda item: item.place)
 
     async def _commit(self) -> None:

@@ -1,7 +1,7 @@
-"""Replays one partition of a recording into the state of a workspace, committed with the position in the recording.
+"""Replays one partition of a recording into a state, which is committed with the position in the recording.
 
-Every partition of the recording has a state of its own, as in a live deployment. Rules share their budget, and the
-windows of baselines, within a partition. The parts of a split pipeline are merged when they are read.
+Every partition of the recording has a state of its own, as in a live deployment. Rules of a partition share its budget
+and the windows of its baselines. Readers merge the states of a split pipeline.
 """
 
 import heapq
@@ -30,16 +30,16 @@ from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 from .recorded_feedback import RecordedFeedback
 
 _EVENT: Final = "event "
-"""Beginning of the name of a metric event; feedback is named by its entry id alone."""
+"""Prefix of the name of a metric event; the name of feedback is its entry id alone."""
 
 FOR_EVER_MS: Final = 2**62
 
 SizeOf = Callable[[EstimateKey], int]
-"""Size of the finite population that a key is of; 0 where it is not known."""
+"""Population size of a key; 0 if it is not known."""
 
 
-class At(NamedTuple):
-    """The places in the replay's order of the last metric event and of the last feedback."""
+class ReplayPosition(NamedTuple):
+    """The places of the last metric event and of the last feedback in the order of the replay."""
 
     metrics: str = START
     feedback: str = START
@@ -50,18 +50,19 @@ class ReplayCounts:
     """The counts of a partition's entries so far."""
 
     events: int = 0
-    """Metric events, those that were refused too."""
+    """Metric events, including rejected ones."""
     refused: int = 0
+    """Rejected metric events."""
     feedback: int = 0
     feedback_refused: Counter[str] = field(default_factory=Counter)
 
     def encode(self) -> bytes:
-        """Return them as stored."""
+        """Return the counts as stored."""
         return json.dumps([self.events, self.refused, self.feedback, self.feedback_refused]).encode()
 
     @classmethod
     def decode(cls, data: bytes | None) -> "ReplayCounts":
-        """Return stored counts; none were stored before the first commit."""
+        """Return stored counts; zeros for None, before the first commit."""
         if data is None:
             return cls()
         events, refused, feedback, feedback_refused = json.loads(data)
@@ -78,13 +79,13 @@ class PartitionReplay:
 
     Args:
         redis: client.
-        streams: the run's keys of this partition.
-        checkpoint: where it continues.
-        token: of the lease that is held.
-        window_ms: for how long feedback finds its event, and waits for it.
-        expected: for each interaction (its digest) how much feedback is still to come.
-        size_of: sizes of the finite populations.
-        halving: how many entries may be taken until the next commit.
+        streams: keys of this partition in the workspace.
+        checkpoint: the checkpoint to continue from.
+        token: fencing token of the lease.
+        window_ms: milliseconds for which feedback finds its event, and waits for it.
+        expected: by digest of the interaction, the number of feedback entries still to come.
+        size_of: population sizes.
+        halving: limits the entries of a commit while an entry that the state cannot take is searched for.
     """
 
     def __init__(
@@ -102,10 +103,10 @@ class PartitionReplay:
         self._halving = halving or Halving()
         self._taken = 0
         self._last = ""
-        self.at = At(checkpoint.position, checkpoint.feedback_position)
+        self.at = ReplayPosition(checkpoint.position, checkpoint.feedback_position)
         self.counts = ReplayCounts.of_fields(checkpoint.fields)
         self._state = checkpoint.state
-        # While the feedback of a table is joined: the next row, and the gold scores, each before a row.
+        # While feedback is joined with a table: the current row, and gold scores with the row that they come before.
         self._row: int | None = None
         self._later_gold: list[tuple[int, EventPart]] = []
         self._feedback = RecordedFeedback(
@@ -122,7 +123,7 @@ class PartitionReplay:
         self._size_of = size_of
         self._sizes: list[int] = []
         self._newest_ms = max(order(position)[0] for position in self.at) if window_ms < FOR_EVER_MS else 0
-        # Feedback waits for an event of the same entry id, so that each has a name of its own.
+        # An event and feedback may have the same entry id, so the names of events have a prefix.
         refused = () if self._halving.part is None else self._halving.part.refused
         self._refused = {name for name in refused if name.startswith(_EVENT)}
         culprits = {name: self._halving.reason for name in refused if not name.startswith(_EVENT)}
@@ -130,16 +131,16 @@ class PartitionReplay:
 
     @property
     def full(self) -> bool:
-        """Whether a commit is due, while an entry that the state cannot take is looked for."""
+        """Whether the search for an entry that the state cannot take needs a commit now."""
         part = self._halving.part
         return part is not None and self._taken >= part.count
 
     @contextmanager
     def _countable(self) -> Iterator[None]:
-        """Let the step fail, for the body of a `with`, where the state cannot take an entry.
+        """Let the step fail if the body of the `with` raises an error that an entry may have caused.
 
         Raises:
-            StepFailedError: the body raised an error that an entry may be to blame for.
+            StepFailedError: the body raised such an error.
         """
         try:
             with countable(self._taken_entries):
@@ -159,8 +160,8 @@ class PartitionReplay:
 
         Args:
             place: of the event in the order of the replay.
-            entry_id: of the recorded stream; it says when the event was scored.
-            event: as recorded; the size of its run is replaced by the size of the replayed part.
+            entry_id: of the recorded stream; its time is the time of scoring.
+            event: recorded event; its population size is replaced by that of the selected part.
         """
         if event.population_size is not None:
             event = event.model_copy(update={"population_size": None})
@@ -180,15 +181,15 @@ class PartitionReplay:
             self._feedback.applied(entry_id, event)
 
     def apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
-        """Apply metric events of a table of the recording, with feedback in between: the same to the bit.
+        """Apply a table of metric events, with the feedback in between; the result is that of `apply` to the bit.
 
         Args:
-            table: selected rows of it, in the order of the stream.
+            table: selected rows in the order of the stream.
             feedback: entries before the table's last event.
         """
         from .tables_to_columns import columns_of  # noqa: PLC0415 - pyarrow is an extra
 
-        # The size of the run is the size of the replayed part.
+        # The population is the selected part, not the recorded one.
         table = table.drop_columns(["population_size"])
         self._later_gold = []
         for row, entry in self._feedback_and_its_rows(table, feedback):
@@ -211,7 +212,7 @@ class PartitionReplay:
     def _feedback_and_its_rows(
         self, table: Any, feedback: Sequence[RecordedEntry]
     ) -> Iterator[tuple[int, RecordedEntry | None]]:
-        """Yield feedback with the row before which it comes, and each row that feedback is about, in their order."""
+        """Yield feedback with the row that it comes before, and each row that feedback is about, in their order."""
         if self._feedback.idle:
             return iter(())
         rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
@@ -221,7 +222,7 @@ class PartitionReplay:
         return heapq.merge(given, concerned, key=lambda found: found[0])
 
     def _join_row(self, row: Any) -> None:
-        """Keep the event of a row for feedback to come, and join the feedback that waited for it."""
+        """Store the event of a row for later feedback, and join the feedback that waited for it."""
         from ragtide_runtime.recordings.parquet import entries_of  # noqa: PLC0415 - pyarrow is an extra
 
         with self._countable():
@@ -243,7 +244,7 @@ class PartitionReplay:
             self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores)]
 
     def take(self, place: str, entry_id: str, feedback: Feedback) -> None:
-        """Join feedback with its event, now or when that comes."""
+        """Join feedback with its event, now or when the event is applied."""
         self.at = self.at._replace(feedback=place)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.feedback += 1
@@ -255,9 +256,9 @@ class PartitionReplay:
         """Write state, alerts and position in one script.
 
         Raises:
-            LeaseLostError: another process replays the run; nothing was written.
+            LeaseLostError: another process owns the partition; nothing was written.
             StepFailedError: the state cannot take an entry: begin again from the checkpoint, in halves.
-            redis.RedisError: it may or may not have been written: begin again from the checkpoint.
+            redis.RedisError: the step may or may not have been written: begin again from the checkpoint.
         """
         self._feedback.joiner.expire(self._newest_ms)
         with self._countable():
@@ -275,7 +276,7 @@ class PartitionReplay:
         await self._committer.commit(step, self._token)
         self._halving.passed(self._taken)
         self._steps += 1
-        if self._taken:  # without entries the one to be refused is still to come
+        if self._taken:  # in a commit without entries the entry to reject is still to come
             self._refused, self._feedback.joiner.culprits = set(), {}
         self._taken = 0
 

@@ -21,13 +21,13 @@ from .selection import Selection
 _RULES = TypeAdapter(tuple[AlertRule, ...])
 
 _KEPT = ("windows", "lateness_s", "segments", "quantiles", "feedback_window_s", "keys_cap", "partition_keys_cap")
-"""Settings that numbers depend on."""
+"""Settings on which the numbers of a replay depend."""
 
 _LABELING = ("labeler", "profile", "claim_profile")
 
 
 class _Options(BaseModel):
-    """The options of a replay that its settings depend on, as they are read from Redis."""
+    """The stored options of a replay from which its settings are made."""
 
     model_config = ConfigDict(protected_namespaces=(), hide_input_in_errors=True)
 
@@ -68,7 +68,7 @@ class ReplayPlan:
     relabel: bool = False
     rules: tuple[AlertRule, ...] = ()
     labeling: dict[str, str] = field(default_factory=dict)
-    """`labeler`, `profile` and `judge_model`, where they are not those of the settings."""
+    """`labeler`, `profile` and `judge_model`, if they differ from the settings."""
 
     def info(self, settings: Settings, population_size: int) -> Workspace:
         """Return the workspace of the replay, with its options."""
@@ -89,7 +89,7 @@ class ReplayPlan:
             kind="replay",
             source=self.recording.url,
             population_size=population_size,
-            # A replay of interactions is labeled anew, in one partition; metric events stay where they were.
+            # Interactions are labeled again, in one partition. Metric events stay in their partitions.
             partitions=1 if self.relabel else max(self.recording.partitions) + 1,
             splits={} if self.relabel else dict(settings.splits),
             options=options,
@@ -101,10 +101,10 @@ def _plain(value: Any) -> Any:
 
 
 async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
-    """Register the workspace of a replay, or check that it has the same options, and return the registered one.
+    """Register the workspace of a replay, or check that the registered one has the same options, and return it.
 
     Raises:
-        ConfigurationError: another workspace has that name, or a replay with other options.
+        ConfigurationError: an experiment, or a replay with other options, has this name.
     """
     known = await find_workspace(redis, settings, info.run)
     if known is None:
@@ -117,16 +117,16 @@ async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
     for name in ("source", "partitions", "splits"):
         before, now = getattr(known, name), getattr(info, name)
         if before != now:
-            raise ConfigurationError(f"workspace {info.run!r} was begun with {name} {before}, this is {now}: {other}")
+            raise ConfigurationError(f"workspace {info.run!r} began with {name} {before}, and not {now}: {other}")
     for name in sorted(known.options.keys() | info.options.keys()):
         before, now = known.options.get(name), info.options.get(name)
         if before != now:
-            told = f"workspace {info.run!r} was begun with {name} {_told(before)}, this is {_told(now)}"
-            raise ConfigurationError(f"{told}: continue with the same options, or {other}")
+            problem = f"workspace {info.run!r} began with {name} {_shown(before)}, and not {_shown(now)}"
+            raise ConfigurationError(f"{problem}: continue with the same options, or {other}")
     return known
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "not given"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -134,10 +134,10 @@ def _told(value: Any) -> str:
 
 
 def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
-    """Return the settings of a deployment for a replay of interactions, with the replay's keys, labeler and rules.
+    """Return the settings of a deployment with the keys, the labeler and the rules of a replay of interactions.
 
-    The process that began the replay, workers that join, and readers use them. The options come from Redis, so
-    `ragtide.trusted` checks the names in them before a process works with them.
+    The process that began the replay, workers that join it, and readers use these settings. The options are read from
+    Redis, so `ragtide.trusted` checks the names in them before a process uses them.
 
     Raises:
         ConfigurationError: the options cannot be read.
@@ -155,7 +155,7 @@ def settings_of_replay(settings: Settings, info: Workspace) -> Settings:
     changes: dict[str, Any] = {
         "alerts": stored.rules,
         "windows": own.windows if stored.windows is None else stored.windows,
-        # A replay that waits, or is complete, raises no pipeline health alert.
+        # A replay that waits or is complete must not raise a pipeline health alert.
         "stall": StallSettings.none(),
     }
     given = {name: getattr(stored, name) for name in _LABELING}

@@ -1,6 +1,6 @@
-"""Publishes recorded interactions together with the position, in one script: each is published exactly once.
+"""Publishes recorded interactions and the position in one script, so that each is published exactly once.
 
-The dedupe window of ordinary publishing is not enough: a replay may be stopped and go on after longer than that.
+The dedupe window of ordinary publishing is not enough, because a stopped replay may continue much later.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class PublishProgress(NamedTuple):
     position: str | None
     published: int
     duplicates: int
-    """Interactions of an id that had been published within the dedupe window: recorded twice, after longer than it."""
+    """Interactions that were not published, because an earlier recorded interaction has the same id."""
 
 
 async def read_published(redis: Redis, streams: Streams) -> PublishProgress:
@@ -52,7 +52,7 @@ class ReplayPublisher:
         streams: keys of the workspace.
         fields: set in each interaction.
         dedupe_window_s: seconds for which a worker knows an id.
-        position: the last item that was published.
+        position: of the last published item.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ReplayPublisher:
 
         Raises:
             ReplayError: another process publishes into this workspace.
-            redis.RedisError: they may or may not have been published; publish them again.
+            redis.RedisError: the items may or may not have been published; publish them again.
         """
         interactions = [
             item.interaction.model_copy(
@@ -96,7 +96,7 @@ class Batch(NamedTuple):
 
 
 def publish_replay(streams: Streams, batch: Batch, dedupe_ms: int) -> ScriptCall[bool]:
-    """Return the call that publishes a batch once; it says whether the replay was at the positions of the batch."""
+    """Return the call that publishes a batch once; its reply is whether the replay was at a position of the batch."""
     identities = [(one.pipeline, one.interaction_id) for one in batch.interactions]
     owners = (key for identity in identities for key in streams.owner_keys(*identity))
     arguments: list[Argument] = [batch.before, batch.after, dedupe_ms, len(identities)]

@@ -1,4 +1,4 @@
-"""Reads the selected entries of a recording in the order of a replay: one by one, or as tables."""
+"""Reads the selected entries of a recording in the order of a replay, one by one or as tables."""
 
 import heapq
 import json
@@ -13,7 +13,7 @@ from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 
 from .counting import first_entry
-from .partition_replay import At
+from .partition_replay import ReplayPosition
 from .selection import Selection
 from .shuffling import ReplayPlace, Shuffled, random_place
 
@@ -21,7 +21,7 @@ TABLE_ROWS: Final = 20_000
 """Most metric events that are applied at once."""
 
 NOW_AND_THEN: Final = 500
-"""Entries that are shuffled before other tasks of the event loop have a turn."""
+"""Number of entries that are shuffled before other tasks of the event loop run."""
 
 
 class ReplayedEntry(NamedTuple):
@@ -37,7 +37,7 @@ class RecordedEntries:
 
     Args:
         recording: with the entries.
-        selection: the part to be read.
+        selection: the part to read.
     """
 
     def __init__(self, recording: Recording, selection: Selection) -> None:
@@ -52,24 +52,24 @@ class RecordedEntries:
             if isinstance(one.model, Feedback)
         )
 
-    def in_time(self, partition: int, at: At) -> Iterator[ReplayedEntry]:
-        """Yield metric events and feedback of a partition by their entry ids; an event before feedback of its id."""
+    def in_time(self, partition: int, at: ReplayPosition) -> Iterator[ReplayedEntry]:
+        """Yield metric events and feedback of a partition by entry id; of two with one id the event is first."""
         metrics, feedback = (
             (ReplayedEntry(ReplayPlace(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
             for kind, position in ((EntryKind.METRICS, at.metrics), (EntryKind.FEEDBACK, at.feedback))
         )
         return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is EntryKind.FEEDBACK))
 
-    def shuffled(self, seed: int, places: Mapping[int, At]) -> Iterator[ReplayedEntry | None]:
-        """Yield all feedback, and then the metric events in random order, each joined with its feedback when it comes.
+    def shuffled(self, seed: int, positions: Mapping[int, ReplayPosition]) -> Iterator[ReplayedEntry | None]:
+        """Yield all feedback, and then the metric events in a random order; yield None at times while sorting.
 
-        The files hold the recorded models; the order depends only on the seed and the interaction.
+        The order depends only on the seed and the interaction.
         """
-        for partition, at in places.items():
+        for partition, at in positions.items():
             for entry in self.entries(EntryKind.FEEDBACK, partition, at.feedback):
                 yield ReplayedEntry(ReplayPlace(*entry.order), EntryKind.FEEDBACK, entry)
         with Shuffled() as shuffled:
-            for partition, at in places.items():
+            for partition, at in positions.items():
                 for number, entry in enumerate(self.entries(EntryKind.METRICS, partition, START)):
                     event = cast("MetricEvent", entry.model)
                     place = random_place(seed, event.pipeline, event.interaction_id)
@@ -86,7 +86,7 @@ class RecordedEntries:
                 )
 
     def entries(self, kind: EntryKind, partition: int, position: str) -> Iterator[RecordedEntry]:
-        """Yield the selected entries of a kind after a position; of feedback all that is about the pipelines."""
+        """Yield the entries of a kind after a position: selected metric events, or all feedback about the pipelines."""
         last = order(position)
         entries: Iterable[RecordedEntry] = self._recording.entries(
             kind, since=self._since(position), pipelines=self._selection.pipelines, partitions=[partition]
@@ -96,7 +96,7 @@ class RecordedEntries:
                 yield entry
 
     def tables(self, partition: int, position: str) -> Iterator[Any]:
-        """Yield the selected metric events after a position as tables that are not empty, and not too large."""
+        """Yield the selected metric events after a position as tables of 1 to `TABLE_ROWS` rows."""
         from .tables import after, selected  # noqa: PLC0415 - pyarrow is an extra
 
         tables = self._recording.tables(

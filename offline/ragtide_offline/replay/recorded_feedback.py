@@ -1,7 +1,7 @@
-"""Recorded feedback for the joiner of the state: keeps the metric events that feedback is still to come for. No I/O.
+"""Joins recorded feedback with recorded metric events. No I/O.
 
-A live aggregator finds the metric event that feedback is about in the stream. A replay knows from a pass over the
-recorded feedback which events it must keep; they are part of its checkpoint.
+A live aggregator finds the metric event of feedback in the stream. A replay reads all recorded feedback first, so it
+knows the events with feedback still to come, and stores them in its checkpoint.
 """
 
 import json
@@ -19,11 +19,11 @@ class RecordedFeedback:
     """Joins recorded feedback with recorded events, in the order in which both are given to it.
 
     Args:
-        add_gold: of the state.
+        add_gold: adds gold scores to the state.
         pending: feedback that waits for its event.
-        window_ms: for how long feedback finds its event, and waits for it.
-        expected: for each interaction (its digest) how much feedback is still to come.
-        rejected: counts gold scores that do not count, by reason.
+        window_ms: milliseconds for which feedback finds its event, and waits for it.
+        expected: by digest of the interaction, the number of feedback entries still to come.
+        rejected: counts rejected feedback by reason.
         fields: of the checkpoint.
     """
 
@@ -55,29 +55,29 @@ class RecordedFeedback:
                 self._graded[digest] = entry_id.decode(), frozenset(json.loads(content))
 
     def concerns(self, pipeline: str, interaction_id: str) -> bool:
-        """Return whether there is, or will be, feedback for an interaction."""
+        """Return whether feedback about an interaction waits, or is still to come."""
         digest = interaction_digest(pipeline, interaction_id)
         return digest in self._expected or self._pending.waits_for(digest)
 
     @property
     def idle(self) -> bool:
-        """Whether there is no feedback, and none will come."""
+        """Whether no feedback waits, and none is still to come."""
         return not self._expected and not self._pending
 
     def scored(self, entry_id: str, event: MetricEvent) -> None:
-        """Keep an event if feedback for it is still to come; call this before the event is applied, in any case."""
+        """Store an event if feedback about it is still to come. Call this before each event is applied."""
         digest = interaction_digest(event.pipeline, event.interaction_id)
         if self._expected.get(digest):
             self._scored[digest] = entry_id, event
             self._rows[CheckpointField.REPLAY_SCORED + digest] = f"{entry_id} ".encode() + event.encode()
 
     def applied(self, entry_id: str, event: MetricEvent) -> None:
-        """Join the feedback that waited for an event which has just been applied."""
+        """Join the feedback that waited for an event. Call this after the event is applied."""
         if self.joiner.applied(entry_id, event):
             self._release(interaction_digest(event.pipeline, event.interaction_id))
 
     def take(self, entry: FeedbackEntry) -> None:
-        """Join feedback with its event if that has been applied; otherwise let it wait."""
+        """Join feedback with its event; feedback without an event waits."""
         digest = _digest(entry)
         self._expected[digest] -= 1
         entry_id, event = self._scored.get(digest, ("", None))
@@ -91,25 +91,25 @@ class RecordedFeedback:
         return frozenset() if order(at)[0] - order(last)[0] > self._window_ms else graded
 
     def accept(self, entry: FeedbackEntry, metrics: Collection[str], at: str) -> None:
-        """Remember the metrics that an entry graded."""
+        """Store the metrics that an entry graded."""
         digest = _digest(entry)
         graded = frozenset(metrics).union(self.graded(entry, at))
         self._graded[digest] = at, graded
         self._rows[CheckpointField.REPLAY_GRADED + digest] = f"{at} {json.dumps(sorted(graded))}".encode()
 
     def reject(self, entry: FeedbackEntry, reason: Reason, detail: str) -> None:
-        """Count feedback that does not count."""
+        """Count rejected feedback by reason."""
         del entry, detail
         self._rejected[reason] += 1
 
     def _release(self, digest: str) -> None:
-        """Drop an interaction for which no more feedback will come."""
+        """Drop what is stored about an interaction if no more feedback about it will come."""
         if self._expected[digest] > 0:
             return
         del self._expected[digest]
         if self._scored.pop(digest, None) is not None:
             self._drop(CheckpointField.REPLAY_SCORED + digest)
-        # Feedback that waits may still be joined: until then it must be known which metrics are graded.
+        # Feedback that waits may still be joined, and must not grade a metric twice.
         if not self._pending.waits_for(digest) and self._graded.pop(digest, None) is not None:
             self._drop(CheckpointField.REPLAY_GRADED + digest)
 
@@ -118,7 +118,7 @@ class RecordedFeedback:
         self._gone.append(name)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
-        """Return fields to write and fields to remove in the checkpoint since the last call."""
+        """Return the fields of the checkpoint to write, and those to remove, since the last call."""
         waiting, released = self._pending.take_changes()
         changes = {**self._rows, **waiting}, [*self._gone, *released]
         self._rows, self._gone, self.joiner.waited = {}, [], []

@@ -1,4 +1,4 @@
-"""The interactions of a recording in the order of a replay, each with the feedback that was given about it."""
+"""Reads the selected interactions of a recording in the order of a replay, each with its feedback."""
 
 import heapq
 from collections import defaultdict
@@ -15,7 +15,7 @@ from .shuffling import Shuffled, random_place
 
 
 class ReplayedInteraction(NamedTuple):
-    """One interaction, and its position in the replay: the same whenever the replay is begun."""
+    """One interaction with its position, which is the same each time the replay is started."""
 
     position: str
     interaction: RagInteraction
@@ -27,8 +27,8 @@ class RecordedInteractions:
 
     Args:
         recording: with the interactions.
-        selection: the part to be replayed.
-        seed: of a random order; None for the order of publishing, over all partitions.
+        selection: the part to replay.
+        seed: of a random order; None for the order of publishing over all partitions.
     """
 
     def __init__(self, recording: Recording, selection: Selection, seed: int | None) -> None:
@@ -37,9 +37,9 @@ class RecordedInteractions:
         self._seed = seed
 
     def after(self, position: str | None) -> Iterator[ReplayedInteraction]:
-        """Yield the items after a position, or all of them.
+        """Yield the items after a position, or all items.
 
-        In memory are the feedback and, in random order, about a 256th of the interactions.
+        Memory holds all feedback and, in random order, about a 256th of the interactions.
         """
         given: defaultdict[str, list[Feedback]] = defaultdict(list)
         for entry in self._entries(EntryKind.FEEDBACK):

@@ -1,4 +1,4 @@
-"""Replays interactions: publishes them into a workspace, where the ordinary roles label and aggregate them."""
+"""Replays recorded interactions: publishes them into a workspace, and runs the roles that label and aggregate them."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,28 +17,28 @@ from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
-from .counting import Counted, Scope
+from .counting import EntryCounts, Scope
 from .labeling_progress import LabelingCounter, LabelingProgress
 from .publishing import PublishProgress, ReplayFields, ReplayPublisher, read_published
 from .recorded_interactions import RecordedInteractions, ReplayedInteraction
 from .speed import ReplayPace, Speed
 
 LEAD: Final = 1000
-"""Most interactions that are published and not yet labeled."""
+"""Most published interactions that are not yet labeled."""
 
 BATCH: Final = 100
-"""Most interactions that are published at once."""
+"""Most interactions of one publish call."""
 
 POLL_S: Final = 0.05
-"""Seconds between two looks at the labeled interactions."""
+"""Seconds between two counts of the labeled interactions."""
 
 PROBES: Final = 8
-"""Interactions that are published at first when cost is limited, because the cost of one is not yet known."""
+"""Interactions published first under a cost limit, because the cost of one interaction is not yet known."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelabelOptions:
-    """How interactions are labeled anew."""
+    """Options of a replay of interactions."""
 
     run: str
     speed: Speed
@@ -54,7 +54,7 @@ class RelabelProgress:
     total: int
     complete: bool = False
     over_cost: bool = False
-    """Whether it stopped because more interactions would pass the cost limit."""
+    """Whether the replay stopped because the next interactions would exceed the cost limit."""
 
     @property
     def projected_usd(self) -> float | None:
@@ -63,22 +63,27 @@ class RelabelProgress:
         return self.labeling.cost_usd / labeled * self.total if labeled else None
 
 
-Seen = Callable[[RelabelProgress], None]
+Show = Callable[[RelabelProgress], None]
 
 
 class Relabeling:
-    """Labels interactions anew in one process; workers of other processes may join.
+    """Labels recorded interactions again in this process; workers of other processes may join.
 
     Args:
         settings: of the workspace.
         url: of Redis.
-        items: interactions to be replayed.
+        items: interactions to replay.
         counted: number of interactions, by pipeline.
         options: of the replay.
     """
 
     def __init__(
-        self, settings: Settings, url: str, items: RecordedInteractions, counted: Counted, options: RelabelOptions
+        self,
+        settings: Settings,
+        url: str,
+        items: RecordedInteractions,
+        counted: EntryCounts,
+        options: RelabelOptions,
     ) -> None:
         self._settings = settings
         self._url = url
@@ -88,8 +93,8 @@ class Relabeling:
         self._streams = Streams(settings.prefix, 0)
         self._over_cost = False
 
-    async def run(self, stop: asyncio.Event, seen: Seen) -> RelabelProgress:
-        """Replay until all interactions are labeled and aggregated, until `stop` is set, or until the cost limit.
+    async def run(self, stop: asyncio.Event, show: Show) -> RelabelProgress:
+        """Replay until all interactions are labeled and aggregated, `stop` is set, or the cost limit is reached.
 
         Raises:
             ReplayError: another process replays into the workspace.
@@ -99,7 +104,7 @@ class Relabeling:
             serve(self._settings, self._url, roles_stop, worker=True, aggregator=True, process=ProcessTelemetry())
         )
         async with connect_async(self._url) as redis:
-            replay = asyncio.create_task(self._replay(redis, stop, seen))
+            replay = asyncio.create_task(self._replay(redis, stop, show))
             try:
                 await asyncio.wait([roles, replay], return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -109,7 +114,7 @@ class Relabeling:
             await roles
             return replay.result()
 
-    async def _replay(self, redis: Redis, stop: asyncio.Event, seen: Seen) -> RelabelProgress:
+    async def _replay(self, redis: Redis, stop: asyncio.Event, show: Show) -> RelabelProgress:
         counter = LabelingCounter(redis, self._streams)
         await counter.begin()
         published = await read_published(redis, self._streams)
@@ -132,7 +137,7 @@ class Relabeling:
                 await publisher.publish(due)
                 waiting = waiting[len(due) :]
                 published = await read_published(redis, self._streams)
-            seen(RelabelProgress(published, labeling, self._counted.total))
+            show(RelabelProgress(published, labeling, self._counted.total))
             labeled = labeling.done >= published.published
             if labeled and (exhausted or self._over_cost) and await self._aggregated(redis):
                 return RelabelProgress(published, labeling, self._counted.total, exhausted, self._over_cost)
@@ -153,7 +158,7 @@ class Relabeling:
         if self._over_cost:
             return 0
         affordable = LEAD if each == 0 else int((limit - labeling.cost_usd) / each)
-        # At most as many as are labeled: the mean cost of a few may be far off.
+        # Publish no more than are labeled already: the mean cost of a few interactions may be far off.
         return max(min(LEAD, affordable, max(labeling.labeled, PROBES)) - out, 0)
 
     async def _aggregated(self, redis: Redis) -> bool:

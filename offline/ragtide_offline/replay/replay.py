@@ -1,4 +1,4 @@
-"""One replay from its plan: counted, run in its workspace, and summed up."""
+"""Runs one replay from its plan: counts the selection, replays it into its workspace, and returns the result."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Alert, Estimate, Workspace
 
-from .back_test import OfRule, by_rule, recorded_alerts, without_values
+from .back_test import RuleAlerts, by_rule, recorded_alerts, without_values
 from .counting import count_selected
 from .metrics_replay import SCOPE_FIELDS, MetricsReplay, ReplayOptions, ReplayProgress
 from .plan import ReplayPlan, begin, settings_of_replay
@@ -27,19 +27,19 @@ from .recorded_interactions import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
 from .speed import Speed
 
-Seen = Callable[[ReplayProgress | RelabelProgress], None]
-"""Takes the progress of a replay now and then."""
+Show = Callable[[ReplayProgress | RelabelProgress], None]
+"""Shows the progress of a replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The end of a replay, whether it is complete or was stopped."""
+    """The result of a replay, complete or stopped."""
 
     counts: Mapping[str, Any]
-    """`n`, `population_size`, `complete` and other counts; of relabeling the cost too."""
+    """`n`, `population_size`, `complete` and other counts; for a replay of interactions also the cost."""
     seconds: float
     alerts: Sequence[Alert]
-    rules: Mapping[str, OfRule]
+    rules: Mapping[str, RuleAlerts]
     """Alerts of each rule, beside those of production."""
     estimates: Sequence[Estimate]
     unfired: Sequence[str] = field(default_factory=list)
@@ -57,16 +57,16 @@ class ReplayResult:
 
 
 class RecordingReplay:
-    """Replays a recording into a workspace: metric events, or interactions that are labeled anew.
+    """Replays a recording into a workspace: its metric events, or its interactions, which are labeled again.
 
     Args:
         settings: of the deployment.
         plan: the recording, the selection and the workspace.
         speed: pace of the replay.
-        max_cost_usd: cost of the judge at which relabeling stops.
+        max_cost_usd: cost of the judge at which a replay of interactions stops.
 
     Raises:
-        ConfigurationError: a rule is wrong, or nothing is selected.
+        ConfigurationError: a rule is wrong, or no entry is selected.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class RecordingReplay:
         self._speed = speed
         self._max_cost_usd = max_cost_usd
         self.counted = count_selected(plan.recording, kind, plan.selection, fields)
-        """The number of selected entries, in all and by scope."""
+        """Number of selected entries, in all and by scope."""
 
-    async def run(self, redis: Redis, url: str, stop: asyncio.Event, seen: Seen) -> ReplayResult:
-        """Replay until the end, until told to stop, or until the cost is reached; continue a replay that was begun.
+    async def run(self, redis: Redis, url: str, stop: asyncio.Event, show: Show) -> ReplayResult:
+        """Begin or continue the replay, until the end, until `stop` is set, or until the cost limit.
 
         Raises:
-            ConfigurationError: the name of the workspace is not valid, a replay with other options has this workspace,
-                or the price of the judge's model is not set.
+            ConfigurationError: the name of the workspace is not valid, another replay has it, or the price of the
+                judge's model is not set.
         """
         workspace = await begin(redis, self._settings, self._entry())
         started = time.monotonic()
         if self._plan.relabel:
-            counts = await self._relabel(url, workspace, stop, seen)
+            counts = await self._relabel(url, workspace, stop, show)
         else:
-            counts = await self._aggregate(redis, workspace, stop, seen)
+            counts = await self._aggregate(redis, workspace, stop, show)
         seconds = time.monotonic() - started
         deployment = Deployment(redis, settings_of_replay(self._settings, workspace))
         alerts = await deployment.alerts()
@@ -112,9 +112,9 @@ class RecordingReplay:
                 f"--workspace {self._plan.run!r} is not a name: use 1 to 48 letters, digits, _ and -"
             ) from None
 
-    async def _aggregate(self, redis: Redis, workspace: Workspace, stop: asyncio.Event, seen: Seen) -> dict[str, Any]:
+    async def _aggregate(self, redis: Redis, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
         settings, plan = self._settings, self._plan
-        # The partitions share the budget of false alarms as they did live.
+        # The partitions share the budget of false alarms, as in a live deployment.
         shared = settings.model_copy(update={"alerts": plan.rules, "partitions": workspace.partitions})
         options = ReplayOptions(
             state=state_options(shared),
@@ -133,7 +133,7 @@ class RecordingReplay:
             counted=self.counted,
             options=options,
         )
-        progress = await replaying.run(stop, seen)
+        progress = await replaying.run(stop, show)
         return {
             "n": progress.done,
             "population_size": progress.total,
@@ -141,7 +141,7 @@ class RecordingReplay:
             **replaying.counted(),
         }
 
-    async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, seen: Seen) -> dict[str, Any]:
+    async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
         settings, plan = settings_of_replay(self._settings, workspace), self._plan
         asked = "judge" in settings.labelers
         if self._max_cost_usd is not None and asked and settings.judge.model not in settings.judge.prices:
@@ -150,7 +150,7 @@ class RecordingReplay:
             )
         items = RecordedInteractions(plan.recording, plan.selection, plan.seed)
         options = RelabelOptions(plan.run, self._speed, self._max_cost_usd)
-        progress = await Relabeling(settings, url, items, self.counted, options).run(stop, seen)
+        progress = await Relabeling(settings, url, items, self.counted, options).run(stop, show)
         labeling = progress.labeling
         return {
             "n": labeling.labeled,

@@ -1,4 +1,4 @@
-"""The part of a recording that is replayed. No I/O."""
+"""Selects the part of a recording to replay: by time, pipeline and segment. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Selectable(Protocol):
 
     @property
     def occurred_at(self) -> datetime:
-        """When the response was given."""
+        """Time of the response."""
 
     @property
     def segments(self) -> Mapping[str, str]:
@@ -26,35 +26,35 @@ class Selectable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A part of a recording: an interval of event time, some pipelines, some segment values; by default everything."""
+    """A part of a recording: an interval of event time, pipelines and segment values; by default everything."""
 
     since: datetime | None = None
-    """The first time that is in it."""
+    """Start of the interval."""
     until: datetime | None = None
-    """The first time after it."""
+    """End of the interval, not selected itself."""
     pipelines: frozenset[str] | None = None
     segments: tuple[tuple[str, str], ...] = ()
-    """Names and values; of a name given twice either value will do."""
+    """Names and values; several values of one name are alternatives."""
 
     def takes(self, one: Selectable) -> bool:
-        """Return whether an interaction or a metric event is in it."""
+        """Return whether an interaction or a metric event is selected."""
         if self.pipelines is not None and one.pipeline not in self.pipelines:
             return False
         return self.takes_time(one.occurred_at) and self.takes_segments(one.segments)
 
     def takes_time(self, time: datetime) -> bool:
-        """Return whether a time is in it."""
+        """Return whether a time is selected."""
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
     def takes_segments(self, segments: Mapping[str, str]) -> bool:
-        """Return whether the segments of an interaction are in it."""
+        """Return whether the segments of an interaction are selected."""
         if not self.segments:
             return True
         names = {name for name, _ in self.segments}
         return all((name, segments.get(name)) in self.segments for name in names)
 
     def as_options(self) -> dict[str, str]:
-        """Return it as words, to be kept with a run."""
+        """Return the selection as texts, to be stored with a workspace."""
         found = {}
         if self.since is not None:
             found["since"] = self.since.isoformat()
@@ -74,16 +74,16 @@ def selection(
     pipelines: list[str] | None = None,
     segments: list[str] | None = None,
 ) -> Selection:
-    """Return the selection that words mean.
+    """Return the selection that texts describe.
 
     Args:
-        since: a date or time (ISO 8601), UTC unless it says otherwise.
-        until: the same, not in it.
-        pipelines: names; all of them without any.
-        segments: `name=value`; of a name given twice either value will do.
+        since: a date or time (ISO 8601), UTC unless it has a time zone.
+        until: the end, as `since`, not selected itself.
+        pipelines: names; all pipelines unless given.
+        segments: `name=value`; several values of one name are alternatives.
 
     Raises:
-        ConfigurationError: a time that is none or a segment without a value.
+        ConfigurationError: a time or a segment is malformed.
     """
     first, last = _time("--since", since), _time("--until", until)
     if first is not None and last is not None and first >= last:

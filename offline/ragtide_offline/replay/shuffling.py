@@ -1,4 +1,4 @@
-"""A recording in random order, in bounded memory: an order by a hash of seed and interaction, sorted through files."""
+"""Puts a recording in random order in bounded memory: sorts by a hash of seed and interaction, through files."""
 
 import struct
 import tempfile
@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 BUCKETS: Final = 256
-"""Files that are sorted one after the other: the largest recording is this many times the memory."""
+"""Number of files that are sorted one after the other, each in memory."""
 
 _HEAD: Final = struct.Struct(">QII")
 
 
 class ReplayPlace(NamedTuple):
-    """Where something comes in an order; as text like the id of a stream entry."""
+    """A place in an order; as text it looks like the id of a stream entry."""
 
     first: int
     second: int
@@ -26,7 +26,7 @@ class ReplayPlace(NamedTuple):
 
 
 def random_place(seed: int, pipeline: str, interaction_id: str) -> ReplayPlace:
-    """Return where an interaction comes in the random order of a seed: the same in every process.
+    """Return the place of an interaction in the random order of a seed, the same in every process.
 
     >>> random_place(1, "shop", "i-1") == random_place(1, "shop", "i-1") != random_place(2, "shop", "i-1")
     True
@@ -36,9 +36,9 @@ def random_place(seed: int, pipeline: str, interaction_id: str) -> ReplayPlace:
 
 
 class Shuffled:
-    """Added entries, sorted by place. About a 256th of them is in memory at once; the rest is in files.
+    """Added entries, sorted by place. About a 256th of the entries is in memory at once; the rest is in files.
 
-    Use it as a context manager; at its end the files are gone. Places are to be spread evenly over 64 bits.
+    Use it as a context manager, whose end deletes the files. Places must be spread evenly over 64 bits.
     """
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class Shuffled:
         self._stack.close()
 
     def add(self, place: ReplayPlace, data: bytes) -> None:
-        """Add anything as bytes at a place."""
+        """Add an entry as bytes at a place."""
         file = self._files[place.first * BUCKETS >> 64]
         file.write(_HEAD.pack(place.first, place.second, len(data)))
         file.write(data)

@@ -12,16 +12,16 @@ _TIMES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)x")
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Recorded seconds in one second; None is as fast as possible."""
+    """Recorded seconds per second; None is as fast as possible."""
 
     factor: float | None = None
 
 
 def speed(text: str) -> Speed:
-    """Return the speed that a word means: `original`, `10x`, or `max`.
+    """Return the speed that a text such as `original`, `10x` or `max` describes.
 
     Raises:
-        ConfigurationError: the word is none of these.
+        ConfigurationError: the text describes no speed.
 
     >>> speed("original"), speed("0.5x"), speed("max")
     (Speed(factor=1.0), Speed(factor=0.5), Speed(factor=None))
@@ -37,9 +37,9 @@ def speed(text: str) -> Speed:
 
 
 class ReplayPace:
-    """Says when recorded entries are due: as long after the first entry as they were recorded, divided by the speed.
+    """Keeps the recorded pace: an entry is due at its recorded time after the first entry, divided by the speed.
 
-    An entry with an earlier time than an entry before it is due at once.
+    An entry with an earlier time than the entry before it is due at once.
     """
 
     def __init__(self, speed: Speed) -> None:
@@ -51,7 +51,7 @@ class ReplayPace:
 
         Args:
             time: of the entry.
-            now: seconds of a clock that only goes forward.
+            now: seconds of a monotonic clock.
         """
         if self._factor is None:
             return 0.0

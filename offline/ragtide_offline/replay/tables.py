@@ -1,4 +1,4 @@
-"""Selects and counts rows of a recording's tables. Needs pyarrow."""
+"""Selects and counts the rows of a recording's tables. Needs pyarrow."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 
 def selected(table: Any, selection: Selection) -> Any:
-    """Return the rows of a table of interactions or metric events that are selected, all but by their pipelines."""
+    """Return the rows that are selected by time and segments; the reader has selected the pipelines already."""
     if selection.since is not None:
         table = table.filter(pc.greater_equal(table["occurred_at"], _scalar(selection.since)))
     if selection.until is not None:
@@ -26,7 +26,7 @@ def selected(table: Any, selection: Selection) -> Any:
 
 
 def scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
-    """Yield how many rows have which values of some fields, and with each segment value: values, segment, number."""
+    """Yield values of the fields, a segment value (None for all), and the number of rows that have them."""
     named = {name: table[name].combine_chunks().cast(pa.string()) for name in fields}
     yield from _grouped(named, pa.nulls(table.num_rows, pa.string()))
     segments = table["segments"].combine_chunks()

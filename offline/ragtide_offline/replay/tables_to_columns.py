@@ -1,7 +1,7 @@
-"""Metric events of a recording's table as columns, without an object for each. Needs pyarrow.
+"""Turns a recording's table of metric events into columns, without an object for each event. Needs pyarrow.
 
-A row with `judged`, or whose whole event is in `exact`, is taken as an event. So is a row with scores of a metric that
-most rows declare in another way.
+Some rows are decoded into event objects: rows with `judged`, rows whose whole event is in `exact`, and rows with scores
+of a metric that most rows declare in another way.
 """
 
 from typing import Any, Final, cast
@@ -40,11 +40,11 @@ class _TableSource:
         return cast("MetricEvent", entry.model)
 
     def interaction_id(self, place: int) -> str:
-        """Return the id of its interaction."""
+        """Return the interaction id of an event."""
         return str(self._ids[place].as_py())
 
     def segments(self, place: int) -> dict[str, str]:
-        """Return its segments."""
+        """Return the segments of an event."""
         return dict(self._segments[place].as_py() or ())
 
 
@@ -53,11 +53,11 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
 
     Args:
         table: with a recording's columns.
-        processed_ms: time of scoring of each event; the time that the event states unless given.
+        processed_ms: time of scoring of each event; its field `labeled_at` unless given.
     """
     table = table.combine_chunks()
     names = ("pipeline", "run", "labeler", "labeler_version", "profile")
-    pipeline, run, *instrument = (_codes(_column(table, name, pa.string())) for name in names)
+    pipeline, run, *labeler_id = (_codes(_column(table, name, pa.string())) for name in names)
     size = table.num_rows
     row_wise = np.zeros(size, dtype=bool)
     for name in ("judged", EXACT):
@@ -68,7 +68,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     latency_s, cost_usd = (
         _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
     )
-    # A recording of an older release may hold numbers that the schema no longer admits: the event itself says which.
+    # A recording of an older release may have numbers outside the bounds of the schema. Those events are decoded.
     bounds = ((occurred_us, _LATEST_US), (labeled_us, _LATEST_US), (latency_s, LATENCY_MAX_S), (cost_usd, COST_MAX_USD))
     for numbers, most in bounds:
         row_wise |= ~((numbers >= 0) & (numbers <= most))
@@ -76,7 +76,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
         source=_TableSource(table),
         runs=combined((pipeline, run))[0],
         groups=(
-            *instrument,
+            *labeler_id,
             _sets(_column(table, "absent", _NAMES), values=True),
             _some(table, "prompts"),
             declarations,
@@ -96,7 +96,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
 
 
 def _declared(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bool_]) -> tuple[Codes, DeclaredMetrics]:
-    """Return equal numbers for equal declarations, and the most frequent declarations; the rest is `row_wise`."""
+    """Return equal codes for equal declarations, and the most frequent declarations; other rows become `row_wise`."""
     texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
     codes = _codes(texts)
     if not codes.any():
@@ -113,7 +113,7 @@ def _declared(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bool_]
 
 
 def _column(table: Any, name: str, kind: Any) -> Any:
-    """Return a column as one array, empty if there is none of that name."""
+    """Return a column as one array; nulls if the table has no such column."""
     if name not in table.column_names:
         return pa.nulls(table.num_rows, kind)
     chunks = table[name].unify_dictionaries().chunks
@@ -125,13 +125,13 @@ def _numbers(array: Any) -> NDArray[Any]:
 
 
 def _codes(array: Any) -> Codes:
-    """Return equal numbers for equal texts, 0 where there is none."""
+    """Return equal codes for equal texts, and 0 for a missing text."""
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     return _numbers(pc.fill_null(encoded.indices.cast(pa.int64()), -1)) + 1
 
 
 def _some(table: Any, name: str) -> Codes:
-    """Return 1 where a list holds something."""
+    """Return 1 for lists that are not empty, and 0 for others."""
     lengths = pc.list_value_length(_column(table, name, pa.list_(pa.string())))
     return np.asarray(_numbers(pc.fill_null(lengths, 0)) > 0, dtype=np.int64)
 
@@ -141,7 +141,7 @@ def _microseconds(table: Any, name: str) -> NDArray[np.int64]:
 
 
 def _milliseconds(microseconds: NDArray[np.int64]) -> Times:
-    """Return the whole milliseconds of microseconds since 1970: those of `to_milliseconds`, which goes by seconds."""
+    """Return whole milliseconds, rounded as in `to_milliseconds`, which computes with seconds."""
     return (microseconds / 1e6 * 1000).astype(np.int64)
 
 
@@ -157,7 +157,7 @@ def _scores(table: Any, field: str) -> dict[str, Floats]:
 
 
 def _sets(maps: Any, *, values: bool) -> Codes:
-    """Return equal numbers for maps with the same names and, if those count, the same values."""
+    """Return equal codes for maps with the same names and, with `values`, the same values."""
     offsets = _numbers(maps.offsets).astype(np.intp)
     begins, lengths = offsets[:-1], np.diff(offsets)
     lengths[_numbers(pc.is_null(maps))] = 0

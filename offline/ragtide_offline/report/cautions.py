@@ -1,4 +1,4 @@
-"""Cautions about the numbers of an experiment, one sentence each. No I/O."""
+"""Cautions of an experiment's report: why its numbers may mislead, one sentence each. No I/O."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,28 +9,28 @@ from ..experiments.board import Board
 from ..experiments.state import ExperimentState
 
 ONE_LOOK: Final = ("normal", "wilson", "hoeffding")
-"""Strategies whose intervals hold at one look that was fixed beforehand."""
+"""Strategies whose intervals are valid once, at a number of items fixed in advance."""
 
 MANY_FAILED: Final = 0.05
-"""Share of missing answers from which a config's mean may be about an easier part of the items."""
+"""From this share of missing scores the mean of a config may be over an easier part of the items."""
 
 LOCAL: Final = "local"
-"""Name of the labeler that needs no model."""
+"""Name of the labeler without a model."""
 
 
-def cautions_of(state: ExperimentState, board: Board, instruments: Sequence[str]) -> list[str]:
-    """Return what is to be said, the weightiest first."""
+def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str]) -> list[str]:
+    """Return the cautions about an experiment that these labelers scored, the most important first."""
     return [
         *_unfinished(board),
         *_missing(board),
-        *_instruments(instruments),
+        *_several_labelers(labelers),
         *_looks(state, board),
-        *_local(state.plan.metric, instruments),
+        *_local(state.plan.metric, labelers),
     ]
 
 
-def instruments_of(state: ExperimentState, metric: str | None = None) -> list[str]:
-    """Return the labelers, with version and profile, that scored the answers; if asked, those of one metric."""
+def labeler_ids(state: ExperimentState, metric: str | None = None) -> list[str]:
+    """Return the ids (name, version, profile) of the labelers that scored the answers, or one metric of them."""
     return sorted(
         {
             f"{result.event.labeler} {result.event.labeler_version} ({result.event.profile})"
@@ -42,36 +42,35 @@ def instruments_of(state: ExperimentState, metric: str | None = None) -> list[st
 
 
 def _unfinished(board: Board) -> list[str]:
-    said = []
+    found = []
     if board.paused is not None:
-        said.append(f"The experiment is paused: {board.paused}.")
+        found.append(f"The experiment is paused: {board.paused}.")
     if not board.completed:
-        said.append(
-            f"It is not complete: {board.compared:,} of {board.population_size:,} items have been compared, and the "
-            "numbers may change."
+        found.append(
+            f"The experiment is not complete: {board.compared:,} of {board.population_size:,} items have been "
+            "compared, and the numbers may change."
         )
     if board.leader is None:
-        said.append(f"Nothing has a score of {board.metric} yet.")
-    return said
+        found.append(f"No answer has a score of {board.metric} yet.")
+    return found
 
 
 def _missing(board: Board) -> list[str]:
-    said = []
+    found = []
     for row in board.rows:
         missing = row.n_items - row.estimates[board.metric].n
         if row.n_items and missing / row.n_items >= MANY_FAILED:
-            said.append(
+            found.append(
                 f"{row.name} has no score on {missing:,} of {row.n_items:,} items ({missing / row.n_items:.0%}): its "
-                "mean is over the others, which may be easier."
+                "mean is over the other items, which may be easier."
             )
-    return said
+    return found
 
 
-def _instruments(instruments: Sequence[str]) -> list[str]:
-    if len(instruments) < 2:
+def _several_labelers(labelers: Sequence[str]) -> list[str]:
+    if len(labelers) < 2:
         return []
-    said = f"Answers were scored by more than one instrument ({', '.join(instruments)})"
-    return [f"{said}: their scores are different measurements under one name."]
+    return [f"Several labelers scored the answers ({', '.join(labelers)}): their scores cannot be compared."]
 
 
 def _looks(state: ExperimentState, board: Board) -> list[str]:
@@ -79,15 +78,15 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
     looks = -(-board.compared // plan.race.look_every)
     if plan.intervals.strategy not in ONE_LOOK or looks < 2:
         return []
-    said = (
-        f"The leaderboard's intervals are {plan.intervals.strategy} ones: they hold at one look at a number of items "
-        f"fixed beforehand, but the race looked about {looks:,} times. The race, the differences and the stops are not "
-        "touched by this; for estimates use betting."
+    caution = (
+        f"The leaderboard's intervals are {plan.intervals.strategy} intervals. They are valid once, at a number of "
+        f"items fixed in advance, but the race looked about {looks:,} times. The race, its stops and the differences "
+        "stay valid. For estimates that are valid at every look use betting."
     )
-    return [said]
+    return [caution]
 
 
-def _local(metric: str, instruments: Sequence[str]) -> list[str]:
-    if metric.startswith(f"{OWN}.") or not any(one.split(" ", 1)[0] == LOCAL for one in instruments):
+def _local(metric: str, labelers: Sequence[str]) -> list[str]:
+    if metric.startswith(f"{OWN}.") or not any(one.split(" ", 1)[0] == LOCAL for one in labelers):
         return []
-    return [f"{metric} is what the local labeler says, which ranks answers and does not prove them right or wrong."]
+    return [f"{metric} is scored by the local labeler: it ranks answers, and does not prove them right or wrong."]

@@ -1,7 +1,6 @@
-"""The two charts of a report as geometry: where axes, points and lines lie. The page's template draws them as SVG.
+"""The two charts of an experiment's report: positions of axes, points and lines. The template draws them as SVG.
 
-Drawn by ourselves because the page is one file without scripts that follows the reader's light or dark theme by CSS:
-a picture by matplotlib has its colours fixed, and would need it installed for two dozen lines and points.
+A picture by matplotlib would not follow the reader's light or dark theme, and would need an extra installed.
 """
 
 from collections.abc import Sequence
@@ -18,12 +17,12 @@ RIGHT: Final = 28
 TOP: Final = 14
 BOTTOM: Final = 42
 COLORS: Final = 8
-"""Colours of lines; the ninth line has the first again, dashed."""
+"""Number of colours; the ninth line has the first colour again, dashed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Numbers onto pixels."""
+    """Maps numbers to pixels."""
 
     lowest: float
     highest: float
@@ -38,14 +37,14 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A labelled place on an axis."""
+    """A labelled position on an axis."""
 
     at: float
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ConfigMark:
     """A config as a point with its interval."""
 
     number: int
@@ -58,8 +57,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A config as a line, with where it ends."""
+class ConfigLine:
+    """A config as a line; `x` and `y` are its end."""
 
     number: int
     name: str
@@ -86,7 +85,7 @@ class CostChart:
     """Quality against the cost of an item."""
 
     axes: Axes
-    marks: Sequence[Mark]
+    marks: Sequence[ConfigMark]
     front: str
     """Points of the line through the Pareto front."""
     front_names: Sequence[str]
@@ -97,7 +96,7 @@ class CurveChart:
     """Means over items."""
 
     axes: Axes
-    lines: Sequence[Line]
+    lines: Sequence[ConfigLine]
 
 
 def ticks(lowest: float, highest: float, about: int = 5) -> list[float]:
@@ -113,7 +112,7 @@ def ticks(lowest: float, highest: float, about: int = 5) -> list[float]:
 
 
 def cost_chart(report: ExperimentReport) -> CostChart | None:
-    """Return quality against cost; None if nothing has a score or a cost."""
+    """Return the chart of quality against cost; None if no config has a score and a cost."""
     board = report.board
     rows = [(row, row.estimates[board.metric]) for row in board.rows]
     known = [(row, at, at.estimate) for row, at in rows if at.estimate is not None]
@@ -123,7 +122,7 @@ def cost_chart(report: ExperimentReport) -> CostChart | None:
     x = Scale(0.0, 1.1 * dearest, LEFT, WIDTH - RIGHT)
     y = _vertical([end for _, at, _ in known for end in (at.lower, at.upper)])
     marks = [
-        Mark(row.number, row.name, x(row.cost_per_item_usd), y(value), y(at.upper), y(at.lower), row.pareto)
+        ConfigMark(row.number, row.name, x(row.cost_per_item_usd), y(value), y(at.upper), y(at.lower), row.pareto)
         for row, at, value in known
     ]
     front = sorted((mark for mark in marks if mark.pareto), key=lambda mark: mark.x)
@@ -132,23 +131,23 @@ def cost_chart(report: ExperimentReport) -> CostChart | None:
 
 
 def curve_chart(report: ExperimentReport) -> CurveChart | None:
-    """Return the means over items; None if nothing has a score."""
+    """Return the chart of means over items; None if no config has a score."""
     if not report.curves:
         return None
     x = Scale(0.0, max(curve.points[-1].item for curve in report.curves), LEFT, WIDTH - RIGHT)
     y = _vertical([point.mean for curve in report.curves for point in curve.points])
     numbers = {row.name: row.number for row in report.board.rows}
-    lines = [_line(curve, place, numbers[curve.config], x, y) for place, curve in enumerate(report.curves)]
+    lines = [_line(curve, index, numbers[curve.config], x, y) for index, curve in enumerate(report.curves)]
     return CurveChart(Axes("items", f"mean {report.board.metric}", _ticks(x), _ticks(y)), lines)
 
 
-def _line(curve: Curve, place: int, number: int, x: Scale, y: Scale) -> Line:
+def _line(curve: Curve, index: int, number: int, x: Scale, y: Scale) -> ConfigLine:
     points = [(x(point.item), y(point.mean)) for point in curve.points]
-    return Line(
+    return ConfigLine(
         number=number,
         name=curve.config,
-        color=place % COLORS,
-        dashed=place >= COLORS,
+        color=index % COLORS,
+        dashed=index >= COLORS,
         points=" ".join(f"{across},{down}" for across, down in points),
         x=points[-1][0],
         y=points[-1][1],

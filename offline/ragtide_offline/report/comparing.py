@@ -1,6 +1,6 @@
-"""Two runs compared, an A/B of versions: item by item where both have the same items, else mean by mean. No I/O."""
+"""Compares two experiments, or two replays: item by item if they share items, otherwise by their means. No I/O."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from ragtide_schemas.experiments import OWN
 
 from ..experiments.projections import mean_differences
 from ..experiments.state import ExperimentState
-from .cautions import instruments_of
+from .cautions import labeler_ids
 from .labelings import Paired
 from .measured_metric import MeasuredMetric
 from .reader import ReportedExperiment
@@ -26,45 +26,46 @@ UNPAIRED: Final = "unpaired"
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """One metric of a config (or pipeline) of the first run minus that of one of the second."""
+class MetricDifference:
+    """The difference of one metric: a config (or pipeline) of the first workspace minus one of the second."""
 
     first: str
     second: str
     metric: str
     method: Literal["paired", "unpaired"]
-    """`paired` item by item; `unpaired` where the runs share no items."""
+    """`paired`: item by item; `unpaired`: the workspaces share no items."""
     n: tuple[int, int]
-    """Items in each; paired, those on which both have a score."""
+    """Items of each side; if paired, the items on which both have a score."""
     means: tuple[float, float]
-    """On these items."""
+    """Means over these items."""
     difference: Difference
     verdict: Literal["better", "worse", "different", "undecided"]
-    """The verdict on the first; `different` for a metric that is neither better high nor better low."""
+    """The verdict on the first side; `different` if neither high nor low values of the metric are better."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Everything that is said of two runs."""
+    """The comparison of two workspaces."""
 
     first: Workspace
     second: Workspace
     made_at: datetime
     metric: str | None
-    """The subject of both experiments; None for replays, or if the subjects differ."""
+    """The metric by which both experiments race; None for replays, or if the two race by different metrics."""
     confidence: float
-    """Level at which, for any one metric, the intervals of all pairs of configs hold together."""
+    """Level at which the intervals of one metric hold together, over all pairs of configs."""
     confidence_each: float
-    gaps: Sequence[Gap]
+    """Level of each interval."""
+    gaps: Sequence[MetricDifference]
     cautions: Sequence[str]
 
 
-class _What(NamedTuple):
+class _ComparedMetric(NamedTuple):
     first: str
     second: str
     metric: str
     definition: MetricDefinition | None
-    """Of the metric; None for one between 0 and 1 that nothing defines."""
+    """None for a metric between 0 and 1 without a definition."""
 
     @property
     def value_range(self) -> tuple[float, float]:
@@ -77,54 +78,32 @@ class _ItemScore(NamedTuple):
     score: float
 
 
-class _Together(NamedTuple):
-    """Scores of two configs: of the items both have, and all."""
+class _SharedScores(NamedTuple):
+    """The scores of two configs: in pairs on the items that both have, and all of each."""
 
-    what: _What
+    metric: _ComparedMetric
     pairs: list[tuple[float, float]]
     mine: list[_ItemScore]
     theirs: list[_ItemScore]
 
 
 Names = Sequence[tuple[str, str]]
-"""Which config or pipeline of the first run is compared with which of the second."""
-
-
-def names_in_both(first: Iterable[str], second: Collection[str]) -> Names:
-    """Return the pairs of the same name."""
-    return [(name, name) for name in first if name in second]
-
-
-def names_given(text: str, first: Collection[str], second: Collection[str]) -> tuple[str, str]:
-    """Return the pair that `A=B` means; names may hold `=` themselves.
-
-    Raises: ValueError if it means none, or more than one.
-
-    >>> names_given("top_k=2=top_k=4", ["top_k=2"], ["top_k=4"])
-    ('top_k=2', 'top_k=4')
-    """
-    cuts = [place for place, letter in enumerate(text) if letter == "="]
-    found = [(text[:cut], text[cut + 1 :]) for cut in cuts if text[:cut] in first and text[cut + 1 :] in second]
-    if len(found) != 1:
-        raise ValueError(
-            f"{text!r} names no pair: give A=B with A one of {', '.join(first)} and B one of {', '.join(second)}"
-        )
-    return found[0]
+"""Pairs of names: a config (or pipeline) of the first workspace, and the one of the second to compare it with."""
 
 
 def compare_experiments(
     first: ReportedExperiment, second: ReportedExperiment, names: Names, *, confidence: float, made_at: datetime
 ) -> RunComparison:
-    """Return the differences of configs of two experiments, in every metric both measured with one instrument.
+    """Return the differences of configs of two experiments, for every metric that the same labeler scored in both.
 
-    Paired by item id where they share items: a betting sequence, without replacement if how many items they share is
-    known. Else the difference of two running means.
+    Configs that share items are paired by item id. The interval is a betting sequence, without replacement if the
+    number of shared items is known. Configs without shared items are compared by their running means.
 
     Args:
         first: an experiment.
         second: another one.
-        names: which config is compared with which.
-        confidence: level at which, for any one metric, all pairs hold together.
+        names: pairs of configs to compare.
+        confidence: level at which the intervals of one metric hold together.
         made_at: time of the report.
     """
     each = confidence_each(confidence, names)
@@ -135,30 +114,31 @@ def compare_experiments(
     gaps = []
     for metric in metrics:
         definition = mine.results.definition(mine.plan, metric)
-        together = [_together(mine, theirs, _What(*pair, metric, definition)) for pair in names]
-        paired = [one for one in together if one.pairs]
+        scores = [_shared_scores(mine, theirs, _ComparedMetric(*pair, metric, definition)) for pair in names]
+        paired = [one for one in scores if one.pairs]
         ends = mean_differences(
             [[a - b for a, b in one.pairs] for one in paired],
-            together[0].what.value_range,
-            sizes=[_shared_size(mine, theirs, one.what, len(one.pairs)) for one in paired],
+            scores[0].metric.value_range,
+            sizes=[_shared_size(mine, theirs, one.metric, len(one.pairs)) for one in paired],
             confidence=each,
         )
-        found = {one.what: end for one, end in zip(paired, ends, strict=True)}
-        for one in together:
+        found = {one.metric: end for one, end in zip(paired, ends, strict=True)}
+        for one in scores:
             if one.pairs:
-                gaps.append(_paired(one, found[one.what]))
+                gaps.append(_paired(one, found[one.metric]))
             elif one.mine and one.theirs:
-                moments = (_moments(items, one.what.value_range) for items in (one.mine, one.theirs))
-                gaps.append(_unpaired(one.what, *moments, confidence=each))
+                moments = (_moments(items, one.metric.value_range) for items in (one.mine, one.theirs))
+                gaps.append(_unpaired(one.metric, *moments, confidence=each))
     if mine.plan.data_digest != theirs.plan.data_digest and any(g.method == PAIRED for g in gaps):
-        cautions.append("The data of the two differ: items are paired by id, so an id must mean one question in both.")
+        cautions.append(
+            "The two experiments have different data. Items are paired by id: the same id must be the same question "
+            "in both."
+        )
     for side in (first, second):
         if not side.state.completed:
             cautions.append(f"{side.info.run} is not complete: the numbers may change.")
-    same = raced == theirs.plan.metric
-    return RunComparison(
-        first.info, second.info, made_at, raced if same else None, confidence, each, gaps, cautions
-    )  # fmt: skip
+    subject = raced if raced == theirs.plan.metric else None
+    return RunComparison(first.info, second.info, made_at, subject, confidence, each, gaps, cautions)
 
 
 def compare_replays(
@@ -172,18 +152,19 @@ def compare_replays(
 ) -> RunComparison:
     """Return the differences of pipelines of two replays.
 
-    Interaction by interaction where that is known; else by means, in every metric both measured with one instrument.
+    Metrics in `pairs` are compared interaction by interaction. The others are compared by their means, if the same
+    labeler scored both.
 
     Args:
-        first: a replay, and the moments of each pipeline by metric and how it was measured.
+        first: a replay, and for each of its pipelines the moments of each measured metric.
         second: another one.
-        names: which pipeline is compared with which.
-        pairs: for these the differences interaction by interaction, made at `confidence_each`.
-        confidence: level at which, for any one metric, all pairs hold together.
+        names: pairs of pipelines to compare.
+        pairs: for some of these pairs the differences interaction by interaction, at `confidence_each`.
+        confidence: level at which the intervals of one metric hold together.
         made_at: time of the report.
     """
     each = confidence_each(confidence, names)
-    gaps: list[Gap] = []
+    gaps: list[MetricDifference] = []
     cautions: dict[str, None] = {}
     for one, other in names:
         known = set()
@@ -191,14 +172,15 @@ def compare_replays(
             if pair.segment is not None:
                 continue
             known.add(pair.first.comparable)
-            what = _What(one, other, pair.first.metric, pair.first.definition)
-            count, ends = pair.found.n, pair.found.difference
-            gaps.append(Gap(*what[:3], PAIRED, (count, count), pair.found.means, ends, _verdict(what.definition, ends)))
+            metric, count = _ComparedMetric(one, other, pair.first.metric, pair.first.definition), pair.found.n
+            gaps.append(_difference(metric, PAIRED, (count, count), pair.found.means, pair.found.difference))
             if pair.first != pair.second:
                 labelers = (f"{by.labeler} {by.labeler_version}" for by in (pair.first, pair.second))
-                cautions[f"Scored by another labeler in each run: {' and '.join(labelers)}."] = None
+                cautions[f"Another labeler scored each replay: {' and '.join(labelers)}."] = None
         gaps += [
-            _unpaired(_What(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each)
+            _unpaired(
+                _ComparedMetric(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each
+            )
             for by, mine in first[1][one].items()
             if by in second[1][other] and (by.metric, by.measure, by.profile) not in known
         ]
@@ -206,12 +188,12 @@ def compare_replays(
 
 
 def confidence_each(confidence: float, names: Names) -> float:
-    """Return the level of each pair, so that for any one metric all of them hold together (Bonferroni)."""
+    """Return the level of each interval at which the intervals of one metric hold together (Bonferroni)."""
     return 1 - (1 - confidence) / max(len(names), 1)
 
 
 def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str], list[str]]:
-    """Return the metrics that both have by one instrument, and what is left out with why."""
+    """Return the metrics that one labeler scored in both, and a sentence about the others."""
     names = [
         dict.fromkeys(
             metric
@@ -226,22 +208,21 @@ def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str]
     for metric in names[0]:
         if metric not in names[1]:
             continue
-        instruments = [set(instruments_of(state, metric)) for state in (first, second)]
-        # Scores that an experiment measures itself do not depend on the labeler.
-        alike = metric.startswith(f"{OWN}.") or (instruments[0] == instruments[1] and len(instruments[0]) == 1)
+        mine, theirs = (labeler_ids(state, metric) for state in (first, second))
+        # An experiment measures its own metrics without the labeler.
+        alike = metric.startswith(f"{OWN}.") or (mine == theirs and len(mine) == 1)
         if alike and first.results.measures.get(metric) == second.results.measures.get(metric):
             common.append(metric)
         else:
             left_out.append(metric)
-    said = []
-    if left_out:
-        by = " and ".join(", ".join(instruments_of(state)) for state in (first, second))
-        said.append(f"{', '.join(left_out)} is left out: scored by {by}, which are different measurements.")
-    return common, said
+    if not left_out:
+        return common, []
+    by = " and ".join(", ".join(labeler_ids(state)) for state in (first, second))
+    return common, [f"Left out: {', '.join(left_out)}. The labelers differ ({by}), so the scores cannot be compared."]
 
 
 def _later(mine: Mapping[str, _ItemScore], theirs: Mapping[str, _ItemScore], item_id: str) -> int:
-    """Return after how many items both had had an item."""
+    """Return the position at which the later of the two had an item."""
     return max(mine[item_id].position, theirs[item_id].position)
 
 
@@ -253,39 +234,48 @@ def _scores(state: ExperimentState, config: str, metric: str) -> dict[str, _Item
     }
 
 
-def _shared_size(first: ExperimentState, second: ExperimentState, what: _What, pairs: int) -> int | None:
-    """Return how many pairs there would be if both were run on all items; None if that is not known."""
+def _shared_size(first: ExperimentState, second: ExperimentState, metric: _ComparedMetric, pairs: int) -> int | None:
+    """Return the number of pairs if both ran on all items; None if the experiments have different data."""
     if first.plan.data_digest != second.plan.data_digest:
         return None
     lost: set[str] = set()
-    for state, name in ((first, what.first), (second, what.second)):
+    for state, name in ((first, metric.first), (second, metric.second)):
         for _, result in state.counted(name):
-            if result.execution is not None and isnan(result.score(what.metric)):
+            if result.execution is not None and isnan(result.score(metric.metric)):
                 lost.add(result.execution.item_id)
     return max(first.plan.population_size - len(lost), pairs)
 
 
-def _together(first: ExperimentState, second: ExperimentState, what: _What) -> _Together:
-    mine, theirs = _scores(first, what.first, what.metric), _scores(second, what.second, what.metric)
+def _shared_scores(first: ExperimentState, second: ExperimentState, metric: _ComparedMetric) -> _SharedScores:
+    mine, theirs = _scores(first, metric.first, metric.metric), _scores(second, metric.second, metric.metric)
     shared = sorted(mine.keys() & theirs.keys(), key=partial(_later, mine, theirs))
     pairs = [(mine[item].score, theirs[item].score) for item in shared]
-    return _Together(what, pairs, list(mine.values()), list(theirs.values()))
+    return _SharedScores(metric, pairs, list(mine.values()), list(theirs.values()))
 
 
-def _paired(one: _Together, ends: Difference) -> Gap:
+def _paired(one: _SharedScores, ends: Difference) -> MetricDifference:
     count = len(one.pairs)
     means = (sum(a for a, _ in one.pairs) / count, sum(b for _, b in one.pairs) / count)
-    return Gap(*one.what[:3], PAIRED, (count, count), means, ends, _verdict(one.what.definition, ends))
+    return _difference(one.metric, PAIRED, (count, count), means, ends)
 
 
-def _unpaired(what: _What, mine: Moments, theirs: Moments, *, confidence: float) -> Gap:
-    lowest, highest = what.value_range
+def _unpaired(metric: _ComparedMetric, mine: Moments, theirs: Moments, *, confidence: float) -> MetricDifference:
+    lowest, highest = metric.value_range
     width = highest - lowest
-    of_counts = what.definition is not None and what.definition.kind is Kind.DISTRIBUTIVE
+    of_counts = metric.definition is not None and metric.definition.kind is Kind.DISTRIBUTIVE
     ends = difference(mine, theirs, confidence=confidence, width=width, counts=of_counts)
     means = (lowest + width * float(mine.mean[0]), lowest + width * float(theirs.mean[0]))
-    counts = (int(mine.n[0]), int(theirs.n[0]))
-    return Gap(*what[:3], UNPAIRED, counts, means, ends, _verdict(what.definition, ends))
+    return _difference(metric, UNPAIRED, (int(mine.n[0]), int(theirs.n[0])), means, ends)
+
+
+def _difference(
+    metric: _ComparedMetric,
+    method: Literal["paired", "unpaired"],
+    n: tuple[int, int],
+    means: tuple[float, float],
+    ends: Difference,
+) -> MetricDifference:
+    return MetricDifference(*metric[:3], method, n, means, ends, _verdict(metric.definition, ends))
 
 
 def _moments(items: Iterable[_ItemScore], value_range: tuple[float, float]) -> Moments:

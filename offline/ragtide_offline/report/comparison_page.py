@@ -1,17 +1,17 @@
-"""The page of two runs that are compared."""
+"""The page of a comparison: the values of its template, and sentences about the outcome and the intervals."""
 
 from collections import Counter
 from typing import Final
 
-from .comparing import PAIRED, Gap, RunComparison
+from .comparing import PAIRED, MetricDifference, RunComparison
 from .pages import Format, number, page
 
 SENTENCES_MAX: Final = 4
-"""Most pairs of configs of which each has a sentence."""
+"""Up to this number of pairs of configs each pair has a sentence of its own."""
 
 
 def comparison_page(report: RunComparison, layout: Format) -> str:
-    """Return the comparison of two runs as a page."""
+    """Return the comparison of two workspaces as a page."""
     return page(
         "comparison",
         layout,
@@ -20,7 +20,7 @@ def comparison_page(report: RunComparison, layout: Format) -> str:
 
 
 def verdicts(report: RunComparison) -> list[str]:
-    """Return what came out, a sentence for each pair of configs, or for all if they are many; none for replays."""
+    """Return a sentence for each pair of configs, or one sentence for many pairs; none for replays."""
     gaps = [gap for gap in report.gaps if gap.metric == report.metric]
     if len(gaps) <= SENTENCES_MAX:
         return [_sentence(report, gap) for gap in gaps]
@@ -34,31 +34,29 @@ def verdicts(report: RunComparison) -> list[str]:
 def meaning(report: RunComparison) -> str:
     """Return what the intervals mean."""
     count = len({(gap.first, gap.second) for gap in report.gaps})
-    together = f", so that for one metric all {count:,} pairs hold at once" if count > 1 else ""
-    parts = [
-        f"Differences are {report.first.run} minus {report.second.run}; intervals {100 * report.confidence_each:.4g}%"
-    ]
-    parts[0] += f"{together}, and they hold at every look."
+    together = f", so that the intervals of all {count:,} pairs hold together for each metric" if count > 1 else ""
+    level = f"Intervals have the level {100 * report.confidence_each:.4g}%{together}. They are valid at every look."
+    parts = [f"Each difference is {report.first.run} minus {report.second.run}.", level]
     methods = {gap.method for gap in report.gaps}
     if PAIRED in methods:
         experiments = report.first.kind == "experiment"
         parts.append(
-            "Paired: item by item, on the items on which both have a score, by betting."
+            "Paired: item by item, on the items on which both have a score. The interval is a betting sequence."
             if experiments
-            else "Paired by interaction id, on the interactions that both have a score of."
+            else "Paired: by interaction id, on the interactions on which both have a score."
         )
         if any(gap.difference.lower == gap.difference.upper for gap in report.gaps):
             items = "items" if experiments else "interactions"
-            parts.append(f"Where both were run on all {items}, no uncertainty is left about these {items}.")
+            parts.append(f"A difference on all {items} of the data is exact: its interval has no width.")
     if methods - {PAIRED}:
         parts.append(
-            "Unpaired: the runs share no items, so the difference of two means, each with an interval of its own; far "
-            "more items are needed to see the same difference."
+            "Unpaired: the two share no items. The interval is that of a difference of two means, and needs far more "
+            "items to show the same difference."
         )
     return " ".join(parts)
 
 
-def _sentence(report: RunComparison, gap: Gap) -> str:
+def _sentence(report: RunComparison, gap: MetricDifference) -> str:
     first, second = (f"{gap.first} of {report.first.run}", f"{gap.second} of {report.second.run}")
     ends = f"{number(gap.difference.estimate)} ({number(gap.difference.lower)} to {number(gap.difference.upper)})"
     if gap.verdict == "undecided":

@@ -15,64 +15,64 @@ from ..experiments.state import FollowedCommand, RefusedCommand
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """One config against another, on the items both were scored on."""
+class ConfigPair:
+    """The difference of two configs, on the items on which both have a score."""
 
     first: str
     second: str
     n: int
     """Items on which both have a score."""
     difference: Difference
-    """Mean of the first minus that of the second, in the raced metric's unit."""
+    """Mean of the first minus mean of the second, in the unit of the race's metric."""
     source: Source
-    """Where the interval is from: a `decision` of the race, the `race`, or `pairs` that did not race."""
+    """Origin of the interval: a `decision` of the race, the `race`, or `pairs` that did not race."""
     stopped: str | None = None
-    """Which of the two the race stopped because of the other."""
+    """The config of the two that the race stopped because of the other."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Every two of the best configs."""
+class ConfigPairs:
+    """The differences of the best configs, each with each."""
 
     names: Sequence[str]
-    """Configs that are compared, the leader first."""
+    """Compared configs, the leader first."""
     left_out: int
-    """Configs with a score that are not among them, because a table of all would be too large to read."""
+    """Number of scored configs that are left out, because a table of all would be too large to read."""
     confidence: float
-    """Level at which all of the intervals that are not the race's hold together."""
+    """Level at which the intervals outside of the race hold together."""
     confidence_each: float
-    """Level of each of them, which is higher (Bonferroni)."""
-    pairs: Sequence[Pair]
-    """Each two once, the first of them higher on the leaderboard."""
+    """Level of each interval outside of the race (Bonferroni)."""
+    pairs: Sequence[ConfigPair]
+    """Every pair once, with the config first that is higher on the leaderboard."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ItemAnswer:
     """The answer of one config to an item, and its score."""
 
     config: str
     score: float | None
     response: str | None
-    """Its response, shortened; None if the call failed, or the text is no longer on the stream."""
+    """The shortened response; None if the call failed, or the text is no longer on the stream."""
     note: str
-    """Why there is no score or no text; empty if there is nothing to say."""
+    """Why the score or the text is missing; empty if both are there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """An item worth a look."""
+    """An item with the answers of all configs, to be shown."""
 
     place: int
-    """Its place in the permutation, from 0."""
+    """Index in the order in which items are run, from 0."""
     item_id: str
     question: str | None
     """None if its text is no longer on the stream."""
     reference: str | None
     mean: float
-    """Mean of the raced metric over the configs that were scored on it."""
+    """Mean of the race's metric over the configs with a score on it."""
     spread: float
     """Highest minus lowest score."""
-    answers: Sequence[Answered]
+    answers: Sequence[ItemAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The estimate of a config after so many items of the permutation."""
+    """The mean of a config after a number of items."""
 
     item: int
     mean: float
@@ -121,7 +121,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How the mean of a config went over the items."""
+    """The mean of a config after each of several numbers of items."""
 
     config: str
     points: Sequence[Point]
@@ -130,7 +130,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentReport:
-    """Everything that is said of an experiment."""
+    """The report of an experiment."""
 
     info: Workspace
     plan: Plan
@@ -138,19 +138,18 @@ class ExperimentReport:
     made_at: datetime
     began_at: datetime
     last_at: datetime | None
-    """When the last call ended; None before the first."""
+    """End of the last call; None before the first."""
     instruments: Sequence[str]
-    """Labelers with version and profile that scored the answers."""
+    """Ids (name, version, profile) of the labelers that scored the answers."""
     commands: Sequence[FollowedCommand]
     refused: Sequence[RefusedCommand]
-    pairs: Pairs | None
+    pairs: ConfigPairs | None
     """None with fewer than two configs that have a score."""
     curves: Sequence[Curve]
     worst: Sequence[ItemView]
-    """Items with the lowest quality over configs."""
+    """Items with the worst mean over configs."""
     disputed: Sequence[ItemView]
-    """Items about which the scores of configs differ most."""
+    """Items on which the scores of configs differ most."""
     parameters: ParameterEffects | None
     failures: Sequence[Failure]
     cautions: Sequence[str]
-    """Cautions about the numbers, one sentence each."""

@@ -7,45 +7,45 @@ from datetime import datetime
 from ragtide_schemas import utc_now
 
 from ..experiments.board import board
-from .cautions import cautions_of, instruments_of
+from .cautions import cautions_of, labeler_ids
 from .content import ExperimentReport
 from .findings import as_in_pairs, curves_of, failures_of, pairs_of, parameters_of
 from .items import ScoredItem, disputed, scored_items, texts_wanted, view, worst
 from .reader import ReportedExperiment, Texts
 
 ITEMS = 10
-"""Items shown of the worst and of the disputed, unless told otherwise."""
+"""Default number of items shown in each of the two lists: the worst and the disputed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Items that are shown."""
+class ChosenItems:
+    """The items that a report shows."""
 
     worst: Sequence[ScoredItem]
     disputed: Sequence[ScoredItem]
 
 
-def chosen_items(read: ReportedExperiment, count: int = ITEMS) -> Chosen:
-    """Return the worst and the most disputed items, at most so many of each."""
+def chosen_items(read: ReportedExperiment, count: int = ITEMS) -> ChosenItems:
+    """Return the worst and the most disputed items, at most `count` of each."""
     items = scored_items(read.state)
     higher = read.state.plan.higher_is_better
-    return Chosen(worst(items, count, higher_is_better=higher), disputed(items, count))
+    return ChosenItems(worst(items, count, higher_is_better=higher), disputed(items, count))
 
 
-def wanted_texts(read: ReportedExperiment, chosen: Chosen) -> list[tuple[str, int]]:
+def wanted_texts(read: ReportedExperiment, chosen: ChosenItems) -> list[tuple[str, int]]:
     """Return the answers, by config and index of the item, whose texts the report needs."""
     return texts_wanted(read.state, [*chosen.worst, *chosen.disputed])
 
 
 def experiment_report(
-    read: ReportedExperiment, chosen: Chosen, texts: Texts, *, made_at: datetime | None = None
+    read: ReportedExperiment, chosen: ChosenItems, texts: Texts, *, made_at: datetime | None = None
 ) -> ExperimentReport:
     """Return the content of an experiment's report.
 
     Args:
         read: the experiment.
         chosen: items to show.
-        texts: answers to these items, as far as they are on the stream.
+        texts: the answers to these items that are still on the stream.
         made_at: time of the report; now unless given.
     """
     state = read.state
@@ -53,7 +53,7 @@ def experiment_report(
     names = [row.name for row in leaderboard.rows]
     pairs = pairs_of(state, leaderboard)
     leaderboard = as_in_pairs(leaderboard, pairs)
-    instruments = instruments_of(state)
+    labelers = labeler_ids(state)
     ends = [one.execution.at for one in state.results.executed() if one.execution is not None]
     return ExperimentReport(
         info=read.info,
@@ -62,7 +62,7 @@ def experiment_report(
         made_at=made_at or utc_now(),
         began_at=read.info.created_at,
         last_at=max(ends, default=None),
-        instruments=instruments,
+        instruments=labelers,
         commands=state.commands,
         refused=list(state.refused),
         pairs=pairs,
@@ -71,5 +71,5 @@ def experiment_report(
         disputed=[view(state, item, texts, names) for item in chosen.disputed],
         parameters=parameters_of(state),
         failures=failures_of(state),
-        cautions=cautions_of(state, leaderboard, instruments),
+        cautions=cautions_of(state, leaderboard, labelers),
     )

@@ -1,4 +1,4 @@
-"""The page of an experiment's report: the values of its template, and sentences about the meaning of the numbers."""
+"""The page of an experiment's report: the values of its template, and sentences that explain its numbers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from .findings import parameter_value
 from .pages import Format, number, page
 
 ANYTIME: Final = ("betting", "empirical_bernstein", "running", "auto")
-"""Strategies whose intervals hold at every look."""
+"""Strategies whose intervals are valid at every look."""
 
 
 def experiment_page(report: ExperimentReport, layout: Format) -> str:
@@ -50,7 +50,7 @@ def headline(report: ExperimentReport) -> str:
     """Return the outcome in a sentence or two."""
     board, leader = report.board, report.board.leader
     if leader is None:
-        return f"Nothing has a score of {board.metric} yet."
+        return f"No answer has a score of {board.metric} yet."
     at = leader.estimates[board.metric]
     lead = (
         f"{leader.name} leads with {board.metric} {number(at.estimate)} "
@@ -86,61 +86,61 @@ def status(report: ExperimentReport) -> str:
 
 
 def meaning(report: ExperimentReport) -> dict[str, str]:
-    """Return the meaning of the numbers in sentences, by the part of the page."""
+    """Return the explanation of each part of the page."""
     plan, options = report.plan, report.plan.intervals
     level = f"{options.confidence:.0%}"
     looks = (
-        "holds at every look"
+        "is valid at every look"
         if options.strategy in ANYTIME
-        else "holds at one look at a number of items fixed beforehand"
+        else "is valid once, at a number of items fixed in advance"
     )
     kind = next((row.estimates[report.board.metric].kind for row in report.board.rows), Kind.ALGEBRAIC)
     projected = "total" if kind is Kind.DISTRIBUTIVE else "mean"
     strategy = {"auto": "betting (asymptotic for counts)"}.get(options.strategy, options.strategy)
     said = {
-        "estimates": f"Estimates of the {projected} over all {plan.population_size:,} items; intervals {strategy}, "
-        f"{level}; cost and latency are of answers that were given",
-        "intervals": f"With a probability of {level} the interval of a config holds its {projected} over all items, "
-        f"and it {looks}. Each interval is for one config alone: with many configs some intervals miss, and the leader "
-        "was probably lucky. To decide between two configs take their difference on the same items, which is narrower.",
+        "estimates": f"Estimates of the {projected} over all {plan.population_size:,} items, with {level} intervals "
+        f"({strategy}). Cost is a mean over all calls; latency is of answered calls",
+        "intervals": f"With a probability of {level} the interval of a config contains its {projected} over all items. "
+        f"It {looks}. Each interval is about one config: with many configs some intervals miss, and the leader was "
+        "probably lucky. To decide between two configs use their difference on the same items: its interval is "
+        "narrower.",
         "race": "",
         "pairs": "",
     }
     if plan.race.enabled:
         said["race"] = (
             f"The race stops a config once it is surely not better than another by {plan.race.margin:g} or more. The "
-            f"probability that any of its stops is wrong is {1 - plan.race.confidence:.2g} at most, at all looks "
-            "together. An e-value is the factor by which a bettor against the config has multiplied its capital; a "
-            "stop needs 1 / alpha."
+            f"probability that any stop is wrong is at most {1 - plan.race.confidence:.2g}, over all looks. The "
+            "e-value is the evidence against the config: a stop needs an e-value of 1 / alpha."
         )
     if report.pairs is not None:
         pairs = report.pairs
-        left = f" {pairs.left_out:,} configs further down are left out." if pairs.left_out else ""
+        left = f" {pairs.left_out:,} configs further down the leaderboard are left out." if pairs.left_out else ""
         own = sum(pair.source == "pairs" for pair in pairs.pairs)
         sentences = []
         if own < len(pairs.pairs):
             sentences.append(
-                "Intervals are the race's: paired by item, valid at every look; those of all duels of a config hold "
-                f"together at {plan.race.confidence:.0%}. For a stop it is the interval on which the race decided: the "
-                f"config is surely not better by the margin of {plan.race.margin:g}."
+                "The intervals are those of the race: paired by item, and valid at every look. The intervals of all "
+                f"duels of a config hold together at {plan.race.confidence:.0%}. A stop shows the interval on which "
+                f"the race decided: the config is surely not better by the margin of {plan.race.margin:g}."
             )
         if own:
             sentences.append(
-                f"{own:,} of {len(pairs.pairs):,} have no duel: paired by item, betting without replacement, valid "
-                f"at every look; each at {pairs.confidence_each:.3%}, so that with {pairs.confidence:.0%} all hold at "
-                "once (Bonferroni)."
+                f"{own:,} of {len(pairs.pairs):,} pairs have no duel in the race. Their intervals are paired by item, "
+                f"by betting without replacement, and valid at every look. Each has the level "
+                f"{pairs.confidence_each:.3%}, so that all hold together at {pairs.confidence:.0%} (Bonferroni)."
             )
         said["pairs"] = " ".join(sentences) + left
     return said
 
 
 def names_its_parameters(row: BoardRow) -> bool:
-    """Return whether the name of a config shows its parameters, as the names of a grid do."""
+    """Return whether the name of a config lists its parameters, as in a grid."""
     return row.name == ",".join(f"{name}={parameter_value(value)}" for name, value in row.parameters.items())
 
 
 def scale(estimates: Sequence[Projection]) -> tuple[float, float]:
-    """Return the ends of the bars: those of all intervals together, or the metric's range before the first score."""
+    """Return the ends of the bars: the range of all intervals, or the metric's range before the first score."""
     known = [at for at in estimates if at.n]
     if not known:
         return estimates[0].value_range if estimates else (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Findings of an experiment beside its leaderboard: pairs, the effect of parameters, curves, failures. No I/O."""
+"""The parts of an experiment's report beside the leaderboard: pairs, parameters, curves and failures. No I/O."""
 
 import json
 from collections import defaultdict
@@ -13,16 +13,16 @@ from ragtide_schemas.experiments import RACE
 from ..experiments.board import Board, BoardRow
 from ..experiments.differences import differences
 from ..experiments.state import ExperimentState
-from .content import Curve, Failure, Pair, Pairs, Parameter, ParameterEffects, ParameterValue, Point
+from .content import ConfigPair, ConfigPairs, Curve, Failure, Parameter, ParameterEffects, ParameterValue, Point
 
 PAIRED_MAX: Final = 12
-"""Most configs that are compared each with each."""
+"""Most configs in the table of pairs."""
 
 POINTS_MAX: Final = 60
-"""Points of a curve."""
+"""Most points of a curve."""
 
 
-def pairs_of(state: ExperimentState, board: Board) -> Pairs | None:
+def pairs_of(state: ExperimentState, board: Board) -> ConfigPairs | None:
     """Return the differences of the best configs, each with each; None with fewer than two that have a score."""
     scored = [row.name for row in board.rows if row.estimates[board.metric].n]
     names = scored[:PAIRED_MAX]
@@ -31,18 +31,18 @@ def pairs_of(state: ExperimentState, board: Board) -> Pairs | None:
     confidence = state.plan.intervals.confidence
     each = 1 - (1 - confidence) / comb(len(names), 2)
     shown = {row.name: row for row in board.rows}
-    found: list[Pair] = []
+    found: list[ConfigPair] = []
     for place, first in enumerate(names):
         others = names[place + 1 :]
         for second, gap in zip(others, differences(state, first, others, confidence=each), strict=True):
             if gap is not None:
                 loser = next((one for one in (first, second) if _lost(shown[one], first, second)), None)
-                found.append(Pair(first, second, gap.n, gap.difference, gap.source, loser))
-    return Pairs(names, len(scored) - len(names), confidence, each, found)
+                found.append(ConfigPair(first, second, gap.n, gap.difference, gap.source, loser))
+    return ConfigPairs(names, len(scored) - len(names), confidence, each, found)
 
 
-def as_in_pairs(board: Board, pairs: Pairs | None) -> Board:
-    """Return the leaderboard with differences to the leader as the pairs have them: one interval for two configs."""
+def as_in_pairs(board: Board, pairs: ConfigPairs | None) -> Board:
+    """Return the leaderboard with the pairs' differences to the leader, so that two configs have one interval."""
     if pairs is None or board.leader is None:
         return board
     leader = board.leader.name
@@ -59,9 +59,9 @@ def _lost(row: BoardRow, first: str, second: str) -> bool:
 
 
 def parameters_of(state: ExperimentState) -> ParameterEffects | None:
-    """Return the means by the values of parameters over the items that every config with a score has.
+    """Return the mean for each value of each parameter, over the items that all scored configs have in common.
 
-    None with fewer than three configs, without a parameter that has two values, or without an item common to all.
+    None with fewer than three scored configs, without a parameter with two values, or without a common item.
     """
     scores = {
         one.config.name: {
@@ -90,7 +90,7 @@ def parameters_of(state: ExperimentState) -> ParameterEffects | None:
 
 
 def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
-    """Return how the mean of each config went over the items, in the order of the leaderboard."""
+    """Return the curve of the mean of each config, in the order of the leaderboard."""
     curves = []
     for row in board.rows:
         counted = state.counted(row.name)
@@ -98,7 +98,7 @@ def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
         if not known:
             continue
         means = np.cumsum([score for _, score in known]) / np.arange(1, len(known) + 1)
-        # The first few means jump about and would set the scale for all.
+        # The first few means vary most and would set the scale for all.
         first = min(len(known) - 1, max(board.compared // 20, 2))
         places = np.unique(np.linspace(first, len(known) - 1, POINTS_MAX).round().astype(int)).tolist()
         points = [Point(known[place][0], float(means[place])) for place in places]

@@ -1,4 +1,4 @@
-"""Which items of an experiment are worth a look: where all do badly, and where configs disagree. No I/O."""
+"""Selects the items that an experiment's report shows: the worst, and those on which configs disagree. No I/O."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,33 +8,33 @@ from typing import Final
 from ragtide_schemas import RagInteraction
 
 from ..experiments.state import ExperimentState
-from .content import Answered, ItemView
+from .content import ItemAnswer, ItemView
 from .reader import Texts
 
 TEXT_CHARS: Final = 600
-"""Characters of a question, reference or response that are shown."""
+"""Most characters shown of a question, reference or response."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredItem:
-    """An item with the scores it has."""
+    """An item with its scores by config."""
 
     index: int
     scores: dict[str, float]
 
     @property
     def mean(self) -> float:
-        """Mean over the configs that have a score."""
+        """Mean score."""
         return sum(self.scores.values()) / len(self.scores)
 
     @property
     def spread(self) -> float:
-        """Highest minus lowest."""
+        """Highest minus lowest score."""
         return max(self.scores.values()) - min(self.scores.values())
 
 
 def scored_items(state: ExperimentState) -> list[ScoredItem]:
-    """Return the items on which a config counts with a score of the race's metric, in the order they are run in."""
+    """Return the items on which a config has a score of the race's metric, in the order in which items are run."""
     found: dict[int, dict[str, float]] = {}
     for one in state.shown:
         for index, result in state.counted(one.config.name):
@@ -56,7 +56,7 @@ def disputed(items: Sequence[ScoredItem], count: int) -> list[ScoredItem]:
 
 
 def texts_wanted(state: ExperimentState, items: Iterable[ScoredItem]) -> list[tuple[str, int]]:
-    """Return the answers whose texts are to be read for items."""
+    """Return the config and index of every answer to some items."""
     results = state.results.by_config
     wanted = [(name, item.index) for item in items for name in state.configs if item.index in results[name]]
     return list(dict.fromkeys(wanted))
@@ -67,9 +67,9 @@ def view(state: ExperimentState, item: ScoredItem, texts: Texts, names: Sequence
 
     Args:
         state: of the experiment.
-        item: which one.
-        texts: answers that were read.
-        names: configs, in the order in which they are shown.
+        item: the item.
+        texts: texts of answers.
+        names: configs in the order to show them.
     """
     said = [texts[name, item.index] for name in names if (name, item.index) in texts]
     first: RagInteraction | None = said[0] if said else None
@@ -90,7 +90,7 @@ def view(state: ExperimentState, item: ScoredItem, texts: Texts, names: Sequence
     )
 
 
-def _answered(state: ExperimentState, item: ScoredItem, name: str, text: RagInteraction | None) -> Answered | None:
+def _answered(state: ExperimentState, item: ScoredItem, name: str, text: RagInteraction | None) -> ItemAnswer | None:
     result = state.results.by_config[name].get(item.index)
     if result is None or not (name in item.scores or state.configs[name].covers(item.index)):
         return None
@@ -105,11 +105,11 @@ def _answered(state: ExperimentState, item: ScoredItem, name: str, text: RagInte
         note = "not labeled yet" if result.event is None else f"no score: {undefined or 'the labeler gave none'}"
     else:
         note = "" if text is not None else "its text is no longer on the stream"
-    return Answered(name, score, None if text is None else shortened(text.response), note)
+    return ItemAnswer(name, score, None if text is None else shortened(text.response), note)
 
 
 def shortened(text: str, most: int = TEXT_CHARS) -> str:
-    """Return a text, cut where it is too long to be shown.
+    """Return a text, cut if it is longer than `most`.
 
     >>> shortened("one two three", 8)
     'one two…'

@@ -1,4 +1,4 @@
-"""A metric together with the way it was measured: only scores measured in the same way are compared."""
+"""A metric with its version, range and labeler: only scores measured in the same way can be compared."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class MeasuredMetric(NamedTuple):
 
     @property
     def comparable(self) -> tuple[str, Measure | None, str]:
-        """Equal for scores that may be compared, with any labeler."""
+        """Equal for scores that differ only in the labeler."""
         return self[:3]
 
     @property

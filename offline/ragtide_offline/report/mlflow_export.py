@@ -1,7 +1,7 @@
-"""Exporting an experiment's report to MLflow: one run for the experiment, one below it for each config.
+"""Exports an experiment's report to MLflow: one run for the experiment, and below it one for each config.
 
-Exporting again brings the runs that are there up to date; they are found by their tags. A metric that has changed
-gets a new value at the step it was measured at: the number of items that had been compared.
+A second export finds the runs by their tags and updates them. A changed metric gets a new value, whose step is the
+number of compared items.
 """
 
 import re
@@ -18,7 +18,7 @@ from .content import ExperimentReport
 from .findings import parameter_value
 
 EXPERIMENT: Final = "ragtide"
-"""Name of the MLflow experiment, unless told otherwise."""
+"""Default name of the MLflow experiment."""
 
 _PREFIX: Final = "ragtide."
 _FORBIDDEN: Final = re.compile(r"[^\w\-. :/]")
@@ -33,26 +33,26 @@ def export(
     """Write a report to MLflow, and return the id of the experiment's run.
 
     Args:
-        report: what to write.
-        pages: files to keep with the run, by name.
-        tracking_uri: where MLflow keeps runs; what MLflow itself is set to (`MLFLOW_TRACKING_URI`) unless given.
+        report: the report.
+        pages: files to store with the run, by name.
+        tracking_uri: address of MLflow; MLflow's own setting (`MLFLOW_TRACKING_URI`) unless given.
         experiment: name of the MLflow experiment.
 
     Raises:
-        ConfigurationError: MLflow is not installed, or refuses.
+        ConfigurationError: MLflow is not installed, or refuses the export.
     """
     try:
-        from mlflow.exceptions import MlflowException  # noqa: PLC0415 - an extra; nobody else shall need it
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415 - an extra, imported only for an export
         from mlflow.tracking import MlflowClient  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigurationError("--mlflow needs MLflow: pip install 'ragtide[mlflow]'") from None
     try:
         return _Export(MlflowClient(tracking_uri=tracking_uri), report, experiment).write(pages)
     except MlflowException as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0].strip()
         raise ConfigurationError(
-            f"MLflow at {tracking_uri or 'its default'} refuses: {reason}; give --tracking-uri of a server, or "
-            "sqlite:///mlflow.db"
+            f"MLflow at {tracking_uri or 'its default address'} refuses the export ({reason}): give --tracking-uri, "
+            "the address of a server or sqlite:///mlflow.db"
         ) from None
 
 
@@ -64,7 +64,7 @@ class _Export:
         self._report = report
         found = client.get_experiment_by_name(experiment)
         self._experiment = client.create_experiment(experiment) if found is None else found.experiment_id
-        # The same name may be given to another run once this one is removed; that one began at another time.
+        # A name is free again once its workspace is removed, so the time of the beginning is part of the identity.
         self._identity = f"{report.info.run} {report.info.created_at.isoformat()}"
 
     def write(self, pages: Mapping[str, str]) -> str:
@@ -147,7 +147,7 @@ class _Export:
         self._end(run, done=row.status != "running" or self._report.board.completed)
 
     def _run(self, name: str, *, config: str, tags: Mapping[str, str]) -> str:
-        """Return the run that is there already, or a new one."""
+        """Return the id of the run of an earlier export, or of a new run."""
         key = blake2b(f"{self._identity}\0{config}".encode(), digest_size=16).hexdigest()
         found = self._client.search_runs([self._experiment], f"tags.`{_PREFIX}id` = '{key}'", max_results=1)
         if found:
@@ -187,7 +187,7 @@ def _milliseconds(at: datetime) -> int:
 
 
 def _key(name: str) -> str:
-    """Return a name as MLflow takes it.
+    """Return a name without the characters that MLflow refuses.
 
     >>> _key("top_k"), _key("a=b")
     ('top_k', 'a_b')

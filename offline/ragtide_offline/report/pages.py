@@ -1,4 +1,4 @@
-"""Reports as pages: HTML in one file without scripts, or Markdown as GitHub shows it. The templates lie beside this."""
+"""Renders reports as pages: HTML in one file without scripts, or Markdown for GitHub. `templates/` has the layouts."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         layout: `html` or `md`.
         content: values for the template.
     """
-    # Everything in HTML is escaped; in Markdown what people wrote goes through the filter `text`.
+    # HTML is escaped everywhere; in Markdown the filter `text` escapes texts that people wrote.
     environment = Environment(
         loader=PackageLoader("ragtide_offline.report", "templates"),
         autoescape=select_autoescape(("html",)),
@@ -58,13 +58,13 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
 
 
 def _fit_for_a_terminal(value: Any) -> Any:
-    """Escape characters that steer: the page may be read in a terminal, and in a browser they hide what is there."""
-    # A macro returns markup that was escaped bit by bit.
+    """Escape control characters: they steer a terminal, and hide text in a browser."""
+    # The markup that a macro returns is escaped already.
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def number(value: float | None) -> str:
-    """Return a score as it is shown: three decimals, fewer of large ones.
+    """Return a score with three decimals, or fewer if it is large.
 
     >>> number(0.12345), number(-1234.5), number(None)
     ('0.123', '-1,234.5', '–')
@@ -75,7 +75,7 @@ def number(value: float | None) -> str:
 
 
 def usd(value: float) -> str:
-    """Return dollars with as many digits as they need.
+    """Return US dollars: cents, or two digits of small amounts.
 
     >>> usd(0.0), usd(1234.5), usd(0.000123)
     ('$0', '$1,234.50', '$0.00012')
@@ -134,7 +134,7 @@ def details(command: Command) -> str:
 
 
 def bar(low: float, value: float | None, high: float, scale: tuple[float, float]) -> list[float]:
-    """Return where on a bar from 0 to 100 an interval begins, its estimate lies, and it ends.
+    """Return lower end, estimate and upper end of an interval as positions on a bar from 0 to 100.
 
     >>> bar(0.2, 0.5, 0.6, (0.0, 1.0))
     [20.0, 50.0, 60.0]
@@ -146,7 +146,7 @@ def bar(low: float, value: float | None, high: float, scale: tuple[float, float]
 
 
 def markdown_text(value: object, most: int | None = None) -> str:
-    r"""Return a text that means nothing to Markdown or HTML and fits into a table's cell.
+    r"""Return a text without meaning for Markdown or HTML, in one line for a table's cell.
 
     >>> markdown_text("a|b\n<b>*x*</b>")
     'a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt;'
@@ -159,5 +159,5 @@ def markdown_text(value: object, most: int | None = None) -> str:
     text = _MARKDOWN.sub(r"\\\1", escape(text, quote=False))
     text = text.replace("://", r":\/\/")
     text = _WWW.sub(r"\1\\.", text)
-    # A backslash does not keep GitHub from notifying the user of that name: it looks for names in the finished page.
+    # A backslash does not stop GitHub from notifying a user: it looks for names in the rendered page.
     return text.replace("@", "@" + ZERO_WIDTH_SPACE)

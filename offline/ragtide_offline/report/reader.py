@@ -1,4 +1,4 @@
-"""Reading an experiment for a report: its whole state, and the texts of the few answers that are shown."""
+"""Reads an experiment for a report: its whole state, and the texts of the answers that the report shows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ Texts = Mapping[tuple[str, int], RagInteraction]
 
 @dataclass(frozen=True, slots=True)
 class ReportedExperiment:
-    """An experiment that a report is about."""
+    """An experiment as a report reads it."""
 
     info: Workspace
     state: ExperimentState
 
 
 async def read_experiment(redis: Redis, settings: Settings, info: Workspace) -> ReportedExperiment:
-    """Return an experiment with everything it has recorded so far.
+    """Return an experiment with all its results so far.
 
     Raises:
-        ConfigurationError: the run is no experiment, or has not begun.
+        ConfigurationError: the workspace is no experiment, or its experiment has not begun.
     """
     reader = ExperimentReader(redis, streams_of(settings, info))
     await reader.read()
@@ -36,7 +36,7 @@ async def read_experiment(redis: Redis, settings: Settings, info: Workspace) -> 
 
 
 async def read_texts(redis: Redis, settings: Settings, info: Workspace, wanted: Iterable[tuple[str, int]]) -> Texts:
-    """Return answers of configs to items, without those that are not on the stream."""
+    """Return the answers, by config and index of the item, that are still on the stream."""
     executions = ExecutionLog(redis, streams_of(settings, info), dedupe_window_s=settings.dedupe_window_s)
     found: dict[tuple[str, int], RagInteraction] = {}
     for config, item in wanted:

@@ -1,4 +1,4 @@
-"""The report of a replay: its estimates, what they suggest, and the alerts it raised. No I/O."""
+"""The report of a replay: its estimates, the diagnoses that they suggest, and its alerts. No I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,25 +19,25 @@ from .pages import Format, page
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """Everything that is said of a replay."""
+    """The report of a replay."""
 
     info: Workspace
     made_at: datetime
     estimates: Sequence[Estimate]
     diagnoses: Sequence[str]
-    """Diagnoses that the means of each scope suggest, one sentence each."""
+    """One sentence for each diagnosis of the means of a pipeline or segment."""
     alerts: Sequence[Alert]
 
 
 def replay_report(info: Workspace, estimates: Iterable[Estimate], alerts: Iterable[Alert]) -> ReplayReport:
-    """Return what is to be said of a replay.
+    """Return the report of a replay.
 
     Args:
-        info: of its run.
-        estimates: everything that its checkpoint holds.
-        alerts: those it raised.
+        info: its workspace.
+        estimates: all estimates of its checkpoint.
+        alerts: its alerts.
     """
-    registered = {name: place for place, name in enumerate(METRICS)}
+    registered = {name: index for index, name in enumerate(METRICS)}
     found = sorted(
         chosen(estimates),
         key=lambda e: (e.pipeline, e.segment or "", registered.get(e.metric, len(registered)), e.metric),
@@ -48,15 +48,11 @@ def replay_report(info: Workspace, estimates: Iterable[Estimate], alerts: Iterab
 
 def replay_page(report: ReplayReport, layout: Format) -> str:
     """Return the report of a replay as a page."""
-    return page(
-        "replay",
-        layout,
-        {"report": report, "made_at": report.made_at},
-    )
+    return page("replay", layout, {"report": report, "made_at": report.made_at})
 
 
 def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[MeasuredMetric, Moments]]:
-    """Return the moments of every pipeline by metric and how it was measured."""
+    """Return for every pipeline the moments of each measured metric."""
     found: defaultdict[str, dict[MeasuredMetric, Moments]] = defaultdict(dict)
     for state in states:
         view = View(state)

@@ -1,4 +1,4 @@
-"""Reads the report of a workspace, or the comparison of two, and renders it."""
+"""Reads the report of a workspace, or the comparison of two workspaces, and renders it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,6 @@ from .comparing import (
     compare_experiments,
     compare_replays,
     confidence_each,
-    names_given,
-    names_in_both,
 )
 from .comparison_page import comparison_page
 from .content import ExperimentReport
@@ -43,13 +41,13 @@ class ReportRequest:
     workspace: str
     other: str | None = None
     configs: Sequence[str] = ()
-    """Pairs `A=B` of configs to compare; without any those of the same name."""
+    """Pairs `A=B` of configs to compare; configs of the same name unless given."""
     confidence: float | None = None
-    """Level of the intervals of a comparison; that of the settings unless given."""
+    """Level of a comparison's intervals; the setting `confidence` unless given."""
     items: int = ITEMS
-    """Items shown of the worst and of the disputed."""
+    """Number of items in each of the two lists: the worst and the disputed."""
     recording: str | None = None
-    """The recording of two compared replays of metric events."""
+    """The recording that two compared replays of metric events have read."""
 
 
 class _ComparedReplay(NamedTuple):
@@ -82,11 +80,11 @@ async def read_report(redis: Redis, settings: Settings, request: ReportRequest) 
     return compare_experiments(mine, theirs, names, confidence=confidence, made_at=utc_now()), []
 
 
-def page_of(report: Report, how: Format) -> str:
+def page_of(report: Report, layout: Format) -> str:
     """Return a report as a page."""
     if isinstance(report, ExperimentReport):
-        return experiment_page(report, how)
-    return replay_page(report, how) if isinstance(report, ReplayReport) else comparison_page(report, how)
+        return experiment_page(report, layout)
+    return replay_page(report, layout) if isinstance(report, ReplayReport) else comparison_page(report, layout)
 
 
 def fields_of(report: Report) -> dict[str, Any]:
@@ -175,7 +173,7 @@ def _names(
             return [names_given(text, first, second) for text in request.configs]
         except ValueError as error:
             raise ConfigurationError(f"--config {error}") from None
-    same = names_in_both(first, second)
+    same = [(name, name) for name in first if name in second]
     if not same:
         mine, theirs = (", ".join(names) or "empty" for names in (first, second))
         raise ConfigurationError(
@@ -183,6 +181,23 @@ def _names(
             "name the pairs with --config A=B"
         )
     return same
+
+
+def names_given(text: str, first: Collection[str], second: Collection[str]) -> tuple[str, str]:
+    """Return the two names in `A=B`; a name may contain `=`.
+
+    Raises: ValueError if no pair matches, or several do.
+
+    >>> names_given("top_k=2=top_k=4", ["top_k=2"], ["top_k=4"])
+    ('top_k=2', 'top_k=4')
+    """
+    cuts = [index for index, letter in enumerate(text) if letter == "="]
+    found = [(text[:cut], text[cut + 1 :]) for cut in cuts if text[:cut] in first and text[cut + 1 :] in second]
+    if len(found) != 1:
+        raise ValueError(
+            f"{text!r} names no pair: give A=B with A one of {', '.join(first)} and B one of {', '.join(second)}"
+        )
+    return found[0]
 
 
 def _a(workspace: Workspace) -> str:

@@ -1,1 +1,1 @@
-"""Scoring files without Redis."""
+"""Scores files without Redis."""

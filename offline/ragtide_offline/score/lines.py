@@ -1,4 +1,4 @@
-"""A file of scores: a line of JSON for each interaction, read again to continue after a stop."""
+"""The output of `ragtide score`: a line of JSON for each interaction, which a later run continues."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class UnusableScoresError(RagtideError):
 
 
 def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, Any]:
-    """Return one line: the event, the diagnoses of its scores, and the labels if given."""
+    """Return one line: the event, the diagnoses of its scores, and the labels of `labeling`."""
     line = event.model_dump(mode="json", exclude_none=True)
     line["diagnosis"] = [
         found.pattern.name for found in diagnose({name: Score(value) for name, value in event.scores.items()})
@@ -49,7 +49,7 @@ def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
 
 
 class ScoreFile:
-    """A file of scores that grows by a line per interaction; an incomplete last line of a crash is removed first."""
+    """A file of scores that grows by a line per interaction. If a crash left an incomplete last line, it is removed."""
 
     def __init__(self, path: Path, *, labeler: str | None) -> None:
         """Open the file and read its lines.
@@ -63,7 +63,7 @@ class ScoreFile:
         """
         self.path = path
         self.done: defaultdict[tuple[str, str], deque[MetricEvent]] = defaultdict(deque)
-        """Events of the existing lines by pipeline and id, in order: a file may have an id twice."""
+        """Events of the existing lines by pipeline and id, in order; several lines may have one id."""
         try:
             if path.exists():
                 self._mend()

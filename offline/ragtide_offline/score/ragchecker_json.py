@@ -1,4 +1,4 @@
-"""Scores as RAGChecker's own JSON, for tools that read it.
+"""Writes scores in the JSON format of RAGChecker, for tools that read it.
 
 Source: amazon-science/RAGChecker, `ragchecker/container.py` and `metrics.py`: the names of fields and groups.
 """
@@ -28,7 +28,7 @@ GROUPS: Final = {
 
 
 def ragchecker_json(items: Sequence[tuple[RagInteraction, ClaimLabels]]) -> dict[str, Any]:
-    """Return results and metrics as RAGChecker writes them: 0 where undefined, means in percent to one decimal."""
+    """Return results and metrics as RAGChecker writes them: undefined is 0, means are percent with one decimal."""
     results = [_result(interaction, labels) for interaction, labels in items]
     means = {
         group: {name: round(100 * fmean(result["metrics"][name] for result in results), 1) for name in names}

@@ -1,4 +1,4 @@
-"""Scores a file with the labeler of the settings; a file of scores that exists already is continued."""
+"""Scores a file with the labeler of the settings, and continues an output that exists already."""
 
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from .scoring import Label, Outcome, ScoringStopped, score_rows
 from .stored_labels import STORED, stored_labeling
 
 AT_ONCE_LOCAL = 1
-"""Rows in flight for a labeler that computes: more rows would wait for each other."""
+"""Rows in flight for a labeler without calls: it computes one row after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,25 @@ class ScoreOptions:
     labels: bool = False
     """Whether lines contain the labels."""
     limit: int | None = None
-    """Only so many rows."""
+    """Most rows to score; None for all."""
     export: Path | None = None
     """A file in RAGChecker's format to write at the end."""
 
 
 @dataclass(slots=True)
 class ScoredFile:
-    """The scores of a file so far, with those that an earlier process wrote.
-
-    Args:
-        settings: name the labeler and hold its settings.
-        options: input and outputs.
-    """
+    """The scores of a file so far, with the scores that an earlier process wrote."""
 
     settings: Settings
     options: ScoreOptions
     events: list[MetricEvent] = field(default_factory=list)
     claims: list[tuple[RagInteraction, ClaimLabels]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    """Rows that are `scored`, were scored `before`, or have `problems`."""
+    """Rows `scored` now, scored `before`, and rows with `problems`."""
     cost_usd: float = 0.0
 
     def total(self) -> int | None:
-        """Return the number of rows, if it is known before they are read."""
+        """Return the number of rows; None if it is not known before they are read."""
         return count_rows(self.options.source, self.options.file) if self.options.limit is None else self.options.limit
 
     async def score(self) -> AsyncIterator[tuple[Outcome, dict[str, Any] | None]]:
@@ -68,12 +63,12 @@ class ScoredFile:
             RagtideError: the file cannot be read, the output cannot be continued, or nothing can be labeled now.
         """
         options = self.options
-        async with _labeling(self.settings) as (label, asked, at_once):
-            named = None if asked.name in {STORED, "cascade"} else f"{asked.name} {asked.version}"
+        async with _labeling(self.settings) as (label, labeler, at_once):
+            named = None if labeler.name in {STORED, "cascade"} else f"{labeler.name} {labeler.version}"
             output = ScoreFile(options.output, labeler=named) if options.output is not None else None
             rows = self._new_rows(read_rows(options.source, options.file), {} if output is None else output.done)
             try:
-                async with aclosing(score_rows(rows, label, asked, at_once=at_once)) as outcomes:
+                async with aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes:
                     async for outcome in outcomes:
                         yield outcome, self._take(outcome, output)
             finally:
@@ -111,15 +106,15 @@ class ScoredFile:
     def _export(self, path: Path) -> None:
         if self.counts["before"]:
             raise ScoringStopped(
-                f"{self.counts['before']} interactions were scored before, and their labels are not stored: export "
-                "while the whole file is scored, with a new --output"
+                f"the labels of {self.counts['before']} interactions that were scored before are not stored: give a "
+                "new --output, so that the whole file is scored and exported"
             )
         write_ragchecker_json(path, self.claims)
 
 
 @asynccontextmanager
 async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
-    """Yield the function that labels a row, the labeler's labeler_id, and the number of rows in flight."""
+    """Yield the function that labels a row, the labeler's id, and the number of rows in flight."""
     if settings.labeler == STORED:
 
         async def label_stored(row: Row) -> Labeling:
@@ -137,7 +132,7 @@ async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId,
 
 
 def _at_once(settings: Settings) -> int:
-    """Return how many interactions are labeled at once: enough that each endpoint has its most calls in flight."""
+    """Return the number of rows in flight: enough to use all calls that each endpoint may have in flight."""
     if settings.labelers == ("local",):
         return AT_ONCE_LOCAL
     return 4 * max(settings.services.get(name, settings.judge).max_in_flight for name in settings.labelers)

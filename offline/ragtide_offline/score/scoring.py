@@ -1,4 +1,4 @@
-"""Labels rows with many calls in flight, and yields their metric events in the order of the rows."""
+"""Labels rows, many at once, and yields their metric events in the order of the rows."""
 
 import asyncio
 from collections import deque
@@ -14,17 +14,17 @@ from ragtide_consumers.labelers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.errors import RagtideError
-from ragtide_schemas import MetricEvent, RagInteraction, utc_now
+from ragtide_schemas import MetricEvent, utc_now
 
 FAILURES_IN_A_ROW: Final = 20
-"""Interactions in a row that could not be labeled, after which scoring stops."""
+"""Scoring stops after this number of failed interactions in a row."""
 
 Label = Callable[[Row], Awaitable[Labeling]]
 """Labels the interaction of a row."""
 
 
 class ScoringStopped(RagtideError):  # noqa: N818  # reads as the state it names
-    """Nothing more can be labeled now: scoring ended before the end of the file."""
+    """Scoring ended before the end of the file, because no more rows can be labeled now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Outcome:
     problem: str | None = None
 
 
-async def score_rows(rows: Iterable[Row], label: Label, asked: LabelerId, *, at_once: int) -> AsyncGenerator[Outcome]:
+async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, at_once: int) -> AsyncGenerator[Outcome]:
     """Yield the outcome of every row, in order.
 
     A row that cannot be labeled has a problem, and the next rows are still labeled. A refused key or a reached spend
@@ -45,13 +45,13 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: LabelerId, *, at_
     yielded first, because their labels are paid for.
 
     Args:
-        rows: as read; rows with problems are passed on.
+        rows: rows of a file; rows with problems are passed on.
         label: labels one row.
-        asked: identity of the labeler, for the event.
+        labeler: id of the labeler, for the events.
         at_once: rows in flight.
 
     Raises:
-        ScoringStopped: nothing more can be labeled now.
+        ScoringStopped: no more rows can be labeled now.
     """
     waiting: deque[asyncio.Task[Outcome]] = deque()
     iterator = iter(rows)
@@ -59,7 +59,7 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: LabelerId, *, at_
     try:
         while True:
             while len(waiting) < at_once and (row := next(iterator, None)) is not None:
-                waiting.append(asyncio.create_task(_score(row, label, asked)))
+                waiting.append(asyncio.create_task(_score(row, label, labeler)))
             if not waiting:
                 return
             try:
@@ -75,8 +75,8 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: LabelerId, *, at_
                 async for finished in _finished(waiting):
                     yield finished
                 raise ScoringStopped(
-                    f"{failed} interactions in a row could not be labeled, last: {outcome.problem}; remove the cause, "
-                    "then run the same command again"
+                    f"{failed} interactions in a row could not be labeled. The last problem: {outcome.problem}. Remove "
+                    "the cause, then run the same command again"
                 )
     finally:
         for task in waiting:
@@ -84,7 +84,7 @@ async def score_rows(rows: Iterable[Row], label: Label, asked: LabelerId, *, at_
 
 
 async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
-    """Yield the rows in flight that get labels."""
+    """Wait for the rows in flight, and yield those that were labeled."""
     while waiting:
         try:
             outcome = await waiting[0]
@@ -95,22 +95,19 @@ async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outc
             yield outcome
 
 
-async def _score(row: Row, label: Label, asked: LabelerId) -> Outcome:
+async def _score(row: Row, label: Label, labeler: LabelerId) -> Outcome:
     interaction = row.interaction
     if interaction is None:
         return Outcome(row, problem=row.problem)
     started = perf_counter()
     try:
         labeling = await label(row)
-        event = _event(interaction, asked, labeling, perf_counter() - started)
+        latency_s = perf_counter() - started
+        event = metric_event(interaction, labeler, labeling, labeled_at=utc_now(), latency_s=latency_s)
     except (EndpointMisconfigured, OverBudget) as error:
-        raise ScoringStopped(f"{error}; run the same command again to go on where it stopped") from None
+        raise ScoringStopped(f"{error}; then run the same command again: it continues where it stopped") from None
     except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
         return Outcome(row, problem=f"labeling failed with {type(error).__name__}: {error}")
     return Outcome(row, event, labeling)
-
-
-def _event(interaction: RagInteraction, asked: LabelerId, labeling: Labeling, latency_s: float) -> MetricEvent:
-    return metric_event(interaction, asked, labeling, labeled_at=utc_now(), latency_s=latency_s)

@@ -1,4 +1,4 @@
-"""Computes scores from the labels that a file contains, such as those of RAGBench and RAGChecker."""
+"""Computes scores from the labels in a file, such as files of RAGBench and RAGChecker."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from ragtide_producers import Row
 from ragtide_schemas import SentenceLabels
 
 STORED: Final = "stored"
-"""Name of the labeler on events whose labels came with the file."""
+"""Name of the labeler in metric events whose labels are from the file."""
 
 
 def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:

@@ -22,7 +22,7 @@ class Summary:
 
 
 def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:
-    """Return the estimates of events, by the same code as live ones."""
+    """Return the estimates of events, computed as for live traffic."""
     state = AggregatorState(StateOptions(segments=False, quantiles=False))
     problems: list[str] = []
     for event in events:
@@ -63,7 +63,7 @@ class Comparison:
 
 
 def compare(found: Sequence[Estimate], published: ReferenceResult) -> list[Comparison]:
-    """Return our means beside the published ones, for the metrics that both have."""
+    """Return our means beside the published means, for the metrics that both have."""
     return [
         Comparison(e.metric, 100 * e.estimate, 100 * published.means[e.metric])
         for e in found

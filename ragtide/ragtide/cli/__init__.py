@@ -1,4 +1,4 @@
-"""The command line: the composition root that wires the roles together."""
+"""The command `ragtide`: each module parses the options of a command, calls the package, and prints the result."""
 
 import sys
 
@@ -6,7 +6,7 @@ import sys
 def run() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error and exit code 1 or 2."""
     try:
-        from .app import main  # noqa: PLC0415 - says what to install where the extra is missing
+        from .app import main  # noqa: PLC0415 - imported here to name the missing extra
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ragtide"):
             raise

@@ -17,26 +17,27 @@ from .common import JsonOption, out, print_json
 def agree(
     predictions: Annotated[Path, typer.Argument(help="Scores: the output of ragtide score FILE --json.")],
     gold: Annotated[
-        Path | None, typer.Option(help="Gold scores: interactions or rows of a data set; by default in the lines.")
+        Path | None,
+        typer.Option(help="File of gold scores: interactions or data set rows. Default: the lines."),
     ] = None,
     against: Annotated[Path | None, typer.Option(help="Scores of another labeler, as the reference.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
     threshold: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of a metric's range from which a score counts as high.")
+        float, typer.Option(min=0.0, max=1.0, help="Scores from this share of a metric's range count as high.")
     ] = 0.5,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence level.")] = 0.95,
     by_question: Annotated[
-        bool, typer.Option("--by-question", help="Draw whole questions for the intervals; needs --gold.")
+        bool, typer.Option("--by-question", help="Resample whole questions for the intervals; needs --gold.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture: svg, png or pdf.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture into this file: svg, png or pdf.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare scores with gold scores or with another labeler: errors beside a constant's, ranks, AUROC, F1, kappa."""
+    """Compare scores with gold scores or with another labeler: error, rank correlation, AUROC, F1 and kappa."""
     if gold is not None and against is not None:
         raise typer.BadParameter("give --gold or --against, not both")
     if by_question and gold is None:
-        raise typer.BadParameter("--by-question needs --gold FILE: scores alone do not hold the questions")
+        raise typer.BadParameter("--by-question needs --gold FILE: a file of scores has no questions")
     found = [
         compare(
             group,
@@ -79,7 +80,7 @@ def _show(compared: PredictionAgreement, confidence: float) -> None:
 
 
 def agreement_table(compared: PredictionAgreement) -> Table:
-    """Return the agreement of every metric, the error beside that of a constant."""
+    """Return the agreement of every metric as a table."""
     table = Table(box=None, pad_edge=False)
     for column in ("metric", "n", "measure", "value", "interval", "compare with"):
         table.add_column(column, justify="right" if column in {"n", "value"} else "left")

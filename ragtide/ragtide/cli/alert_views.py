@@ -1,4 +1,4 @@
-"""Alerts as boxes. Renderables only; this module reads and prints nothing."""
+"""Renders alerts as boxes; reads and prints nothing."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def alert_panel(alert: Alert) -> Panel:
 
 
 def alerts_view(alerts: Sequence[Alert]) -> RenderableType:
-    """Return alerts one below the other, the firing ones first, or a sentence that there are none."""
+    """Return alerts one below the other, firing alerts first, or the sentence that there are none."""
     if not alerts:
         return Text("No alerts.", style="green")
     ordered = sorted(alerts, key=lambda alert: (alert.status != "firing", -alert.fired_at.timestamp()))

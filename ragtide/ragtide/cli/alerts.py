@@ -1,4 +1,4 @@
-"""`ragtide alerts`: shows the stored alerts; with `--follow` new alerts too."""
+"""`ragtide alerts`: shows the stored alerts, and new alerts with `--follow`."""
 
 import asyncio
 from typing import Annotated
@@ -19,12 +19,12 @@ from .workspace_option import WorkspaceOption, settings_with
 
 def alerts(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more alerts, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new alerts, until Ctrl-C.")] = False,
     firing: Annotated[bool, typer.Option("--firing", help="Only alerts that are firing now.")] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show alerts; as JSON one object a line."""
+    """Show alerts; with --json one object per line."""
     settings = settings_with(context, workspace)
 
     def show(alert: Alert) -> None:

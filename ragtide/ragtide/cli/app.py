@@ -1,4 +1,4 @@
-"""The command line: all commands by name, and the options before them. A command is imported when it runs."""
+"""The list of commands, and the options before a command. A command is imported when it is used."""
 
 import sys
 from importlib import import_module
@@ -48,7 +48,7 @@ class Commands(TyperGroup):
     """The commands; each is imported when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names."""
+        """Return the names of the commands."""
         del ctx
         return list(COMMANDS)
 
@@ -80,7 +80,7 @@ cli = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    configure_logging("warning")  # to standard error; a command with settings of its own for logs configures it again
+    configure_logging("warning")  # to standard error; a command may configure it again
     try:
         cli()
     except (RagtideError, RedisError) as error:
@@ -103,7 +103,7 @@ def common(
     redis_url: Annotated[str | None, typer.Option(help="Redis to use [RAGTIDE_REDIS_URL].")] = None,
     prefix: Annotated[str | None, typer.Option(help="First part of every key [RAGTIDE_PREFIX].")] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where a Redis started by ragtide keeps its data [RAGTIDE_DATA_DIR].")
+        Path | None, typer.Option(help="Data directory of a Redis that ragtide starts [RAGTIDE_DATA_DIR].")
     ] = None,
     partitions: Annotated[
         int | None, typer.Option(help="Number of partitions of the deployment [RAGTIDE_PARTITIONS].")
@@ -112,6 +112,6 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Settings that every command takes."""
+    """Store the options before the command."""
     del version
     context.obj = Given(redis_url, prefix, data_dir, partitions)

@@ -1,4 +1,4 @@
-"""Functions that commands share: options before the command, the Redis client, and the output."""
+"""Shared by the commands: the options before the command, the Redis client, and the output."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -27,16 +27,16 @@ class SafeConsole(Console):
     """A console whose text cannot control the terminal. Styles and redrawing still work, because rich adds them."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield segments in which every character that controls a terminal is written as an escape."""
+        """Yield segments in which characters that control a terminal are escaped."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text, keep="\n\t"), style, control)
 
 
-# No markup and no names of emoji, because a cell of a table may hold text of other people.
+# Without markup and names of emoji, because a cell of a table may show a text that an application published.
 out = SafeConsole(soft_wrap=False, markup=False, emoji=False)
 err = SafeConsole(stderr=True, markup=False, emoji=False)
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
 
 
@@ -50,7 +50,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The options given before the command; all other settings come from environment and file."""
+    """The options given before the command."""
 
     redis_url: str | None = None
     prefix: str | None = None
@@ -58,7 +58,7 @@ class Given:
     partitions: int | None = None
 
     def settings(self, **more: object) -> Settings:
-        """Return the settings; these options and `more` options of the command override environment and file."""
+        """Return the settings; these options, and `more` options of the command, override environment and file."""
         given = {
             "redis_url": self.redis_url,
             "prefix": self.prefix,

@@ -27,30 +27,30 @@ def compare(
     context: typer.Context,
     first: Annotated[str, typer.Argument(help="A pipeline.")],
     second: Annotated[
-        str | None, typer.Argument(help="Another pipeline; without it, the same pipeline in two workspaces.")
+        str | None, typer.Argument(help="Another pipeline; by default the same pipeline in two workspaces.")
     ] = None,
     workspace: Annotated[
-        list[str] | None, typer.Option(help="Workspace of both pipelines; given twice, of the first and the second.")
+        list[str] | None, typer.Option(help="Workspace of both pipelines; give it twice for two workspaces.")
     ] = None,
     labeler: Annotated[
         list[str] | None,
-        typer.Option(help="Given twice: two labelers of the one pipeline, such as local and judge in a cascade."),
+        typer.Option(help="Give it twice to compare two labelers of a pipeline, such as local and judge in a cascade."),
     ] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     recording: Annotated[
         str | None,
-        typer.Option(help="Recording of a replay of metric events, to pair its interactions; by default recorder.url."),
+        typer.Option(help="Recording that a replay of metric events has read, to pair by id; default: recorder.url."),
     ] = None,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Intervals for ongoing traffic, not for replays of known size.")
+        bool, typer.Option("--ongoing", help="Treat interactions as a sample of ongoing traffic, also in replays.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two pipelines, live or in workspaces: the difference of every metric that both have, valid at every look.
+    """Compare two pipelines, live or in workspaces: the difference of every metric that both have.
 
     Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
-    Other pipelines are compared by means, for metrics that the same labeler measured with the same profile.
+    Other pipelines are compared by their means. Intervals are valid at every look.
     """
     settings = given(context).settings()
     if window not in (ALL_TIME, *settings.windows):
@@ -101,20 +101,18 @@ async def _side(redis: Redis, settings: Settings, workspace: str, recording: str
 def _method(found: Sequence[Compared]) -> str:
     """Return sentences about the method of the differences."""
     pairs = max((one.n[0] for one in found if one.method == "paired"), default=0)
-    said = []
+    sentences = []
     if pairs:
-        known = any(one.strategy == CLOSED for one in found)
-        said.append(
-            f"Paired by interaction id: {pairs:,} pairs."
-            + (" All interactions of both workspaces are known, so no uncertainty is left about them." if known else "")
-        )
+        sentences.append(f"Paired by interaction id: {pairs:,} pairs.")
+        if any(one.strategy == CLOSED for one in found):
+            sentences.append("Both workspaces are complete, so their difference is exact.")
     if any(one.method == "unpaired" for one in found):
-        said.append(f"{'The rest is unpaired' if said else 'Unpaired'}: the difference of two means.")
-    return " ".join(said)
+        sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")
+    return " ".join(sentences)
 
 
 def _table(found: Sequence[Compared], first: str, second: str) -> Table:
-    """Return the differences of two pipelines, one row a metric."""
+    """Return the differences of two pipelines, one row for each metric."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("metric", no_wrap=True)
     for name in (first, second, f"{first} - {second}"):

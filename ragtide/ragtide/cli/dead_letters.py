@@ -1,4 +1,4 @@
-"""`ragtide dead-letters`: shows entries that could not be used, or tries them again."""
+"""`ragtide dead-letters`: shows the dead letters, or publishes them again."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from ragtide_schemas.printable import printable
 from .common import JsonOption, err, out, print_json, warn, with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
-dead_letters = typer.Typer(help="Show entries that could not be used, with the reason; or try them again.")
+dead_letters = typer.Typer(help="Show entries that could not be used, with the reason; or publish them again.")
 
 SHOWN: Final = 1000
-"""Dead letters in the table; `--json` prints all."""
+"""Most dead letters in the table; `--json` prints all."""
 
 DETAIL_CHARS: Final = 1000
-"""Characters of the detail in the table; `--json` prints all."""
+"""Most characters of the detail in the table; `--json` prints all."""
 
 
 @dead_letters.callback(invoke_without_command=True)
@@ -37,7 +37,7 @@ def list_dead_letters(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the newest entries that could not be used, with the reason; as JSON all, one a line, payload included."""
+    """Show the newest entries that could not be used; with --json all of them with payload, one per line."""
     if context.invoked_subcommand is not None:
         return
     settings = settings_with(context, workspace)
@@ -73,7 +73,7 @@ def retry(
     every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Publish dead interactions and feedback again, after the cause was corrected."""
+    """Publish dead interactions and feedback again, after you have corrected the cause."""
     if bool(ids) == every:
         raise typer.BadParameter("give ids of dead letters, or --all")
     settings = settings_with(context, workspace)
@@ -95,7 +95,7 @@ async def _retried(redis: Redis, settings: Settings, ids: list[str] | None) -> i
 
 
 def _table(letters: Sequence[StoredDeadLetter]) -> RenderableType:
-    """Return dead letters as a table, or a sentence that there are none."""
+    """Return dead letters as a table, or the sentence that there are none."""
     if not letters:
         return Text("No dead letters.", style="green")
     table = Table(header_style="bold", box=None, pad_edge=False)

@@ -36,7 +36,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data, so that other commands can show them.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run everything on a Redis of its own over real questions, until quality falls and an alert fires."""
+    """Run all roles on a Redis of its own, over real questions, until quality falls and an alert fires."""
     configure_logging("error")
     data_dir = Path(tempfile.mkdtemp(prefix="ragtide-demo-"))
     try:

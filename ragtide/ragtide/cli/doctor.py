@@ -20,13 +20,13 @@ from .repair import print_repairs
 def doctor(
     context: typer.Context,
     role: Annotated[
-        Role | None, typer.Option(help="Check only whether this role works on this host: for a container.")
+        Role | None, typer.Option(help="Check only whether this role works on this host, such as in a container.")
     ] = None,
     repair: Annotated[
         str | None,
         typer.Option(
             metavar="KEY",
-            help="Drop this damaged field of a checkpoint, while no aggregator runs. Its key is counted anew.",
+            help="Drop this damaged field of a checkpoint; no aggregator may run. Its values are counted again.",
         ),
     ] = None,
     as_json: JsonOption = False,

@@ -29,14 +29,14 @@ def estimates(
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
         str,
-        typer.Option(help=f"Interval: {', '.join(STRATEGIES)}. With auto and running you may look again and again."),
+        typer.Option(help=f"Interval: {', '.join(STRATEGIES)}; auto and running are valid at every look."),
     ] = AUTO,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     estimator: Annotated[str, typer.Option(help=f"Estimator: {', '.join(ESTIMATORS)}, or all.")] = "mean",
-    labeling: Annotated[bool, typer.Option("--labeling", help="Time and cost of labeling instead of scores.")] = False,
+    labeling: Annotated[bool, typer.Option("--labeling", help="Show time and cost of labeling, not scores.")] = False,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Intervals for ongoing traffic, not for a run of known size.")
+        bool, typer.Option("--ongoing", help="Treat interactions as a sample of ongoing traffic, also in runs.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +83,7 @@ def estimates(
 def _unmet(
     everything: Sequence[Estimate], *, pipeline: str | None, run: str | None, segment: str | None, metric: str | None
 ) -> str | None:
-    """Return which of the options names nothing that there is, in a sentence; None if there is nothing at all."""
+    """Return a sentence about the option that matches no estimate; None if there are no estimates."""
     if not everything:
         return None
     for kind, name, known in (
@@ -94,4 +94,4 @@ def _unmet(
     ):
         if name is not None and name not in known:
             return unknown(kind, name, known)
-    return "no estimate matches all of these options: leave one out"
+    return "no estimate matches all of these options together: leave one out"

@@ -1,4 +1,4 @@
-"""`ragtide experiment`: run configs over a data set, show the leaderboard, and give commands while they run."""
+"""`ragtide experiment`: runs configs over a data set, shows the leaderboard, and gives commands to the experiment."""
 
 import asyncio
 import json
@@ -33,11 +33,11 @@ from .experiment_tables import board_view, shown_metrics
 REDRAW_S = 1.0
 """Seconds between two drawings of the leaderboard."""
 
-GO_ON = "give ragtide experiment run FILE again, or run the program again that began it"
-"""How a user gives an experiment a driver."""
+GO_ON = "run ragtide experiment run FILE again, or the program that began it"
+"""The advice to start a driver again."""
 
 experiment = typer.Typer(
-    help="Run configs over a data set, compare them while they run, and stop those that have surely lost.",
+    help="Run configs over a data set, compare them while they run, and stop each config that has surely lost.",
     no_args_is_help=True,
 )
 
@@ -46,13 +46,13 @@ Config = Annotated[str, typer.Argument(help="Name of the config, or its number s
 
 
 def _option(model: type[BaseModel], field: str, *names: str) -> Any:
-    """Return an option for a field of a model: its help is the field's sentence."""
+    """Return an option whose help is the description of a model's field."""
     return typer.Option(*names, help=model.model_fields[field].description)
 
 
 Reason = Annotated[str, _option(Command, "reason")]
 NoRoles = Annotated[
-    bool, typer.Option("--no-roles", help="Only call the target; ragtide worker --workspace NAME labels.")
+    bool, typer.Option("--no-roles", help="Only call the target; run ragtide worker --workspace NAME to label.")
 ]
 
 
@@ -63,7 +63,7 @@ def run(
     no_roles: NoRoles = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an experiment, or continue an interrupted one, until it is complete or Ctrl-C."""
+    """Run or continue an experiment, until it is complete or Ctrl-C."""
     _run(given(context).settings(), file, roles=not no_roles, as_json=as_json)
 
 
@@ -71,37 +71,37 @@ def run(
 def resume(
     context: typer.Context,
     name: Name,
-    config: Annotated[str | None, typer.Argument(help="Config to resume; without it the experiment goes on.")] = None,
+    config: Annotated[str | None, typer.Argument(help="Config to resume; by default the whole experiment.")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="TOML file that describes the experiment; needed if no config is given.")
+        Path | None, typer.Option(help="TOML file that describes the experiment; needed without CONFIG.")
     ] = None,
     keep: Annotated[bool, _option(Command, "keep", "--keep")] = False,
     reason: Reason = "",
     no_roles: NoRoles = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a stopped config go on, or continue an experiment that was interrupted or paused."""
+    """Resume a stopped config, or continue an experiment that was interrupted or paused."""
     settings = given(context).settings()
     if config is not None and file is not None:
-        raise typer.BadParameter("give a config to resume, or the file of the experiment to go on with; not both")
+        raise typer.BadParameter("give a config to resume, or the file of the experiment to continue; not both")
     if config is not None:
         driven = ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
-        _confirm(f"{config} goes on", driven=driven)
+        _confirm(f"{config} is resumed", driven=driven)
         return
     if file is None:
         info = with_redis(settings, lambda redis, _: get_workspace(redis, settings, name))
-        raise ConfigurationError(_how_to_go_on(info))
+        raise ConfigurationError(_how_to_continue(info))
     _run(settings, file, roles=not no_roles, as_json=as_json, name=name)
 
 
-def _how_to_go_on(info: Workspace) -> str:
-    # The path in Redis is shown and never opened: any process that may write to Redis may have written it.
+def _how_to_continue(info: Workspace) -> str:
+    # The path in Redis is shown and never opened, because any process with access to Redis may have written it.
     stored = info.options.get("file")
     if not isinstance(stored, str):
-        return f"{info.run} was begun from Python: run that program again, and the experiment goes on"
+        return f"a Python program began {info.run}: run that program again to continue the experiment"
     return (
-        f"give the file that describes {info.run}: ragtide experiment resume {info.run} --file FILE (it was begun with "
-        f"{stored!r}; look into that file before you run it)"
+        f"give the file that describes {info.run}: ragtide experiment resume {info.run} --file FILE (it began with "
+        f"{stored!r}; read that file before you run it)"
     )
 
 
@@ -130,14 +130,14 @@ def show(
             found = board(reader.state)
             _print(found, as_json=as_json)
             if not found.completed and not await driven():
-                warn(f"No driver runs: no config of {name} is called. To go on, {GO_ON}.")
+                warn(f"No driver runs, so no config of {name} is called. To continue, {GO_ON}.")
 
     with_redis(settings, body)
 
 
 @experiment.command()
 def stop(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
-    """Stop a config: it is no longer called."""
+    """Stop a config: it is no longer called, and its results are kept."""
     driven = _control(context, name).stop(config, reason)
     _confirm(f"{config} is stopped", driven=driven)
 
@@ -149,11 +149,11 @@ def clone(
     config: Config,
     clone: Annotated[str, typer.Argument(help="Name of the clone.")],
     parameters: Annotated[
-        list[str] | None, typer.Option("--set", help="Changed parameter as name=value; the value as JSON or text.")
+        list[str] | None, typer.Option("--set", help="A changed parameter as name=value; the value is JSON or text.")
     ] = None,
     reason: Reason = "",
 ) -> None:
-    """Add a config with the parameters of another one, except those given."""
+    """Add a config with the parameters of another config, except those given with --set."""
     changed = dict(_parameter(text) for text in parameters or [])
     driven = _control(context, name).clone(config, clone, reason=reason, **changed)
     _confirm(f"{clone} runs", driven=driven)
@@ -161,7 +161,7 @@ def clone(
 
 @experiment.command()
 def delete(context: typer.Context, name: Name, config: Config, reason: Reason = "") -> None:
-    """Stop a config for good, and leave it out of leaderboard and report."""
+    """Stop a config for good, and remove it from leaderboard and report."""
     driven = _control(context, name).delete(config, reason)
     _confirm(f"{config} is deleted", driven=driven)
 
@@ -173,7 +173,7 @@ def limits(
     max_cost_usd: Annotated[float | None, _option(Limits, "max_cost_usd")] = None,
     max_tokens: Annotated[int | None, _option(Limits, "max_tokens")] = None,
 ) -> None:
-    """Set new limits of an experiment; a limit that is not given is lifted."""
+    """Set new limits of an experiment; a limit that is not given is removed."""
     control = _control(context, name)
     _confirm("the limits are set", driven=control.limits(max_cost_usd=max_cost_usd, max_tokens=max_tokens))
 
@@ -185,7 +185,7 @@ def _control(context: typer.Context, name: str) -> ExperimentControl:
 def _confirm(done: str, *, driven: bool) -> None:
     err.print(done, markup=False, highlight=False)
     if not driven:
-        warn(f"No driver runs, so this takes effect when the experiment goes on: {GO_ON}")
+        warn(f"No driver runs, so this takes effect when the experiment continues: {GO_ON}")
 
 
 def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: str | None = None) -> None:
@@ -208,7 +208,7 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: st
         found = made.control.board()
         _print(found, as_json=as_json)
         if not found.completed:
-            err.print(f"Not complete. Go on with: ragtide experiment run {file}", markup=False, highlight=False)
+            err.print(f"Not complete. Continue with: ragtide experiment run {file}", markup=False, highlight=False)
             raise typer.Exit(3)
 
 
@@ -223,11 +223,11 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
                 await asyncio.sleep(REDRAW_S)
                 continue
             if reader.begun:
-                # Drawing takes a while; other tasks of this process must not wait for it.
+                # In a thread: the leaderboard is slow to compute, and other tasks of this process must not wait.
                 found = await asyncio.to_thread(board, reader.state, metrics=[reader.state.plan.metric])
                 view: list[RenderableType] = [board_view(found, out.width)]
                 if not (found.completed or runs):
-                    view.append(Text(f"No driver runs. To go on, {GO_ON}.", style="yellow"))
+                    view.append(Text(f"No driver runs. To continue, {GO_ON}.", style="yellow"))
                 live.update(Group(*view), refresh=True)
                 if found.completed:
                     return

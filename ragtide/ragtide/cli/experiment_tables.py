@@ -1,4 +1,4 @@
-"""The leaderboard of an experiment as a table. Renderables only; nothing is read or printed here."""
+"""Renders the leaderboard of an experiment as a table; reads and prints nothing."""
 
 from collections.abc import Sequence
 
@@ -17,18 +17,18 @@ BAR_WIDTH = 24
 STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"}
 
 NAME_CHARS = 40
-"""Characters of a config's name in one line."""
+"""Most characters of a config's name in one line."""
 
 NARROW_NAME_CHARS = 18
 
 
 def board_view(board: Board, width: int, others: Sequence[str] = ()) -> RenderableType:
-    """Return the leaderboard as it is drawn on a terminal of so many columns.
+    """Return the leaderboard for a terminal.
 
     Args:
         board: leaderboard to draw.
         width: columns of the terminal.
-        others: metrics whose estimates are shown besides the one that the race is about.
+        others: metrics to show besides the metric of the race.
     """
     narrow = width < NARROW
     others = () if narrow else others
@@ -108,9 +108,9 @@ def _number(value: float | None) -> str:
 
 
 def shown_metrics(board: Board, most: int = 3) -> list[str]:
-    """Return metrics that get a column besides the one that the race is about: the first few that have scores.
+    """Return the first few scored metrics besides the metric of the race, which get a column each.
 
-    Outcomes such as an empty retrieval come last: they would take the columns of the metrics of quality.
+    Outcomes such as an empty retrieval come last, because they say less about quality.
     """
     outcomes = {metric.name for metric in OUTCOMES}
     found = dict.fromkeys(metric for row in board.rows for metric, one in row.estimates.items() if one.n)

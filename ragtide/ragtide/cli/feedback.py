@@ -28,7 +28,7 @@ def feedback(
     annotator: Annotated[str | None, typer.Option(help="The person who gave the gold scores.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish gold scores of interactions, before or after these are published. The first of each metric counts."""
+    """Publish gold scores of interactions, which may follow later. The first gold score of a metric counts."""
     counts: Counter[str] = Counter(published=0, bad=0)
     if file is not None and (pipeline or interaction or gold):
         raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold; not both")

@@ -1,4 +1,4 @@
-"""Prints the problems of a file's rows: the first few of each kind, then the number of further ones."""
+"""Prints the problems of a file's rows: the first few of each kind, and the number of the others."""
 
 from collections import Counter
 from typing import Final
@@ -8,17 +8,17 @@ from rich.console import Console
 from ragtide_runtime.error_kinds import kind_of
 
 SHOWN: Final = 5
-"""Problems of one kind that are printed."""
+"""Most problems of one kind that are printed."""
 
 KINDS: Final = 20
-"""Kinds of problems with a count of their own; all other kinds share one."""
+"""Most kinds of problems with a count of their own; all other kinds share one count."""
 
 FIRST_CHARS: Final = 100
-"""Characters of a problem that are repeated beside the number."""
+"""Most characters of a problem that are repeated beside the number."""
 
 
 class Problems:
-    """Prints the problems of a file's rows as they come, the first five of each kind, and sums up the rest.
+    """Prints the first problems of each kind as they come, and counts the others.
 
     Args:
         console: to print on.
@@ -42,7 +42,7 @@ class Problems:
             self._print(f"{self._source}:{line}: {problem}")
 
     def sum_up(self) -> None:
-        """Print how many problems of each kind were not printed."""
+        """Print the number of problems of each kind that were not printed."""
         for kind, count in self._counts.items():
             if count > SHOWN:
                 first = self._first[kind]

@@ -21,14 +21,14 @@ def publish(
             help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
         ),
     ],
-    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows that name none.")] = None,
-    run: Annotated[str | None, typer.Option(help="Run of the rows; the number of rows becomes its known size.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows without one.")] = None,
+    run: Annotated[str | None, typer.Option(help="Run of the rows; its size is the number of rows.")] = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Interactions per second; by default as fast as possible.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish a file of interactions. Publishing it again adds only interactions that Redis does not have."""
+    """Publish a file of interactions. Publishing it again adds only the interactions that are missing in Redis."""
     options, counts = FileOptions(pipeline, run), Counter(published=0, duplicates=0, dropped=0, bad=0)
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
@@ -47,7 +47,7 @@ def publish(
         print_json(counts)
     else:
         err.print(
-            f"{counts['published']:,} published, {counts['duplicates']:,} there already, "
+            f"{counts['published']:,} published, {counts['duplicates']:,} published before, "
             f"{counts['dropped']:,} dropped, {counts['bad']:,} bad rows",
             highlight=False,
         )

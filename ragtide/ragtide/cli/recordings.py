@@ -22,7 +22,7 @@ def recordings(
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its checksum.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the contents of a recording by day and pipeline; exit code 1 if --verify finds damage."""
+    """Show the contents of a recording by day and pipeline. The exit code is 1 if --verify finds damage."""
     settings = given(context).settings().recorder
     place = url or settings.url
     if place is None:
@@ -50,7 +50,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for name in COUNTS:
         table.add_column(name, justify="right")
     for row in rows:
-        # A name is anything that a user wrote, so no markup.
+        # As Text, so that the name of a pipeline is not read as markup.
         pipeline = Text(row["pipeline"] or "—")
         table.add_row(row["day"], pipeline, *(f"{row[name]:,}" for name in COUNTS))
     return table

@@ -1,4 +1,4 @@
-"""Prints what `ragtide doctor --repair` dropped from checkpoints, and the losses."""
+"""Prints the fields that `ragtide doctor --repair` dropped, and the losses."""
 
 from dataclasses import asdict
 from typing import Any
@@ -46,6 +46,6 @@ def sentences(streams: Streams, dropped: DroppedField) -> list[str]:
         lines.append(f"lost: {values}{mean}{newest}")
     if dropped.since is not None:
         since = f"{dropped.since:%Y-%m-%d %H:%M:%S} UTC"
-        lines.append(f"The values of the field are collected anew from metric events scored after {since}.")
-    lines += [f"ended: alert {alert.alert_id}; its rule begins anew" for alert in dropped.resolved]
+        lines.append(f"The field now counts metric events scored after {since}.")
+    lines += [f"resolved: alert {alert.alert_id}; its rule starts again" for alert in dropped.resolved]
     return lines

@@ -1,4 +1,4 @@
-"""`ragtide repartition`: changes the number of partitions of a deployment at rest."""
+"""`ragtide repartition`: changes the number of partitions of a deployment while no role runs."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ def repartition(
         list[str] | None, typer.Option(help="A split pipeline, such as shop=4; repeat it for every split.")
     ] = None,
 ) -> None:
-    """Change the number of partitions while no producer and no role runs; then set RAGTIDE_PARTITIONS to it."""
+    """Change the number of partitions. No producer and no role may run; set RAGTIDE_PARTITIONS afterwards."""
     settings = given(context).settings()
     splits = dict(_split(text) for text in split or [])
     wanted = settings.model_copy(update={"partitions": partitions, "splits": splits})

@@ -9,7 +9,7 @@ import typer
 from redis.asyncio import Redis
 from rich.table import Table
 
-from ragtide_offline.replay.back_test import OfRule
+from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_offline.replay.plan import ReplayPlan, rules_of
 from ragtide_offline.replay.replay import RecordingReplay, ReplayResult
 from ragtide_offline.replay.selection import selection
@@ -33,14 +33,14 @@ def replay(
     context: typer.Context,
     recording: Annotated[str, typer.Argument(help="Folder or URL of the recording.")],
     workspace: Annotated[
-        str | None, typer.Option(help="Name of the workspace; the name of a stopped replay continues it.")
+        str | None, typer.Option(help="Name of the workspace; give the name of a stopped replay to continue it.")
     ] = None,
     relabel: Annotated[
-        bool, typer.Option("--relabel", help="Label the interactions anew, instead of aggregating their scores.")
+        bool, typer.Option("--relabel", help="Label the interactions again, instead of using their recorded scores.")
     ] = False,
-    speed: Annotated[str, typer.Option(help="original, a number of times faster (10x), or max.")] = "max",
+    speed: Annotated[str, typer.Option(help="original, a multiple of it such as 10x, or max.")] = "max",
     order: Annotated[
-        str, typer.Option(help="time; or random, in which the interactions so far are a fair sample.")
+        str, typer.Option(help="time; or random, so that the interactions so far are a random sample.")
     ] = "time",
     seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
     since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
@@ -56,11 +56,11 @@ def replay(
     profile: Annotated[str | None, typer.Option(help="With --relabel: another profile of the formulas.")] = None,
     judge_model: Annotated[str | None, typer.Option(help="With --relabel: another model as the judge.")] = None,
     max_cost_usd: Annotated[
-        float | None, typer.Option(min=0, help="With --relabel: the most that the judge may cost.")
+        float | None, typer.Option(min=0, help="With --relabel: stop at this cost of the judge.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay a recording into a workspace: other alert rules, or another labeler; live numbers are not touched."""
+    """Replay a recording into a workspace, with other alert rules or another labeler. Live estimates do not change."""
     settings = given(context).settings()
     configure_logging("error")
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)
@@ -85,8 +85,8 @@ def replay(
 
     async def body(redis: Redis, handle: RedisHandle) -> ReplayResult:
         stop = asyncio.Event()
-        with on_signal(stop.set), replay_bar(err, total) as seen:
-            return await replaying.run(redis, handle.url, stop, seen)
+        with on_signal(stop.set), replay_bar(err, total) as show:
+            return await replaying.run(redis, handle.url, stop, show)
 
     found = with_redis(settings, body, convert=True)
     if as_json:
@@ -98,7 +98,7 @@ def replay(
         reached = found.counts.get("over_cost")
         warn(
             f"Stopped {'at --max-cost-usd' if reached else 'by a signal'}. "
-            f"Give the same command with --workspace {plan.run} to continue."
+            f"To continue, give the same command with --workspace {plan.run}."
         )
         raise typer.Exit(1)
 
@@ -114,7 +114,7 @@ def _print(plan: ReplayPlan, found: ReplayResult) -> None:
     if plan.seed is None:
         out.print(_rules_table(found.rules))
     else:
-        out.print("Random order has no before and after: no rule was tested.")
+        out.print("No rule was tested, because a random order has no change over time.")
     counts = found.counts
     rate = counts["n"] / max(found.seconds, 1e-9)
     cost = f", ${counts['cost_usd']:.4f}" if counts.get("cost_usd") else ""
@@ -126,7 +126,7 @@ def _print(plan: ReplayPlan, found: ReplayResult) -> None:
     )
 
 
-def _rules_table(rules: Mapping[str, OfRule]) -> Table:
+def _rules_table(rules: Mapping[str, RuleAlerts]) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("rule", no_wrap=True)
     table.add_column("alerts", justify="right")

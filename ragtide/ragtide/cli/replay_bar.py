@@ -1,4 +1,4 @@
-"""The progress bar of a replay, drawn on a terminal only."""
+"""Draws the progress bar of a replay, if the output is a terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ragtide_offline.replay.metrics_replay import ReplayProgress
 from ragtide_offline.replay.relabeling import RelabelProgress
-from ragtide_offline.replay.replay import Seen
+from ragtide_offline.replay.replay import Show
 
 
 class _Rate(ProgressColumn):
@@ -18,8 +18,8 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def replay_bar(console: Console, total: int) -> Iterator[Seen]:
-    """Draw the progress: of metric events the time of the last one, of interactions the cost."""
+def replay_bar(console: Console, total: int) -> Iterator[Show]:
+    """Draw the progress, with the time of the last metric event, or with the cost of the interactions."""
     columns = (
         TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", style="bright_black"),
@@ -27,13 +27,13 @@ def replay_bar(console: Console, total: int) -> Iterator[Seen]:
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total, note="")
 
-        def seen(progress: ReplayProgress | RelabelProgress) -> None:
+        def show(progress: ReplayProgress | RelabelProgress) -> None:
             if isinstance(progress, RelabelProgress):
                 bar.update(task, completed=progress.labeling.done, note=_cost(progress))
             else:
                 bar.update(task, completed=progress.done, note=f"{progress.at:%Y-%m-%d %H:%M}" if progress.at else "")
 
-        yield seen
+        yield show
 
 
 def _cost(progress: RelabelProgress) -> str:

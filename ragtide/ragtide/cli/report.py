@@ -1,4 +1,4 @@
-"""`ragtide report`: writes the report of an experiment or a replay, or compares two, or exports one to MLflow."""
+"""`ragtide report`: reports on an experiment or a replay, compares two of them, or exports an experiment to MLflow."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -30,34 +30,33 @@ def report(
     context: typer.Context,
     workspace: Annotated[str, typer.Argument(help="Name of an experiment or a replay.")],
     report_format: Annotated[
-        ReportFormat | None, typer.Option("--format", help="By default by the ending of --output, else html.")
+        ReportFormat | None, typer.Option("--format", help="Default: the ending of --output, or html.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write, else WORKSPACE.html; - for standard output.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write, or - for standard output. Default: WORKSPACE.html."),
     ] = None,
-    compare: Annotated[str | None, typer.Option(help="Another workspace, to compare with.")] = None,
+    compare: Annotated[str | None, typer.Option(help="Another workspace to compare with.")] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option(
-            help="With --compare, A=B: A of the first with B of the second; may be repeated. Else the same names."
-        ),
+        typer.Option(help="With --compare: A=B compares config A with config B; may be repeated. Default: same names."),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(min=0.5, max=0.9999, help="With --compare, level of the intervals.")
+        float | None, typer.Option(min=0.5, max=0.9999, help="With --compare: level of the intervals.")
     ] = None,
     recording: Annotated[
         str | None,
-        typer.Option(help="With --compare, the recording of replays of metric events; by default recorder.url."),
+        typer.Option(help="With --compare: recording that the replays have read. Default: recorder.url."),
     ] = None,
-    items: Annotated[int, typer.Option(min=0, max=1000, help="Items shown of the worst and of the disputed.")] = ITEMS,
-    mlflow: Annotated[bool, typer.Option("--mlflow", help="Export to MLflow too, or update the export.")] = False,
+    items: Annotated[int, typer.Option(min=0, max=1000, help="Number of worst items, and of disputed items.")] = ITEMS,
+    mlflow: Annotated[bool, typer.Option("--mlflow", help="Export to MLflow too, or update an export.")] = False,
     tracking_uri: Annotated[
-        str | None, typer.Option(help="MLflow's store, such as sqlite:///mlflow.db (MLFLOW_TRACKING_URI).")
+        str | None, typer.Option(help="Address of MLflow, such as sqlite:///mlflow.db (MLFLOW_TRACKING_URI).")
     ] = None,
     mlflow_experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = EXPERIMENT,
     as_json: JsonOption = False,
 ) -> None:
-    """Report on an experiment (leaderboard, cost, stops, differences, worst items) or a replay; or compare two."""
+    """Write the report of an experiment (leaderboard, cost, stops, items) or of a replay; or compare two of a kind."""
     if as_json and report_format not in {None, ReportFormat.JSON}:
         raise typer.BadParameter(f"--json and --format {report_format} contradict each other: give one of them")
     if config and compare is None:
@@ -65,7 +64,7 @@ def report(
     if mlflow and compare is not None:
         raise typer.BadParameter("--mlflow exports a single experiment: leave --compare out")
     if tracking_uri is not None and not mlflow:
-        raise typer.BadParameter("--tracking-uri says where MLflow is: give --mlflow too")
+        raise typer.BadParameter("--tracking-uri is the address of MLflow: give --mlflow too")
     settings = given(context).settings()
     request = ReportRequest(workspace, compare, config or (), confidence, items, recording)
     found, warnings = with_redis(settings, lambda redis, _: read_report(redis, settings, request))

@@ -1,4 +1,4 @@
-"""`ragtide rules check`: checks the alert rules of a file."""
+"""`ragtide rules check`: checks the alert rules in a file."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,25 +13,25 @@ from ragtide_schemas.printable import printable
 
 from .common import JsonOption, given, out, print_json
 
-rules = typer.Typer(help="Alert rules in a file.", no_args_is_help=True)
+rules = typer.Typer(help="Check the alert rules in a file.", no_args_is_help=True)
 
 
 @rules.callback()
 def _group() -> None:
-    """Make `check` a command of its own, although it is the only one so far."""
+    """Keep `check` a command of its own: typer merges a single command into its group."""
 
 
 @rules.command()
 def check(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="TOML file with a table of each alert rule.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
+    file: Annotated[Path, typer.Argument(help="TOML file with a table [[alerts]] for each rule.")],
+    strict: Annotated[bool, typer.Option("--strict", help="The exit code is 1 for warnings, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check alert rules; exit code 1 if one is wrong.
+    """Check alert rules, without Redis. The exit code is 1 if a rule is wrong.
 
-    A rule is wrong if a field is wrong or the metric does not exist. A warning names a metric that the labeler of the
-    settings never publishes, or that no setting declares. The command needs no Redis.
+    A rule is wrong if a field is wrong, or if its metric does not exist. A rule has a warning if the labeler of the
+    settings never publishes its metric, or if no setting declares it.
     """
     found = rules_of(file)
     findings = rule_findings(found, given(context).settings())
@@ -40,8 +40,8 @@ def check(
     else:
         marks = {"error": ("✗", "red"), "warning": ("!", "yellow")}
         for finding in findings:
-            said = printable(f" {file}: alert rule {finding.rule}: {finding.message}")
-            out.print(Text.assemble(marks[finding.level], said), soft_wrap=True)
+            sentence = printable(f" {file}: alert rule {finding.rule}: {finding.message}")
+            out.print(Text.assemble(marks[finding.level], sentence), soft_wrap=True)
         wrong = {finding.rule for finding in findings}
         fine = sum(rule.name not in wrong for rule in found)
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))

@@ -24,7 +24,7 @@ from .score_tables import reference_table, summary_table
 
 
 async def _score(scored: ScoredFile, *, as_json: bool) -> None:
-    """Score the file with a progress bar; print problems, and lines if asked for."""
+    """Score the file with a progress bar; print its problems, and the lines if `as_json` is set."""
     columns = (
         TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(), TextColumn("{task.fields[money]}"),
@@ -53,10 +53,10 @@ def with_choices(settings: Settings, *, model: str | None, base_url: str | None,
     """Return settings with the judge's options from the command line.
 
     Raises:
-        typer.BadParameter: the judge's settings would not fit together.
+        typer.BadParameter: the judge's settings contradict each other.
     """
-    said = {"model": model, "base_url": base_url, "families": families.split(",") if families else None}
-    changed = {name: value for name, value in said.items() if value is not None}
+    options = {"model": model, "base_url": base_url, "families": families.split(",") if families else None}
+    changed = {name: value for name, value in options.items() if value is not None}
     if not changed:
         return settings
     now = {name: getattr(settings.judge, name) for name in JudgeSettings.model_fields}
@@ -77,36 +77,36 @@ def score(
     labeler: Annotated[
         str | None,
         typer.Option(
-            help="local, judge, nli, cascade, one of your own; or stored, for the labels in the file [RAGTIDE_LABELER]."
+            help="local, judge, nli, cascade, or your own; stored uses the labels in the file [RAGTIDE_LABELER]."
         ),
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="Variant of TRACe for a judge's or stored labels.")] = None,
-    claim_profile: Annotated[str | None, typer.Option(help="Variant of RAGChecker for them.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Variant of the TRACe formulas for labels.")] = None,
+    claim_profile: Annotated[str | None, typer.Option(help="Variant of the RAGChecker formulas.")] = None,
     model: Annotated[str | None, typer.Option(help="Model of the judge [RAGTIDE_JUDGE_MODEL].")] = None,
     base_url: Annotated[str | None, typer.Option(help="Endpoint of the judge [RAGTIDE_JUDGE_BASE_URL].")] = None,
     families: Annotated[
-        str | None, typer.Option(help="Metrics asked of the judge: trace, ragchecker, or trace,ragchecker.")
+        str | None, typer.Option(help="Metric families of the judge: trace, ragchecker, or trace,ragchecker.")
     ] = None,
-    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows that name none.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows without one.")] = None,
     file_format: Annotated[
-        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default by the file's name.")
+        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default found by the name of the file.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a line per interaction here; run again to go on.")
+        Path | None, typer.Option("--output", "-o", help="Write a line per interaction here, or continue this file.")
     ] = None,
-    labels: Annotated[bool, typer.Option("--labels", help="Put the labels into the lines too.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="Add the labels to the lines.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Score only this number of rows.")] = None,
     strategy: Annotated[str, typer.Option(help=f"Intervals of the summary: {', '.join(STRATEGIES)}.")] = "normal",
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     reference: Annotated[
         str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
     ] = None,
     export_ragchecker: Annotated[
-        Path | None, typer.Option(help="Write claims, labels and scores as RAGChecker's JSON here.")
+        Path | None, typer.Option(help="Write claims, labels and scores here, as JSON of RAGChecker.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a file without Redis: a line per interaction as JSON, or a summary with intervals."""
+    """Score a file without Redis: print a summary with intervals, or with --json a line per interaction."""
     chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
     settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
     settings = with_choices(settings, model=model, base_url=base_url, families=families)
@@ -125,14 +125,14 @@ def score(
     asyncio.run(_score(scored, as_json=as_json))
     _report(scored, strategy, confidence or settings.confidence, reference, as_json=as_json)
     if not scored.counts.total():
-        err.print(f"{file} holds no interactions: nothing was scored", style="red", markup=False, highlight=False)
+        err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
         raise typer.Exit(1)
     if scored.counts["problems"]:
         raise typer.Exit(1)
 
 
 def _report(scored: ScoredFile, strategy: str, confidence: float, reference: str | None, *, as_json: bool) -> None:
-    """Print the summary: on standard error if the lines are on standard output."""
+    """Print the summary, on standard error if the lines are on standard output."""
     console = err if as_json else out
     summary = summarize(scored.events, strategy=strategy, confidence=confidence)
     if summary.estimates:

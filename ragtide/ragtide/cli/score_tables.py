@@ -1,4 +1,4 @@
-"""Tables of a scored file, as renderables of rich."""
+"""Renders the summary of a scored file as tables; reads and prints nothing."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def _cells(estimate: Estimate) -> Sequence[str | Text]:
 
 
 def reference_table(found: Sequence[Estimate], dataset: str) -> Table:
-    """Return our means beside published ones, a row each, differences in percentage points.
+    """Return our means beside published means, with differences in percentage points.
 
     Raises:
         ValueError: there are no published results of that data set.

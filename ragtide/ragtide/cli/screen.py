@@ -1,4 +1,4 @@
-"""The screen of `ragtide watch` and of the demo: estimates, trends and alerts, redrawn as they change."""
+"""The screen of `ragtide watch` and of the demo: estimates, trends and alerts, redrawn at an interval."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -19,19 +19,19 @@ from .alert_views import alerts_view
 from .tables import TrendKey, estimate_key, estimates_table
 
 TREND_POINTS = 16
-"""Recent means drawn for each row."""
+"""Most recent means drawn for each row."""
 
 ALERTS_SHOWN = 4
-"""Alerts drawn below the table."""
+"""Most alerts drawn below the table."""
 
 
 class Screen:
-    """The screen; it remembers recent means to draw trends.
+    """The screen, which stores recent means to draw trends.
 
     Args:
         deployment: the deployment on the screen.
         keep: returns whether an estimate is shown.
-        pipeline: the only pipeline that is shown, for a warning if there is none of this name.
+        pipeline: name of the only shown pipeline, for a warning if it is unknown.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Screen:
         self._warnings: list[str] = []
 
     async def refresh(self) -> None:
-        """Read the news; without any, the three reads take the time of one round trip."""
+        """Read estimates, alerts and backlog; if nothing is new, this takes one round trip."""
         deployment = self._deployment
         everything, self.alerts, backlogs = await asyncio.gather(
             deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
@@ -73,7 +73,7 @@ class Screen:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
             return Group(self._counts, *warnings, waiting)
         level = f"{self.estimates[0].confidence:.0%}"
-        note = f"{level} intervals, valid at every look; recent: about the last 64"
+        note = f"{level} intervals, valid at every look; recent: mean of about the last 64"
         return Group(
             self._counts,
             *warnings,
@@ -96,7 +96,7 @@ def _counts(backlogs: Sequence[Backlog]) -> Text:
 
 
 async def redraw(console: Console, screen: Screen, *, interval_s: float) -> None:
-    """Redraw the screen until cancelled; while Redis does not answer, say so and try again."""
+    """Redraw the screen until cancelled, also while Redis does not answer."""
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The roles as commands: each runs until SIGTERM or Ctrl-C."""
+"""`ragtide up`, `worker`, `aggregator` and `recorder`: run roles until SIGTERM or Ctrl-C."""
 
 import asyncio
 from typing import Annotated
@@ -20,7 +20,7 @@ from .workspace_option import WorkspaceOption, settings_with
 
 
 def up(context: typer.Context) -> None:
-    """Run all roles in one process, until SIGTERM or Ctrl-C; the recorder too where recorder.url is set."""
+    """Run all roles in one process, until SIGTERM or Ctrl-C; the recorder only if recorder.url is set."""
     settings = given(context).settings()
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
     _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder)
@@ -37,7 +37,7 @@ def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
 
 
 def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> None:
-    """Keep estimates and raise alerts, until SIGTERM or Ctrl-C. A second aggregator stands by."""
+    """Compute estimates and raise alerts, until SIGTERM or Ctrl-C. A second aggregator stands by."""
     _serve(settings_with(context, workspace), Role.AGGREGATOR)
 
 
@@ -47,7 +47,7 @@ def recorder(
         str | None, typer.Option(help="Folder or fsspec URL of the recording (RAGTIDE_RECORDER_URL).")
     ] = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="End recording for good: no entry waits in Redis for a recorder.")
+        bool, typer.Option("--forget", help="End recording for good: Redis no longer keeps entries for a recorder.")
     ] = False,
 ) -> None:
     """Archive the streams as files, until SIGTERM or Ctrl-C. A second recorder stands by."""
@@ -56,7 +56,7 @@ def recorder(
         from ragtide_consumers.recorder.fence import forget_recorder  # noqa: PLC0415 - only here
 
         with_redis(settings, lambda redis, _: forget_recorder(redis, settings.layout))
-        err.print("nothing waits for a recorder any more; the recording stays", highlight=False)
+        err.print("Redis no longer keeps entries for a recorder; the recording stays", highlight=False)
         return
     if url is not None:
         changed = settings.recorder.model_copy(update={"url": url})

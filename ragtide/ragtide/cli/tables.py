@@ -1,4 +1,4 @@
-"""Estimates as tables, and intervals as bars. Renderables only; this module reads and prints nothing."""
+"""Renders estimates as tables, and intervals as bars; reads and prints nothing."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ BAR_WIDTH = 28
 """Characters of an interval's bar."""
 
 NARROW = 140
-"""Columns of a terminal below which bars are shorter, and recent means are not drawn as a line."""
+"""With fewer columns, bars are shorter and trends have no line."""
 
 NARROW_BAR_WIDTH = 14
 
@@ -24,7 +24,7 @@ TrendKey = tuple[str, str | None, str | None, str, str | None]
 """Pipeline, run, segment, metric and its version."""
 
 Trends = Mapping[TrendKey, Sequence[float]]
-"""Recent means at the last looks, the oldest first."""
+"""Means of the most recent values at earlier looks, the oldest first."""
 
 
 def estimate_key(estimate: Estimate) -> TrendKey:
@@ -42,7 +42,7 @@ def ends_of(estimate: Estimate) -> tuple[float, float]:
 
 
 def short_name(metric: str) -> str:
-    """Return a metric's name without the family `trace`. Other families stay, because two families may use one name.
+    """Return a metric's name without the family `trace`; other families stay, because two may use one name.
 
     >>> short_name("trace.adherence"), short_name("rmse.trace.adherence"), short_name("retrieval.empty")
     ('adherence', 'rmse.adherence', 'retrieval.empty')
@@ -51,7 +51,7 @@ def short_name(metric: str) -> str:
 
 
 def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
-    """Return the interval drawn on the metric's whole range, the estimate as a dot."""
+    """Return the interval drawn on the metric's whole range, with a dot for the estimate."""
     style = BAND_STYLES.get(estimate.band or "", "cyan")
     return interval_bar(estimate.estimate, ends_of(estimate), estimate.value_range, width, style)
 
@@ -63,7 +63,7 @@ def interval_bar(
     width: int = BAR_WIDTH,
     style: str = "cyan",
 ) -> Text:
-    """Return an interval drawn on a scale, the estimate as a dot."""
+    """Return an interval drawn on a scale, with a dot for the estimate."""
     lowest, highest = scale
 
     def cell(value: float) -> int:
@@ -84,16 +84,16 @@ def interval_bar(
 
 
 def spark(values: Sequence[float], lowest: float, highest: float) -> str:
-    """Return the last values as a line of small bars on the metric's range."""
+    """Return values as a line of small bars on the metric's range."""
     span = (highest - lowest) or 1.0
     steps = [int((value - lowest) / span * (len(SPARKS) - 1) + 0.5) for value in values]
     return "".join(SPARKS[min(max(step, 0), len(SPARKS) - 1)] for step in steps)
 
 
 def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
-    """Return an arrow that compares the mean of about the last 64 values with the interval, and a line of recent means.
+    """Return an arrow that compares the mean of about the last 64 values with the interval, and a line of such means.
 
-    A window is compared with the window before.
+    A window is compared with the window before it.
     """
     if estimate.window != ALL_TIME:
         return _against_before(estimate)
@@ -125,7 +125,7 @@ def _against_before(estimate: Estimate) -> Text:
 def _better_style(estimate: Estimate, *, rising: bool) -> str:
     direction = estimate.direction
     if direction is None:
-        # An estimate of an older version has no direction.
+        # Estimates of an older release have no direction.
         definition = METRICS.get(estimate.metric)
         errors = estimate.metric.startswith("rmse.")
         direction = Direction.LOWER if errors else definition.direction if definition else Direction.HIGHER
@@ -135,7 +135,7 @@ def _better_style(estimate: Estimate, *, rising: bool) -> str:
 
 
 def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Return estimates sorted by scope, then in the registry's order of metrics; derived metrics come last."""
+    """Return estimates by scope, then in the order of the registry of metrics; other metrics come last."""
     registered = list(METRICS)
 
     def key(estimate: Estimate) -> tuple[str, str, str, int, str, str]:
@@ -153,12 +153,12 @@ def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 
 def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | None = None) -> Table:
-    """Return estimates as a table, one row each; a cell is empty if it repeats the cell above.
+    """Return estimates as a table with a row for each; a cell that repeats the cell above is empty.
 
     Args:
-        estimates: to show.
+        estimates: estimates to show.
         width: columns of the terminal.
-        trends: recent means, drawn as a line.
+        trends: recent means to draw as a line.
     """
     narrow = width < NARROW
     bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
@@ -188,7 +188,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         lower, upper = ends_of(estimate)
         missing = absent_text(estimate)
         drawn = Text.assemble(f"{lower:.3f} ", bar(estimate, bar_width), f" {upper:.3f}")
-        if missing and not estimate.n:  # the reason says more than an interval over the whole range
+        if missing and not estimate.n:  # show the reason instead of an interval over the whole range
             drawn, missing = missing, None
         band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
         table.add_row(
@@ -216,11 +216,11 @@ def absent_text(estimate: Estimate) -> Text | None:
 
 
 def labeling_table(estimates: Sequence[Estimate]) -> Table:
-    """Return a table of the time and cost of labeling: one row per quantity, with mean and quantiles."""
+    """Return a table of the time and cost of labeling, with mean and quantiles."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("pipeline", "labeler", "quantity"):
         table.add_column(name, no_wrap=True)
-    for name in ("n", "mean", "p5", "p50", "p95", "p99", "most"):
+    for name in ("n", "mean", "p5", "p50", "p95", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     for e in estimates:
         quantiles = e.quantiles or {}

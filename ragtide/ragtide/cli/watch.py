@@ -18,8 +18,8 @@ from .workspace_option import WorkspaceOption, settings_with
 def watch(
     context: typer.Context,
     pipeline: PipelineOption = None,
-    segments: Annotated[bool, typer.Option("--segments", help="Show segment values too.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 0.5,
+    segments: Annotated[bool, typer.Option("--segments", help="Show segment values, too.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two drawings.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and exit.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:

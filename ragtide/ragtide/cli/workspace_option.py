@@ -1,4 +1,4 @@
-"""The option `--workspace`: a command reads or serves the keys of a replay or experiment instead of live traffic."""
+"""The option `--workspace`, with which a command uses a replay or experiment instead of live traffic."""
 
 from typing import Annotated
 
@@ -13,12 +13,12 @@ from .common import given, with_redis
 
 WorkspaceOption = Annotated[
     str | None,
-    typer.Option("--workspace", help="A replay or experiment (ragtide workspaces), instead of live traffic."),
+    typer.Option("--workspace", help="Use a replay or experiment (see ragtide workspaces), not live traffic."),
 ]
 
 
 def settings_with(context: typer.Context, workspace: str | None) -> Settings:
-    """Return the settings of the deployment, or of one of its workspaces if a name is given.
+    """Return the settings of the deployment or, with a name, of one of its workspaces.
 
     Raises:
         ConfigurationError: there is no workspace of that name.

@@ -13,12 +13,12 @@ from ragtide_schemas import Workspace
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 
-workspaces = typer.Typer(help="Show the workspaces of replays and experiments; or remove one.")
+workspaces = typer.Typer(help="Show the workspaces of replays and experiments; or remove some.")
 
 
 @workspaces.callback(invoke_without_command=True)
 def show(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Show the workspaces of replays and experiments, the oldest first; as JSON a list."""
+    """Show the workspaces of replays and experiments, the oldest first; with --json as a list."""
     if context.invoked_subcommand is not None:
         return
     settings = given(context).settings()
@@ -43,7 +43,7 @@ def remove(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of workspaces.")],
 ) -> None:
-    """Remove workspaces with everything in them. Live numbers are not touched."""
+    """Remove workspaces with all their keys. Live estimates do not change."""
     settings = given(context).settings()
     for name in names:
         gone = with_redis(settings, lambda redis, _, name=name: remove_listed_workspace(redis, settings, name))  # type: ignore[misc]
@@ -52,7 +52,7 @@ def remove(
 
 def _table(found: list[Workspace]) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("workspace", "kind", "begun"):
+    for name in ("workspace", "kind", "began"):
         table.add_column(name, no_wrap=True)
     table.add_column("size", justify="right")
     table.add_column("source", overflow="fold")
