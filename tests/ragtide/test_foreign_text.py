@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import structlog
-from tests.schemas.test_experiments import plan
 from tests.schemas.test_printable import steers
 from tests.support.alerts import alert
 from tests.support.conditions import wait_until
+from tests.support.experiment_plans import plan
 from tests.support.in_process import run_command
 
 from ragtide_offline.report.pages import markdown_text

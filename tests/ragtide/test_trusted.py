@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.schemas.test_experiments import plan
+from tests.support.experiment_plans import plan
 from tests.support.in_process import run_command
 
 from ragtide import ConfigurationError

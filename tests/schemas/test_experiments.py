@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.experiment_plans import EVIDENCE, plan
 
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.experiments import (
@@ -11,33 +12,12 @@ from ragtide_schemas.experiments import (
     Command,
     Completed,
     Config,
-    Evidence,
     Execution,
     Limits,
     Look,
     Paused,
-    Plan,
     decode_entry,
 )
-
-
-def plan(count: int = 3, *, size: int = 20, **more: object) -> Plan:
-    fields = {
-        "run": "e",
-        "target": "rag:answer",
-        "data": "there",
-        "data_digest": "d",
-        "order_digest": "o",
-        "population_size": size,
-        "configs": [Config(name=f"c{number}", parameters={"k": number}) for number in range(count)],
-        "metric": "trace.adherence",
-        "shards": min(8, size),
-        **more,
-    }
-    return Plan.model_validate(fields)
-
-
-EVIDENCE = Evidence(by="c0", n=5, item=5, difference=0.3, lower=0.1, upper=0.5, e_value=99, alpha=0.02, margin=0.02)
 
 
 @given(size=st.integers(1, 1000), shards=st.integers(1, 50))

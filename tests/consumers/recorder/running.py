@@ -9,8 +9,12 @@ from typing import Any
 
 from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
+from ragtide_consumers.recorder.session import RecorderSession
+from ragtide_consumers.recorder.telemetry import RecorderTelemetry
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
-from ragtide_runtime.recordings.store import Store, open_store
+from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings, load_settings
@@ -38,6 +42,22 @@ async def recording(redis: Any, settings: Settings, store: Store | None = None) 
         stop.set()
         await asyncio.wait([task])
     task.result()
+
+
+async def session_of(redis: Any, tmp_path: Path, token: str) -> RecorderSession:
+    await redis.set(STREAMS.recorder_lease, token)
+    settings = settings_of(tmp_path / "r").recorder
+    lease = Lease(redis, STREAMS, holder=token, lease_s=60, role="recorder")
+    found = RecorderSession(
+        redis,
+        settings,
+        Ownership([lease], [token]),
+        store=LocalStore(tmp_path / "r"),
+        redaction=Redaction(),
+        telemetry=RecorderTelemetry(),
+    )
+    await found.begin()
+    return found
 
 
 async def caught_up(redis: Any, kinds: tuple[EntryKind, ...] = tuple(EntryKind)) -> bool:

@@ -1,0 +1,71 @@
+"""Answers of targets, and the interactions that are published."""
+
+from typing import Any
+
+import pytest
+from tests.offline.experiments.items import ITEM
+from tests.support.experiment_plans import plan
+
+from ragtide_offline.experiments import Answer
+from ragtide_offline.experiments.answers import answer_from, interaction_of
+from ragtide_offline.experiments.errors import AnswerError
+from ragtide_schemas.experiments import Config
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (["a"], "b"),
+        [["a"], "b"],
+        {"documents": ["a"], "response": "b"},
+        Answer(["a"], "b"),
+    ],
+)
+def test_an_answer_may_be_given_in_several_forms(value: object) -> None:
+    assert answer_from(value) == Answer(["a"], "b")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("text", "return \\(documents, response\\)"),
+        (None, "NoneType"),
+        (("a", "b"), "documents is str"),
+        ({"documents": ["a"]}, "give documents, response"),
+        ({"documents": ["a"], "response": "b", "tokens": 3}, "give documents, response"),
+        ({"documents": ["a"], "response": "b", "cost_usd": -1}, "cost_usd is -1"),
+        ({"documents": ["a"], "response": "b", "cost_usd": float("nan")}, "cost_usd is nan"),
+        ({"documents": ["a"], "response": "b", "prompt_tokens": "3"}, "prompt_tokens is '3'"),
+    ],
+)
+def test_what_is_no_answer_is_refused(value: object, words: str) -> None:
+    with pytest.raises(AnswerError, match=words):
+        answer_from(value)
+
+
+def test_an_answer_becomes_an_interaction_of_its_config_and_run() -> None:
+    made = interaction_of(
+        plan(), Config(name="c1"), 4, item=ITEM, answer=Answer([{"text": "x", "id": "d"}], "y"), scores={"own.f1": 0.5}
+    )
+    assert (made.interaction_id, made.pipeline, made.run, made.population_size) == ("item-4", "c1", "e", 20)
+    assert (made.question, made.reference_answer, made.response) == ("When was it built?", "In 1889.", "y")
+    assert made.metadata == {"year": 1889, "item_id": "q1", "ragtide_scores": {"own.f1": 0.5}}
+
+
+@pytest.mark.parametrize(("documents", "response"), [([1], "x"), ([""], "x"), (["a"], 3), (["a"], None)])
+def test_an_answer_of_another_type_is_a_failed_call(documents: list[Any], response: Any) -> None:
+    with pytest.raises(AnswerError, match="cannot be scored"):
+        interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
+
+
+@pytest.mark.parametrize(("documents", "response"), [([], "x"), (["a"], " "), ([], "")])
+def test_an_empty_answer_is_an_outcome_and_no_failed_call(documents: list[Any], response: str) -> None:
+    made = interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
+    assert (made.nothing_retrieved, made.no_response) == (not documents, response != "x")
+
+
+@pytest.mark.parametrize("wrong", [5.5, -1, 10**20, True, "7", None])
+async def test_a_count_of_tokens_that_is_none_is_refused(wrong: object) -> None:
+    fields = {"documents": ["a"], "response": "b", "prompt_tokens": wrong}
+    with pytest.raises(AnswerError, match=r"prompt_tokens is .*: give a whole number"):
+        answer_from(fields)
