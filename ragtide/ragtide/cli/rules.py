@@ -24,7 +24,7 @@ def _group() -> None:
 @rules.command()
 def check(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="TOML file with a table [[alerts]] for each rule.")],
+    file: Annotated[Path, typer.Argument(help="TOML file with one alerts table per rule.")],
     strict: Annotated[bool, typer.Option("--strict", help="The exit code is 1 for warnings, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
