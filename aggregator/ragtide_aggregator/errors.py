@@ -18,11 +18,7 @@ class CheckpointError(RagtideError):
 
 
 class DamagedFieldError(ValueError):
-    """A field of a checkpoint cannot be read.
-
-    Attributes:
-        field: its name.
-    """
+    """A field of a checkpoint cannot be read; `field` is its name."""
 
     def __init__(self, field: str, error: Exception) -> None:
         super().__init__(f"{field}: {type(error).__name__}: {error}")

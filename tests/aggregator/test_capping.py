@@ -96,7 +96,7 @@ def test_a_pipeline_gets_one_alert_and_it_resolves_when_the_cap_is_raised() -> N
         ("capped", "firing", "a"),
         ("capped", "firing", "b"),
     ]
-    assert "further values of segment user count together as user=other" in changes.alerts[0].message
+    assert "new values of segment user count together as user=other" in changes.alerts[0].message
     assert "keys_cap, 60" in changes.alerts[0].message
     for one in changes.alerts:
         assert Alert.decode(one.encode()) == one

@@ -134,7 +134,7 @@ def test_an_alert_of_a_rule_that_was_removed_resolves_and_its_row_goes() -> None
 
 def test_an_event_with_a_score_out_of_range_changes_nothing() -> None:
     state = AggregatorState(StateOptions(rules=(THRESHOLD,)))
-    with pytest.raises(InvalidEntryError, match=r"scores.trace.rmse_aggregation is 0.7; its range is 0 to 0.5"):
+    with pytest.raises(InvalidEntryError, match=r"scores.trace.rmse_aggregation is 0.7, but its range is 0 to 0.5"):
         state.apply(event(0, {"trace.adherence": 0.5, "trace.rmse_aggregation": 0.7}))
     assert len(state) == 0
     assert state.take_changes().rows == {}

@@ -26,13 +26,13 @@ CONSISTENCY: Final = "consistency_score."
 
 
 def gold_row(state: AggregatorState, row: int) -> int | None:
-    """Return the row of the gold scores that a row of squared errors is against."""
+    """Return the row of the gold scores of a row of squared errors; None without one."""
     key = state.keys[row]
     return state.index(key._replace(metric=GOLD + key.metric.removeprefix(SQUARED_ERROR)))
 
 
 def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
-    """Return the RMSE of a row of squared errors; its baseline is the error of always predicting the mean of gold."""
+    """Return the RMSE of a row of squared errors; its baseline is the error of always predicting the mean."""
     key = found.view.state.keys[row]
     width = key.value_range[1] - key.value_range[0]
 
@@ -60,12 +60,12 @@ def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
 
 
 def _range_of_error(width: float) -> dict[str, Any]:
-    """Return the range of an RMSE whose metric's range has a width."""
+    """Return the fields of an RMSE that follow from the width of its metric's range."""
     return {"lowest": 0.0, "highest": width, "direction": Direction.LOWER, "kind": Kind.ALGEBRAIC}
 
 
 def families(state: AggregatorState, errors: list[int]) -> list[list[int]]:
-    """Return for each scope and family that has one of these errors the rows of all its errors.
+    """Return for each scope and family of these errors the rows of all its errors.
 
     A metric may have been measured in several ways, such as by two versions. The way with the newest values counts.
     """
@@ -96,7 +96,7 @@ def _family(squared_error_metric: str) -> str:
 
 
 def of_family(found: MeasuredView, rows: list[int]) -> list[Estimate]:
-    """Return RMSE and consistency score of a family; nothing while one of its metrics has no values."""
+    """Return RMSE and consistency score of a family; empty while one of its metrics has no values."""
     view, method = found.view, found.method
     fewest = min(rows, key=lambda row: found.numbers.of(row).n)
     now = _pooled(view, rows, method)

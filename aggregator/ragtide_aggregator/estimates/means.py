@@ -26,7 +26,7 @@ def share_rows(state: AggregatorState, row: int) -> list[ShareRow]:
 
 
 def absences(view: View, rows: list[int]) -> dict[int, dict[str, int]]:
-    """Return for each row how often its metric was absent in the view, by reason, the most frequent reason first."""
+    """Return for each row the absences of its metric in the view by reason, the most frequent reason first."""
     of = {row: view.state.absences.of(view.state.keys[row]) for row in rows}
     wanted = [reason_row for reasons in of.values() for reason_row in reasons.values()]
     if not wanted:
@@ -49,7 +49,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         found: view with the row and the rows of its distribution.
         row: index of the key.
         shares: rows of its distribution.
-        absent: how often the metric was absent, by reason.
+        absent: absences of the metric by reason.
     """
     view = found.view
     key = view.state.keys[row]

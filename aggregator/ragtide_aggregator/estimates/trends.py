@@ -16,7 +16,7 @@ class Trend(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredView:
-    """A view that was read once: numbers, means and trends of its rows."""
+    """A view with the numbers, means and trends of its rows."""
 
     numbers: ViewNumbers
     means: list[ScaledMean]
@@ -25,7 +25,7 @@ class MeasuredView:
 
     @property
     def view(self) -> View:
-        """The view that was read."""
+        """The view of the numbers."""
         return self.numbers.view
 
     def mean_of(self, row: int) -> ScaledMean:

@@ -16,7 +16,7 @@ from ..statistics.windows import ALL_TIME
 
 
 class ScaledMean(NamedTuple):
-    """A mean in [0, 1] with its interval; the mean is None while there are no values."""
+    """A mean in [0, 1] with its interval; the mean is None without values."""
 
     estimate: float | None
     lower: float

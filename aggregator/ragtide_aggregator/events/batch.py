@@ -17,19 +17,19 @@ Times = NDArray[np.int64]
 
 
 class EventSource(Protocol):
-    """The events that values came from, by their places; only a few of them are asked for."""
+    """The events of values, by their places; only a few events are read."""
 
     def event(self, place: int) -> MetricEvent:
         """Return an event."""
         ...
 
     def interaction_id(self, place: int) -> str:
-        """Return the id of its interaction."""
+        """Return the interaction id of an event."""
         ...
 
 
 class EventList:
-    """Events in memory, as a source."""
+    """An event source in memory."""
 
     def __init__(self, events: Sequence[MetricEvent]) -> None:
         self._events = events
@@ -39,17 +39,17 @@ class EventList:
         return self._events[place]
 
     def interaction_id(self, place: int) -> str:
-        """Return the id of its interaction."""
+        """Return the interaction id of an event."""
         return self._events[place].interaction_id
 
     def segments(self, place: int) -> dict[str, str]:
-        """Return its segments."""
+        """Return the segments of an event."""
         return self._events[place].segments
 
 
 @dataclass(frozen=True)
 class EventBatch:
-    """Arrays over the parts of events, and over their values, absent metrics and pairs; each in order of the events."""
+    """Arrays of the parts of events, and of their values, absent metrics and pairs; each in the order of the events."""
 
     source: EventSource
     places: Rows
@@ -62,18 +62,19 @@ class EventBatch:
     absent: Rows
     """Row of each absent metric."""
     absent_of: Rows
-    """Its part, not falling."""
+    """Part of each absent metric, not falling."""
     pairs: Rows
     """Row of each pair, in the order of the parts."""
     scores: Floats
     """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
     times_ms: Times
-    """Event time of each part. The arrays below have one element a part, too."""
+    """Event time of each part. The arrays below have one element per part, too."""
     processed_ms: Times
+    """Time of scoring."""
     newest_ms: Times
-    """Time of the newest interaction of its pipeline and run before it; its own time for the first."""
+    """Newest time of the pipeline and run before the part; the part's own time if it is the first."""
     population: NDArray[np.int64]
-    """Size of its run, 0 if unknown."""
+    """Size of the run, 0 if unknown."""
 
     @cached_property
     def grouped(self) -> Grouped:

@@ -1,4 +1,4 @@
-"""Many metric events as columns of numbers, without an object for each event. NumPy only; no I/O."""
+"""Metric events as columns of numbers, without an object for each event. NumPy only; no I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
 from .values import DeclaredMetrics, EventPart, at_most, layout, squared_error
 
 Codes = NDArray[np.int64]
-"""One number of 0 or more an event; equal numbers stand for equal things."""
+"""One number of 0 or more per event; equal numbers mean equal properties."""
 
 _MOST_CODES: Final = 2**62
 _BITS: Final = 30
@@ -25,32 +25,32 @@ class ColumnSource(EventSource, Protocol):
     """The events of columns, by their places."""
 
     def segments(self, place: int) -> dict[str, str]:
-        """Return the segments of an event, without the rest of it."""
+        """Return the segments of an event, without decoding the event."""
         ...
 
 
 @dataclass(frozen=True)
 class EventColumns:
-    """Metric events in the order in which they are applied: every array has one element an event.
+    """Metric events in the order in which they are applied; every array has one element per event.
 
     Attributes:
-        source: the events themselves. Their scores are those of the columns.
-        runs: which events have the same pipeline and run.
-        groups: more codes. Events that are equal in all of them, and in `runs`, have the same pipeline, run, labeler
-            with its version, profile, and absent metrics with their reasons, and either all or none have prompts.
-        segments: which events have the same segments.
-        scores: by metric; nan where an event has none.
-        gold_scores: gold scores by metric; nan where an event has none.
+        source: the events themselves, with the same scores as the columns.
+        runs: codes of pipeline and run.
+        groups: further codes. Events with equal codes, here and in `runs`, have the same pipeline, run, labeler with
+            its version, profile, and absent metrics with their reasons, and either all or none of them have prompts.
+        segments: codes of the segments.
+        scores: by metric; nan for an event without the score.
+        gold_scores: gold scores by metric; nan for an event without the gold score.
         occurred_ms: time of the response.
         processed_ms: time of scoring.
-        latency_s: seconds that labeling took.
-        cost_usd: US dollars that labeling cost.
+        latency_s: seconds of labeling.
+        cost_usd: US dollars of labeling.
         population_size: number of interactions of the run, 0 if unknown.
-        row_wise: which events have more than columns can say, such as a judge's scores, or scores of a metric that they
-            declare in another way than `declared`. Their values are extracted from the event, one event at a time.
+        row_wise: whether an event has values that columns cannot represent, such as a judge's scores, or scores of a
+            metric that is declared differently in `declared`. These values are extracted event by event.
         declared: declarations of metrics that are not ragtide's own.
-        declarations: which events declare the same, 0 for events without declarations.
-        gold: gold scores that came later, in their order: each with the number of events that come before it.
+        declarations: codes of declarations, 0 for events without declarations.
+        gold: later gold scores in their order, each with the number of events before it.
     """
 
     source: ColumnSource
@@ -75,7 +75,7 @@ class EventColumns:
 
 @dataclass(frozen=True, slots=True)
 class RejectedEvent:
-    """An event that was not added, by its place in the columns."""
+    """An event that cannot be counted, by its place in the columns."""
 
     place: int
     error: InvalidEntryError
@@ -83,13 +83,13 @@ class RejectedEvent:
 
 @dataclass(frozen=True)
 class ExtractedColumns:
-    """The values of all columns, by the names that `ExtractedValues` has for one event.
+    """The values of all columns, with the names of `ExtractedValues`.
 
     Attributes:
-        names: place of every name's values in `values`.
-        values: scaled to [0, 1] where they are scores; shape (names, events).
-        out_of_range: which events have a score outside its metric's range.
-        present: which events have which scores, as codes.
+        names: index in `values` of each name.
+        values: scores scaled to [0, 1], and other values as they are; shape (names, events).
+        out_of_range: whether an event has a score outside its metric's range.
+        present: codes of the set of scores that an event has.
     """
 
     names: dict[str, int]
@@ -99,7 +99,7 @@ class ExtractedColumns:
 
 
 def extracted(columns: EventColumns) -> ExtractedColumns:
-    """Return the values of columns: the numbers that `parts_of` returns for each event, to the bit."""
+    """Return the values of columns; they equal the numbers of `parts_of` for each event, to the bit."""
     named: dict[str, Floats] = {}
     out_of_range = np.zeros(len(columns), dtype=bool)
     flags = []
@@ -114,7 +114,7 @@ def extracted(columns: EventColumns) -> ExtractedColumns:
         gold = columns.gold_scores.get(metric)
         if gold is not None:
             graded, reference, outside = _scaled(gold, lower, upper)
-            # A gold score without a score says nothing.
+            # A gold score counts only with a score.
             out_of_range |= outside & there
             flags.append(graded & there)
             named[SQUARED_ERROR + metric], named[GOLD + metric] = squared_error(values, reference), reference
@@ -130,7 +130,7 @@ def extracted(columns: EventColumns) -> ExtractedColumns:
 
 
 def _scaled(scores: Floats, lower: float, upper: float) -> tuple[NDArray[np.bool_], Floats, NDArray[np.bool_]]:
-    """Return which events have a score, the scaled scores, and which are outside their range."""
+    """Return whether each event has a score, the scaled scores, and whether each score is outside its range."""
     there = ~np.isnan(scores)
     return there, np.minimum((scores - lower) / (upper - lower), 1.0), there & ~((lower <= scores) & (scores <= upper))
 
@@ -143,7 +143,7 @@ def _packed(flags: list[NDArray[np.bool_]]) -> Codes:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Rows, Rows]:
-    """Return the number of each event's combination of codes, and the place of the first event with each.
+    """Return the number of each event's combination of codes, and the first event of each combination.
 
     >>> combined((np.array([5, 5, 0, 5]), np.array([1, 0, 1, 1])))
     (array([2, 1, 0, 2]), array([2, 1, 0]))
@@ -160,10 +160,10 @@ def combined(codes: Sequence[Codes]) -> tuple[Rows, Rows]:
 
 
 class GroupTable:
-    """Columns of whole numbers for groups of events: every event of a group has the same lines.
+    """Lines of whole numbers for groups of events; every event of a group has the same lines.
 
     Args:
-        groups: of each group its lines, each a row of the state and further numbers.
+        groups: lines of each group, each a row of the state and further numbers.
         width: numbers in a line.
     """
 
@@ -174,9 +174,9 @@ class GroupTable:
         self._lines = np.array(lines, dtype=np.intp).reshape(-1, width).T
 
     def expanded(self, groups: Rows) -> tuple[Rows, NDArray[np.intp]]:
-        """Return the lines of events of these groups, one after the other: place of the event; shape (width, lines)."""
+        """Return the lines of events with these groups: the event of each line, and the lines, shape (width, lines)."""
         each = self.sizes[groups]
         of = np.repeat(np.arange(groups.size), each)
-        # Where each event's group begins in the table, less where the event begins in the result.
+        # Begin of each event's group in the table, minus begin of the event in the result.
         begin = self._begins[groups] - (np.cumsum(each) - each)
         return of, self._lines[:, np.arange(of.size) + np.repeat(begin, each)]

@@ -6,31 +6,31 @@ from typing import Any, Final, NamedTuple
 from ragtide_schemas import METRICS, Kind, Measure, MetricEvent, range_of
 
 SQUARED_ERROR: Final = "squared_error."
-"""Family of the squared differences from the gold score, in units of the metric's range."""
+"""Family of squared differences from the gold score, in units of the metric's range."""
 
 GOLD: Final = "gold."
-"""Family of the gold scores themselves, whose spread is the error of always predicting their mean."""
+"""Family of gold scores; their spread is the error of always predicting their mean."""
 
 SHARE: Final = "share."
-"""Family of whether a score is at or below an edge of its metric's distribution."""
+"""Family of shares: whether a score is at or below an edge of its metric's distribution."""
 
 ABSENT: Final = "absent."
-"""Family of how often a metric was absent for one reason, counted for whole pipelines."""
+"""Family of absences of a metric for one reason, counted for whole pipelines."""
 
 HIDDEN: Final = (SQUARED_ERROR, GOLD, SHARE, ABSENT)
-"""Families from which estimates are computed; they are not estimates themselves."""
+"""Families from which estimates are computed, and which are no estimates themselves."""
 
 LATENCY: Final = "labeling.latency_s"
-"""Seconds that labeling took."""
+"""Seconds of labeling."""
 
 COST: Final = "labeling.cost_usd"
-"""US dollars that labeling cost, of the interactions that went to a judge."""
+"""US dollars of labeling, of the interactions that went to a judge."""
 
 UNBOUNDED: Final = (LATENCY, COST)
-"""Metrics without a highest value: they have means and quantiles, and no interval."""
+"""Metrics without a highest value: they have means and quantiles, but no interval."""
 
 GOLD_LABELER: Final = "gold"
-"""Labeler of estimates of the gold scores, which people give."""
+"""Name of the labeler of gold scores, which people give."""
 
 
 def share_name(metric: str, edge: float) -> str:
@@ -43,7 +43,7 @@ def share_name(metric: str, edge: float) -> str:
 
 
 def absent_name(metric: str, reason: str) -> str:
-    """Return the name of the count of a metric's absences for a reason.
+    """Return the name under which absences of a metric for a reason are counted.
 
     >>> absent_name("trace.adherence", "judge_unusable")
     'absent.trace.adherence<=judge_unusable'
@@ -52,7 +52,7 @@ def absent_name(metric: str, reason: str) -> str:
 
 
 def absence_of(name: str) -> tuple[str, str] | None:
-    """Return metric and reason of a name that `absent_name` made; None for another name.
+    """Return metric and reason of a name from `absent_name`; None for other names.
 
     >>> absence_of("absent.trace.adherence<=judge_unusable"), absence_of("trace.adherence")
     (('trace.adherence', 'judge_unusable'), None)
@@ -94,12 +94,12 @@ class EstimateKey(NamedTuple):
 
     @property
     def value_range(self) -> tuple[float, float]:
-        """Lowest and highest possible value of the metric whose scores these are."""
+        """Lowest and highest possible score of the metric."""
         return range_of(scored_metric(self.metric), self.measure)
 
     @property
     def holds_counts(self) -> bool:
-        """Whether these are counts, or errors of counts: values of a distributive metric."""
+        """Whether the values are counts, or errors of counts: values of a distributive metric."""
         if self.metric.startswith(SHARE):
             return False
         definition = METRICS.get(scored_metric(self.metric))
@@ -129,7 +129,7 @@ class EstimateKey(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """The key of pairs of a reference and a proxy score: that of the proxy, and the labeler of the reference."""
+    """The key of pairs of a reference and a proxy score: the key of the proxy, and the labeler of the reference."""
 
     proxy: EstimateKey
     labeler: str

@@ -1,4 +1,4 @@
-"""The parts of many events in the order in which they count, and the groups of parts that are alike. No state."""
+"""Orders the parts of many events, and groups the parts that add to the same rows. No state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from .values import EventPart, parts_of
 
 
 class PartSource:
-    """The events of columns and, in the places after these, of later gold scores."""
+    """The events of columns and, at the places after them, the events of later gold scores."""
 
     def __init__(self, columns: EventColumns) -> None:
         self._source, self._size = columns.source, len(columns)
@@ -27,22 +27,22 @@ class PartSource:
         return self._source.event(place) if place < self._size else self._gold[place - self._size]
 
     def interaction_id(self, place: int) -> str:
-        """Return the id of its interaction."""
+        """Return the interaction id of an event."""
         return self._source.interaction_id(place) if place < self._size else self.event(place).interaction_id
 
 
 @dataclass(frozen=True)
 class OrderedParts:
-    """The parts of columns of events in order: one of an event or, with scores of a judge, two.
+    """The parts of columns of events in order: one part per event, or two if it has scores of a judge.
 
     Attributes:
-        places: place of each part's event in a `PartSource`; each array has one element a part.
-        runs: which parts have the same pipeline and run.
+        places: place of each part's event in a `PartSource`; each array has one element per part.
+        runs: codes of pipeline and run.
         times_ms: event time.
         processed_ms: time of scoring.
         population: size of the run, 0 if unknown.
-        own: parts whose values columns cannot say, by their number: row-wise fallback, and later gold scores.
-        rejected: events without parts because they cannot be counted.
+        own: by its number each part whose values are not in columns: row-wise fallback, and later gold scores.
+        rejected: events that cannot be counted, and have no parts.
     """
 
     places: Rows
@@ -62,7 +62,7 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
 
     Args:
         columns: of the events.
-        out_of_range: which events have a score outside its range.
+        out_of_range: whether an event has a score outside its range.
         latest_ms: the latest time that an event can have.
     """
     rejected = []
@@ -70,7 +70,7 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
     counts = np.ones(len(columns), dtype=np.intp)
     occurred_ms = columns.occurred_ms.copy()
     for place in np.flatnonzero(columns.row_wise | out_of_range).tolist():
-        # The event itself says why it cannot be counted.
+        # The error of the event itself names the score and its range.
         try:
             row_wise[place] = parts_of(columns.source.event(place))
             occurred_ms[place] = to_milliseconds(row_wise[place][0].event.occurred_at)
@@ -97,7 +97,7 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
     return OrderedParts(
         places=places,
         runs=of_parts(columns.runs, range(first, first + len(gold))),
-        # A clock that runs ahead must not close the windows of others.
+        # A producer whose clock is fast must not close the windows of other producers.
         times_ms=np.minimum(occurred_ms, processed_ms),
         processed_ms=processed_ms,
         population=of_parts(columns.population_size, [one.population_size or 0 for one in gold]),
@@ -107,13 +107,13 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
 
 
 class PartGroup(NamedTuple):
-    """Parts that are alike: they add to the same rows."""
+    """Parts that add to the same rows."""
 
     first: int
     """Number of its first part."""
     size: int
     part: EventPart
-    """The first part; its segments are those of all."""
+    """The first part; all parts have its segments."""
 
 
 def grouped_parts(
@@ -123,7 +123,7 @@ def grouped_parts(
 
     Args:
         columns: of the events.
-        found: their values.
+        found: values of the columns.
         parts: of the events.
         segments: whether segment values have estimates.
     """

@@ -1,4 +1,4 @@
-"""Metric events as they come, one by one, collected until they are applied together as columns. No clock, no I/O."""
+"""Collects metric events, one by one, until they are applied together as columns. No clock, no I/O."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class _Group(NamedTuple):
 
 
 class EventQueue:
-    """Metric events, and gold scores that came later, in the order in which they are applied."""
+    """Metric events and later gold scores, in the order in which they are applied."""
 
     def __init__(self) -> None:
         self._events: list[MetricEvent] = []
@@ -38,13 +38,13 @@ class EventQueue:
         self._codes: list[tuple[int, int, int]] = []
         self._seen: set[tuple[int, int, int]] = set()
         self.most_keys = 0
-        """An upper bound of the number of keys that the queue changes."""
+        """Upper bound of the number of keys that the queue changes."""
 
     def __len__(self) -> int:
         return len(self._events) + len(self._gold)
 
     def add(self, event: MetricEvent, processed_ms: int) -> None:
-        """Add an event that can be counted (`values.check`), with the time of its scoring."""
+        """Add an event that `values.check` has accepted, with its time of scoring."""
         self._events.append(event)
         self._times.append((to_milliseconds(event.occurred_at), processed_ms))
         run = event.pipeline, event.run
@@ -64,20 +64,20 @@ class EventQueue:
             self._expect(event)
 
     def add_gold(self, part: EventPart) -> None:
-        """Add gold scores that came later."""
+        """Add later gold scores."""
         self._gold.append((len(self._events), part))
         self._expect(part.event)
 
     def _expect(self, event: MetricEvent) -> None:
         judged = event.judged
-        # A score may bring its squared error and its gold score with it.
+        # With a gold score, a score also has a squared error.
         names = len(layout(event.scores, event.declared).names) + 2 * len(event.scores) + len(event.absent)
         if judged is not None:
             names += len(layout(judged.scores, event.declared).names) + len(judged.absent)
         self.most_keys += (1 + len(event.segments)) * names + len(event.absent) + 2
 
     def columns(self) -> EventColumns:
-        """Return everything in the queue as columns."""
+        """Return the queue as columns."""
         events = self._events
         runs, groups, segments = np.array(self._codes, dtype=np.int64).reshape(-1, 3).T
         occurred_ms, processed_ms = np.array(self._times, dtype=np.int64).reshape(-1, 2).T
@@ -86,7 +86,7 @@ class EventQueue:
         for group in self._groups:
             declarations.setdefault(group.declared, len(declarations))
             declared = {**dict(group.declared), **declared}
-        # Columns have one declaration of a metric; events that declare it in another way are taken row by row.
+        # Columns have one declaration per metric; events with another declaration are applied row by row.
         conflicting = np.array([_conflicts(group, declared) for group in self._groups], dtype=bool)
         numbers = np.array([declarations[group.declared] for group in self._groups], dtype=np.int64)
         judged = np.array([one.judged is not None for one in events], dtype=bool)
@@ -115,7 +115,7 @@ def _conflicts(group: _Group, declared: Mapping[str, MetricDeclaration]) -> bool
 
 
 def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
-    """Return a column for each metric, nan where an event has no score."""
+    """Return a column for each metric; nan for an event without the score."""
     by_names: dict[tuple[str, ...], list[int]] = {}
     for place, one in enumerate(scores):
         if one:

@@ -1,4 +1,4 @@
-"""The numbers that one metric event adds to the state: scaled to [0, 1], all checked before any counts. No state."""
+"""Extracts the numbers that a metric event adds to the state, scaled to [0, 1] and checked. No state."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,11 +17,11 @@ class ScoreLayout:
     """The properties that events with the same score names share."""
 
     ranges: tuple[tuple[str, float, float], ...]
-    """Metric, lowest and highest value, in the order of the metrics' names, whatever the order in the event."""
+    """Metric, lowest and highest value, in the order of the metrics' names."""
     edges: tuple[tuple[str, int, float], ...]
-    """Name of a share, place of its metric among the ranges, scaled edge."""
+    """Name of a share, index of its metric among the ranges, scaled edge."""
     names: tuple[str, ...]
-    """Names of the values that come from scores alone."""
+    """Names of the values that are computed from scores alone."""
 
 
 DeclaredMetrics = Mapping[str, MetricDeclaration] | None
@@ -47,12 +47,12 @@ def _known_layout(metrics: tuple[str, ...], declared: tuple[tuple[str, MetricDec
 
 
 def layout(metrics: Iterable[str], declared: DeclaredMetrics) -> ScoreLayout:
-    """Return the properties that events with scores of these metrics, declared like this, share."""
+    """Return the layout of events with scores of these metrics and these declarations."""
     return _known_layout(tuple(metrics), tuple(declared.items()) if declared else ())
 
 
 def at_most(edge: float) -> float:
-    """Return the highest scaled value that counts as at an edge: rounding may lift a score a hair above it."""
+    """Return the highest scaled value that counts as at an edge, with room for rounding."""
     return edge + 1e-12
 
 
@@ -61,13 +61,13 @@ class ScorePair(NamedTuple):
 
     metric: str
     labeler: str
-    """Labeler of the reference score; so are version and profile."""
+    """Labeler of the reference score, as the next two fields."""
     labeler_version: str
     profile: str
     reference: float
     proxy: float
     probability: float
-    """Probability with which the interaction was chosen to get a reference score."""
+    """Probability with which the interaction was chosen for a reference score."""
 
 
 class ExtractedValues(NamedTuple):
@@ -79,17 +79,17 @@ class ExtractedValues(NamedTuple):
 
 
 class EventPart(NamedTuple):
-    """The scores of one event by one labeler, or gold scores of it that came later."""
+    """The scores of one event by one labeler, or later gold scores of the event."""
 
     event: MetricEvent
     extracted: ExtractedValues
     counts_usage: bool = False
-    """Whether time and cost of labeling count with this part; they count once for an event."""
+    """Whether time and cost of labeling count with this part; they count once per event."""
     counts_absences: bool = False
 
 
 def scopes_of(event: MetricEvent, *, segments: bool) -> tuple[str | None, ...]:
-    """Return the segment values an event counts in, None for the whole pipeline first."""
+    """Return None for the whole pipeline, and then the segment values of an event."""
     return (None, *segment_values(event)) if segments and event.segments else (None,)
 
 
@@ -109,7 +109,7 @@ def pair_key(event: MetricEvent, segment: str | None, pair: ScorePair) -> PairKe
 
 @contextmanager
 def _refusing(subject: str) -> Iterator[None]:
-    """Let the body refuse an entry that raises an unforeseen error; nothing of the entry counts then."""
+    """Turn an unforeseen error of the body into an InvalidEntryError; no value of the entry counts then."""
     try:
         yield
     except (InvalidEntryError, MemoryError):
@@ -138,7 +138,7 @@ def check(event: MetricEvent) -> None:
 
 
 def parts_of(event: MetricEvent) -> list[EventPart]:
-    """Return the part of an event that its labeler scored, and the part that the judge scored if there is one.
+    """Return the part of an event with its labeler's scores and, if there is one, the part with the judge's scores.
 
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
@@ -152,7 +152,7 @@ def parts_of(event: MetricEvent) -> list[EventPart]:
 
 
 def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float]) -> list[EventPart]:
-    """Return the parts that gold scores of an event add later, of the metrics that the event has.
+    """Return the parts of later gold scores of an event, for the metrics that the event has.
 
     Raises:
         InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
@@ -204,8 +204,8 @@ Number = TypeVar("Number", float, Floats)
 
 
 def squared_error(score: Number, reference: Number) -> Number:
-    """Return the square of the difference of scaled scores, of two numbers or of two arrays."""
-    # Not ** 2, which for a Python float may be rounded in another way than for an array.
+    """Return the squared difference of scaled scores, of two numbers or of two arrays."""
+    # Not ** 2, because it may round a Python float in another way than an array.
     return (score - reference) * (score - reference)
 
 
@@ -217,7 +217,7 @@ def _scaled(field: str, score: float, metric: str, lower: float, upper: float) -
     if not lower <= score <= upper:
         raise InvalidEntryError(
             Reason.INVALID,
-            f"{field}.{metric} is {score:g}; its range is {lower:g} to {upper:g}: scale it into the range, or "
-            "declare the range of a metric of your own in `declared`",
+            f"{field}.{metric} is {score:g}, but its range is {lower:g} to {upper:g}: scale it into the range, or "
+            "declare the range of your own metric in `declared`",
         )
     return min((score - lower) / (upper - lower), 1.0)

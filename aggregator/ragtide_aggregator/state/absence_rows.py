@@ -1,4 +1,4 @@
-"""Rows that count how often a metric was absent for each reason, of whole pipelines. No clock, no I/O."""
+"""Finds the rows that count absences of a metric by reason, for whole pipelines. No clock, no I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -7,21 +7,21 @@ from typing import Final
 from ..events.keys import EstimateKey, absence_of
 
 MOST_REASONS: Final = 32
-"""Reasons of one metric that are counted by themselves; further ones count as `other`."""
+"""Most reasons of one metric with a count of their own; other reasons count as `other`."""
 
 OTHER: Final = "other"
-"""Reason that further ones count as."""
+"""The reason as which other reasons count."""
 
 
 class AbsenceRows:
-    """Finds the rows of a metric's reasons, and bounds how many there are."""
+    """The rows of each metric's reasons, of which there are at most `MOST_REASONS` and `other`."""
 
     def __init__(self) -> None:
         self._rows: defaultdict[EstimateKey, dict[str, int]] = defaultdict(dict)
         self._reasons: defaultdict[str, set[str]] = defaultdict(set)
 
     def known(self, absent: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return absent metrics with the reasons that they count under."""
+        """Return absent metrics with the reasons as which they count."""
         return tuple((metric, self._known(metric, reason)) for metric, reason in absent.items()) if absent else ()
 
     def _known(self, metric: str, reason: str) -> str:
@@ -33,7 +33,7 @@ class AbsenceRows:
         return reason
 
     def add(self, key: EstimateKey, row: int) -> None:
-        """Take note of a new row, if it counts absences."""
+        """Add a new row if it counts absences."""
         absence = absence_of(key.metric)
         if absence is not None:
             metric, reason = absence
@@ -45,5 +45,5 @@ class AbsenceRows:
         return self._rows.get(key, {})
 
     def __iter__(self) -> Iterator[tuple[EstimateKey, Mapping[str, int]]]:
-        """Return every key of a metric that was absent, with the rows of its reasons."""
+        """Iterate over the keys of absent metrics, with the rows of their reasons."""
         return iter(list(self._rows.items()))

@@ -1,4 +1,4 @@
-"""Columns of metric events become batches of the state: rows are looked up once for all events that are alike."""
+"""Turns columns of metric events into batches for the state; rows are looked up once for each group of equal events."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from .rows import LATEST_MS
 from .table import RowMapping, StateTable
 
 _Lines = list[tuple[int, ...]]
-"""Rows of the state that one group of parts adds to, each with where the added numbers stand."""
+"""The rows that one group of parts adds to, each with the bases of the added numbers."""
 
 
 class BatchBuilder:
-    """Columns of events on their way into a state.
+    """Builds batches from columns of events.
 
-    All numbers stand in one array: the columns one after the other, then the values of parts that columns cannot say.
-    A number of a part stands at the base of its group plus the place of its event.
+    All numbers are in one array: the columns one after the other, then the values of parts that are not in columns. The
+    index of a part's number is the base of its group plus the place of its event.
 
     Args:
         columns: of the events.
@@ -47,7 +47,7 @@ class BatchBuilder:
         self._numbers = self._found.values.ravel()
         if self._own:
             self._numbers = np.concatenate([self._numbers, self._own])
-        # Where the values of each part end, of all values.
+        # The end of each part's values among all values.
         self._ends = np.cumsum(self._values.sizes[self._groups])
         self._newest_ms = self._follow(scopes)
         self._declare()
@@ -66,7 +66,7 @@ class BatchBuilder:
         return self._parts.rejected
 
     def _admitted(self, group: PartGroup) -> EventPart:
-        """Return the part of a group with the pipeline, run and segment values in which it counts."""
+        """Return the part of a group with the pipeline, run and segment values as which it counts."""
         table, part = self._table, group.part
         admitted = table.admission.admit(part.event, segments=table.options.segments)
         if part.counts_usage:
@@ -74,7 +74,7 @@ class BatchBuilder:
         return part._replace(event=admitted.event)
 
     def _lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
-        """Return the lines of a group whose numbers stand in the columns."""
+        """Return the lines of a group whose numbers are in the columns."""
         names, size = self._found.names, len(self._columns)
         extract = group.part.extracted
         bases = [names[name] * size for name in extract.names] * mapping.scopes
@@ -83,7 +83,7 @@ class BatchBuilder:
         return self._with_rows(mapping, bases, pairs)
 
     def _own_lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
-        """Return the lines of a part with numbers of its own, after adding these to the numbers."""
+        """Add the numbers of a part that are not in the columns, and return its lines."""
         event, extract = group.part.event, group.part.extracted
         base = self._found.values.size + len(self._own) - int(self._parts.places[group.first])
         n_values, n_pairs = len(extract.values), len(extract.pairs)
@@ -97,7 +97,7 @@ class BatchBuilder:
 
     @staticmethod
     def _with_rows(mapping: RowMapping, bases: list[int], pairs: list[tuple[int, int, int]]) -> tuple[_Lines, _Lines]:
-        # The last bases are those of time and cost of labeling, of which a part may count none or one.
+        # The last two bases are time and cost of labeling; a part may count none, one or both of them.
         in_scopes = [pair for pair in pairs for _ in range(mapping.scopes)]
         return (
             list(zip(mapping.rows, bases, strict=False)),
@@ -105,7 +105,7 @@ class BatchBuilder:
         )
 
     def _follow(self, scopes: dict[int, tuple[str, str | None]]) -> Times:
-        """Return the time of the newest interaction before each part, and take note of the newest of all."""
+        """Return the time of the newest interaction before each part, and store the newest time."""
         times_ms, newest_ms = self._parts.times_ms, self._parts.times_ms.copy()
         numbers = {scope: number for number, scope in enumerate(dict.fromkeys(scopes.values()))}
         number_of = np.zeros(max(scopes, default=0) + 1, dtype=np.intp)
@@ -118,7 +118,7 @@ class BatchBuilder:
         return newest_ms
 
     def _declare(self) -> None:
-        """Take on the last event of each run with each set of declarations, in the order of the events."""
+        """Store the declarations of events in their order: the last event of each run with each set of declarations."""
         counted = np.ones(len(self._columns), dtype=bool)
         counted[[one.place for one in self.rejected]] = False
         declaring = np.flatnonzero((self._columns.declarations > 0) & counted)[::-1]
@@ -128,12 +128,12 @@ class BatchBuilder:
                 self._table.declare(self._columns.source.event(place))
 
     def stop(self, start: int, most: int) -> int:
-        """Return where a batch of about so many values ends that starts with a part; it has at least one part."""
+        """Return the end of a batch of about `most` values that starts with a part; it has at least one part."""
         before = int(self._ends[start - 1]) if start else 0
         return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
 
     def batch(self, start: int, stop: int) -> EventBatch:
-        """Return the parts from `start` to before `stop` as a batch."""
+        """Return the parts from `start` up to `stop` (exclusive) as a batch."""
         inside = slice(start, stop)
         parts, groups = self._parts, self._groups[inside]
         places = parts.places[inside]

@@ -1,4 +1,4 @@
-"""How many interactions count in `other`, by pipeline, with one alert for each pipeline. No clock, no I/O."""
+"""Counts the interactions in `other` by pipeline, and raises one alert for each pipeline. No clock, no I/O."""
 
 import hashlib
 import json
@@ -13,31 +13,31 @@ from ragtide_schemas import Alert, from_milliseconds
 from .capping import OTHER, Admission, Admitted, KeyCaps
 
 SHOWN: Final = 20
-"""Pipelines that the summary names, those with the most in `other`."""
+"""Most pipelines in the summary: those with the most in `other`."""
 
 
 @dataclass(slots=True)
 class CappedRecord:
-    """Counts of one pipeline that went into `other`."""
+    """The counts of one pipeline in `other`."""
 
     since_ms: int
     """Time of the first interaction."""
     values: Counter[str] = field(default_factory=Counter)
-    """Interactions by the segment whose value has no keys of its own."""
+    """By segment the interactions whose value has no keys of its own."""
     runs: int = 0
     pipelines: int = 0
     dropped: int = 0
-    """Segment values that count nowhere, because the pipeline has no room even for `other`."""
+    """Segment values that are not counted, because the pipeline has no room even for `other`."""
     alert: dict[str, Any] | None = None
-    """The alert that is firing."""
+    """The firing alert."""
 
     @property
     def total(self) -> int:
-        """How often something counted in `other`, or nowhere."""
+        """Number of scopes that counted in `other`, or nowhere."""
         return self.values.total() + self.runs + self.pipelines + self.dropped
 
     def add(self, kind: str, name: str, n: int) -> None:
-        """Count."""
+        """Count `n` interactions of a kind (see `Admitted.capped`)."""
         if kind == "segment":
             self.values[name] += n
         elif kind == "run":
@@ -63,9 +63,9 @@ class CappedRecords:
     """The records of a partition.
 
     Args:
-        caps: that apply.
-        admission: knows the keys.
-        origin: tells alerts of one pipeline apart where it is split over partitions.
+        caps: caps of the partition.
+        admission: the keys of the partition.
+        origin: makes alert ids of a split pipeline different in each partition.
     """
 
     def __init__(self, caps: KeyCaps | None, admission: Admission, origin: str) -> None:
@@ -79,7 +79,7 @@ class CappedRecords:
         self._news = 0
 
     def count(self, admitted: Admitted, time_ms: int, n: int = 1) -> None:
-        """Count the scopes in `other` of `n` events that are alike, the first at this time."""
+        """Count the scopes in `other` of `n` equal events, the first of which has this time."""
         if not admitted.capped or self._caps is None:
             return
         pipeline = admitted.event.pipeline
@@ -114,30 +114,30 @@ class CappedRecords:
         assert caps is not None  # noqa: S101 - nothing is capped without caps
         if kind == "pipeline":
             return (
-                f"This partition has as many keys as it may (partition_keys_cap, {caps.partition:,}): further "
-                f"pipelines count together as pipeline {pipeline}, without segments. Raise partition_keys_cap, or use "
-                "more partitions."
+                f"This partition has reached its cap on keys (partition_keys_cap, {caps.partition:,}): new pipelines "
+                f"count together as pipeline {pipeline}, without segments. Raise partition_keys_cap, or use more "
+                "partitions."
             )
         cap = (
-            f"Its partition has as many keys as segments may have (partition_keys_cap, {caps.partition:,})"
+            f"The partition has reached its cap on keys of segments (partition_keys_cap, {caps.partition:,})"
             if self._admission.full()
-            else f"Pipeline {pipeline} has as many keys as it may (keys_cap, {caps.pipeline:,})"
+            else f"Pipeline {pipeline} has reached its cap on keys (keys_cap, {caps.pipeline:,})"
         )
         placed = {
-            "segment": f"further values of segment {name} count together as {name}={OTHER}",
-            "run": f"further runs count together as run {OTHER}",
-            "dropped": "further segments have no estimates",
+            "segment": f"new values of segment {name} count together as {name}={OTHER}",
+            "run": f"new runs count together as run {OTHER}",
+            "dropped": "new segments have no estimates",
         }[kind]
         return (
-            f"{cap}: {placed}. Estimates of whole pipelines are complete. Give segments few values, such as a plan or "
-            "a language and no ids, or raise the cap."
+            f"{cap}: {placed}. Estimates of whole pipelines stay complete. Give segments few values, such as a plan or "
+            "a language and not an id, or raise the cap."
         )
 
     def take_changes(self, keys: int) -> tuple[dict[str, bytes], list[Alert]]:
         """Return fields of the checkpoint and alerts since the last call.
 
         Args:
-            keys: number of keys there are.
+            keys: number of keys of the state.
         """
         fields = {CheckpointField.CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
         if self._caps is not None and (self._changed or keys != self._keys):
@@ -146,7 +146,7 @@ class CappedRecords:
         return fields, alerts
 
     def take_news(self) -> int:
-        """Return how often something counted in `other` since the last call."""
+        """Return the number of scopes that counted in `other` since the last call."""
         news, self._news = self._news, 0
         return news
 
@@ -161,7 +161,7 @@ class CappedRecords:
         return json.dumps(summary).encode()
 
     def load(self, pipeline: str, data: bytes) -> None:
-        """Take on the record of a pipeline, after all keys; its alert resolves if the pipeline has room again."""
+        """Set the record of a pipeline; call this after all keys are loaded. Its alert may resolve."""
         record = self._records[pipeline] = CappedRecord.decode(data)
         if record.alert is not None and self._caps is not None and self._admission.room(pipeline):
             self._alerts.append(_resolved(pipeline, record.alert))

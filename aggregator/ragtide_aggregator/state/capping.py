@@ -1,13 +1,13 @@
-"""Which pipelines, runs and segment values get keys of their own; further ones share keys named `other`.
+"""Limits the number of keys: new pipelines, runs and segment values beyond a cap share keys named `other`.
 
-No clock, no I/O. Producers choose pipelines, runs and segment values, so their number has no natural bound: an id in a
-segment would make keys without end. The decision about a new one depends on nothing but the keys there are, and keys
-are in the checkpoint: a restart or a replay decides alike.
+No clock, no I/O. Producers choose pipelines, runs and segment values, so their number has no natural bound: an id as a
+segment value would create keys without end. The decision about a new value depends only on the existing keys, which
+are in the checkpoint, so a restart or a replay decides alike.
 
 A segment value gets keys of its own while its pipeline and its partition have used less than `VALUES_SHARE` of their
 caps. The rest of the caps is for whole pipelines, runs, and `other`, so that values of one pipeline never keep another
-pipeline out. A new value beyond that counts in the value `other` of its segment; a new run in the run `other` of its
-pipeline; a new pipeline in the partition's pipeline for further pipelines, without segments.
+pipeline out. Beyond that, a new value counts as the value `other` of its segment. A new run counts as the run `other`
+of its pipeline. A new pipeline counts as the partition's pipeline for further pipelines, without segments.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from ragtide_schemas.limits import SEGMENTS_MAX
 from ..events.keys import EstimateKey
 
 OTHER: Final = "other"
-"""The segment value, or run, in which further ones count. A value that is literally `other` counts there as well."""
+"""The shared segment value or run. A value that is literally `other` counts in it as well."""
 
 VALUES_SHARE: Final = 0.8
 """Share of both caps that segment values may use."""
@@ -36,7 +36,7 @@ def further_pipelines(partition: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyCaps:
-    """Most keys of one pipeline and of one partition; one interaction may go over them by its own keys."""
+    """Most keys of one pipeline and of one partition; a single interaction may exceed them by its own keys."""
 
     pipeline: int
     partition: int
@@ -54,11 +54,11 @@ class Admitted:
 
     event: MetricEvent
     capped: tuple[tuple[str, str], ...] = ()
-    """For each that shares keys: `segment`, `dropped`, `run` or `pipeline`, and the name of the segment."""
+    """For each shared key its kind (`segment`, `dropped`, `run` or `pipeline`), and the name of the segment."""
 
 
 class Admission:
-    """The scopes that have keys, and how many keys they are."""
+    """The scopes with keys, and the numbers of keys."""
 
     def __init__(self, caps: KeyCaps | None) -> None:
         self._caps = caps
@@ -78,18 +78,18 @@ class Admission:
                 self._others[key.pipeline] = self._others.get(key.pipeline, 0) + 1
 
     def room(self, pipeline: str) -> bool:
-        """Return whether a pipeline may have new segment values; for further pipelines, whether new ones may come."""
+        """Return whether a pipeline may have new segment values; the shared pipeline, whether pipelines may be new."""
         caps = self._caps
         if caps is None or pipeline == caps.further:
             return caps is None or self._n < caps.partition
         return self._n_of.get(pipeline, 0) < VALUES_SHARE * caps.pipeline and self._n < VALUES_SHARE * caps.partition
 
     def full(self) -> bool:
-        """Return whether it is the partition that has no room for segment values."""
+        """Return whether the partition has no room for new segment values."""
         return self._caps is not None and self._n >= VALUES_SHARE * self._caps.partition
 
     def admit(self, event: MetricEvent, *, segments: bool) -> Admitted:
-        """Return the event as it counts.
+        """Return the event with the pipeline, run and segment values as which it counts.
 
         Args:
             event: any event.
@@ -108,7 +108,7 @@ class Admission:
         return self._values(event, segments=segments)
 
     def pipeline_of(self, event: MetricEvent) -> str:
-        """Return the pipeline in which an event counts that was admitted before."""
+        """Return the pipeline as which an admitted event counts."""
         return event.pipeline if self._caps is None or event.pipeline in self._n_of else self._caps.further
 
     def _over(self, pipeline: str) -> bool:
@@ -116,7 +116,7 @@ class Admission:
         return caps is not None and (self._n_of.get(pipeline, 0) >= caps.pipeline or self._n >= caps.partition)
 
     def _values(self, event: MetricEvent, *, segments: bool) -> Admitted:
-        # Without a score a value gets no key, so there is nothing to decide.
+        # An event without scores and absences adds no keys.
         if not segments or not event.segments or not (event.scores or event.absent):
             return Admitted(event)
         pipeline, run = event.pipeline, event.run

@@ -1,7 +1,7 @@
-"""A check before each commit: no number of a state is infinite, undefined or impossible as a sum of values.
+"""Checks before each commit that no number of a state is infinite, undefined or impossible for any values.
 
-Bounds in the schema keep such numbers out. This check catches the others before a commit, because a checkpoint with
-such a number would fail at every start.
+Bounds in the schema keep such numbers out. This check is the last one before a checkpoint that would fail at every
+start.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = 
 
     Args:
         table: the state.
-        rows: which.
+        rows: rows to check.
         everything: whether to check all panes and pairs.
 
     Raises:
-        DamagedFieldError: a number is not finite, or no values add up to it.
+        DamagedFieldError: a number is not finite, or impossible for any values.
     """
     index = np.fromiter(rows, dtype=np.intp)
     wrong = table.rows.impossible(index) | table.moments.impossible(index)
@@ -38,4 +38,4 @@ def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = 
 
 
 def _error(field: str) -> DamagedFieldError:
-    return DamagedFieldError(field, ValueError("it holds a number that is not finite or that no values add up to"))
+    return DamagedFieldError(field, ValueError("a number is not finite, or impossible for any values"))

@@ -15,7 +15,7 @@ from .table import StateTable
 
 
 def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
-    """Return the fields that changed since the last call, and the names of those that are gone."""
+    """Return the fields to write since the last call, and the names of the fields to remove."""
     keys = table.rows.keys
     fields: dict[str, bytes] = {}
     for row in sorted(table.changed):
@@ -39,7 +39,7 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
 
 
 def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
-    """Take on the fields of a checkpoint, and return the names of those that are to go.
+    """Set the table to the fields of a checkpoint, and return the names of the fields to remove.
 
     Raises:
         DamagedFieldError: a field cannot be read.
@@ -83,7 +83,7 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
 
 
 def _load_pane(table: StateTable, kind: str, name: str, data: bytes) -> bool:
-    """Take on a pane or counts by processing time; return False if panes have another length now."""
+    """Set a pane or counts by processing time; return False if panes have another length now."""
     length, _, rest = name.partition(":")
     if table.panes is None or int(length) != table.options.panes.pane_ms:
         return False
@@ -96,7 +96,7 @@ def _load_pane(table: StateTable, kind: str, name: str, data: bytes) -> bool:
 
 
 def _load_rule_states(table: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:
-    """Take on states; return the names of those whose rule is not there any more, whose alerts then end."""
+    """Set the rule states; return the fields of removed rules, whose alerts are withdrawn."""
     states = {state.field: (row, state) for row in range(len(table.rows)) for state in table.rules.of(row)}
     gone = []
     for name, data in stored:

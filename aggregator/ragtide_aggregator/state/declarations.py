@@ -1,7 +1,7 @@
-"""The declarations of metrics that are not ragtide's own, as events brought them. No clock, no I/O.
+"""The declarations of metrics that are not ragtide's own, from the events. No clock, no I/O.
 
-A key holds everything that its numbers depend on: version, range, direction and kind. Besides, a declaration holds
-words and bands for readers; the newest of these count.
+A key contains the properties that its numbers depend on: version, range, direction and kind. A declaration also has
+words and bands for readers, of which the newest count.
 """
 
 import json
@@ -16,7 +16,7 @@ _Name = tuple[str, str, Measure]
 
 
 class Declarations:
-    """Declarations by pipeline, metric and measure, and which of them changed."""
+    """Declarations by pipeline, metric and measure, with the changes since the last commit."""
 
     def __init__(self) -> None:
         self._known: dict[_Name, MetricDeclaration] = {}
@@ -33,7 +33,7 @@ class Declarations:
             self._changed.add(name)
 
     def definition(self, key: EstimateKey) -> MetricDefinition | None:
-        """Return the definition of the metric whose scores a key counts; None where nothing defines it."""
+        """Return the definition of the metric whose scores a key counts; None without a definition."""
         metric = scored_metric(key.metric)
         if key.measure is None:
             return METRICS.get(metric)
@@ -43,12 +43,12 @@ class Declarations:
         return declaration.definition(metric)
 
     def merge(self, other: "Declarations") -> None:
-        """Add those of another state; of two for one measure either is right."""
+        """Add the declarations of another state; of two for one measure either may be used."""
         for name in sorted(other._known, key=_text):
             self._put(name, other._known[name])
 
     def take_changes(self) -> Iterator[tuple[str, bytes]]:
-        """Yield those that changed since the last call, by the texts of their names."""
+        """Yield the declarations that changed since the last call, with the texts of their names."""
         for name in sorted(self._changed, key=_text):
             yield _text(name), self._known[name].encode()
         self._changed.clear()

@@ -1,8 +1,8 @@
-"""Feedback that waits for its metric event, and the rule which gold scores of feedback count. No I/O.
+"""Feedback that waits for its metric event, and the decision which gold scores of feedback count. No I/O.
 
-Feedback and its metric event are joined when both are there, in either order. A metric of an interaction has one gold
-score: the first. Waiting feedback is part of the checkpoint, and the same commit stores which metrics are graded, so a
-crash neither loses a gold score nor counts it twice.
+Feedback and its metric event are joined once both are there, in either order. Of several gold scores for a metric of an
+interaction the first counts. The checkpoint contains the waiting feedback and the graded metrics of the same commit, so
+a crash neither loses a gold score nor counts it twice.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from ..errors import reading
 
 
 class FeedbackEntry(NamedTuple):
-    """Feedback, and the id of the stream entry that brought it."""
+    """Feedback with the id of its stream entry."""
 
     entry_id: str
     feedback: Feedback
@@ -36,20 +36,20 @@ class PendingFeedback:
         return sum(map(len, self._waiting.values()))
 
     def hold(self, entry: FeedbackEntry) -> None:
-        """Keep feedback until its interaction is scored."""
+        """Store feedback until its interaction is scored."""
         self._waiting[_digest(entry.feedback)].append(entry)
         self._added[CheckpointField.PENDING_FEEDBACK + entry.entry_id] = entry.feedback.encode()
 
     def take(self, event: MetricEvent) -> list[FeedbackEntry]:
-        """Return, and forget, the feedback that waits for an event's interaction, in the order in which it came."""
+        """Remove and return the feedback that waits for an event's interaction, the oldest first."""
         return self._forget(self._waiting.pop(interaction_digest(event.pipeline, event.interaction_id), []))
 
     def waits_for(self, digest: str) -> bool:
-        """Return whether there is feedback that waits for an interaction, named by its digest."""
+        """Return whether feedback waits for the interaction with a digest."""
         return digest in self._waiting
 
     def expired(self, before_ms: int) -> list[FeedbackEntry]:
-        """Return, and forget, the feedback that came before a time."""
+        """Remove and return the feedback from before a time."""
         old = [entry for waiting in self._waiting.values() for entry in waiting if order(entry.entry_id)[0] < before_ms]
         for entry in old:
             waiting = self._waiting[_digest(entry.feedback)]
@@ -66,14 +66,14 @@ class PendingFeedback:
         return taken
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
-        """Return fields to write and fields to remove in the checkpoint since the last call."""
+        """Return the fields of the checkpoint to write, and those to remove, since the last call."""
         changes = self._added, self._gone
         self._added, self._gone = {}, []
         return changes
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, bytes]) -> "PendingFeedback":
-        """Return the feedback that waits in the fields of a checkpoint."""
+        """Return the waiting feedback in the fields of a checkpoint."""
         pending = cls()
         names = []
         for name in fields:
@@ -91,14 +91,14 @@ class PendingFeedback:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gold scores of one piece of feedback that are accepted or rejected, and the reason."""
+    """The accepted and the rejected gold scores of one piece of feedback."""
 
     accepted: Mapping[str, float] = field(default_factory=dict)
     """Gold scores that count."""
     rejected: Mapping[str, float] = field(default_factory=dict)
-    """Gold scores that do not."""
+    """Gold scores that do not count."""
     reason: Reason | None = None
-    """Why not."""
+    """Reason of the rejection."""
     detail: str = ""
 
 
@@ -106,9 +106,9 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
     """Return which gold scores of a piece of feedback count for an event.
 
     Args:
-        feedback: of the event's interaction.
-        event: of the interaction.
-        graded: metrics that earlier feedback has graded; gold scores the interaction brought itself come first too.
+        feedback: about the event's interaction.
+        event: metric event of the interaction.
+        graded: metrics that earlier feedback has graded; gold scores in the event count as earlier, too.
     """
     scored = set(event.scores) | set(event.judged.scores if event.judged is not None else ())
     doubled = {metric for metric in feedback.gold_scores if metric in graded or metric in event.gold_scores}
@@ -121,8 +121,8 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
         details.append(f"{subject} already has a gold score of {', '.join(sorted(doubled))}: the first one counts")
     if unscored:
         details.append(
-            f"{subject} has no score of {', '.join(sorted(unscored))} to compare with: leave it out, or use a labeler "
-            "that gives one"
+            f"{subject} has no score of {', '.join(sorted(unscored))} to compare with: leave the gold score out, or "
+            "use a labeler that scores the metric"
         )
     reason = Reason.DUPLICATE if doubled else Reason.INVALID if unscored else None
     return Verdict(accepted, rejected, reason, "; ".join(details))

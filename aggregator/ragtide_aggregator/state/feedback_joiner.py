@@ -1,4 +1,4 @@
-"""Joins feedback with the metric event it is about, for a live aggregator and for a replay alike. No clock, no I/O."""
+"""Joins feedback with its metric event, in a live aggregator and in a replay. No clock, no I/O."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
@@ -9,22 +9,22 @@ from ragtide_schemas import InvalidEntryError, MetricEvent, Reason
 from .feedback import FeedbackEntry, PendingFeedback, judge_feedback
 
 AddGold = Callable[[MetricEvent, Mapping[str, float]], None]
-"""Adds gold scores to an event that has been applied; raises InvalidEntryError if they cannot be counted."""
+"""Adds gold scores to an applied event; raises InvalidEntryError if they cannot be counted."""
 
 
 class FeedbackRecord(Protocol):
-    """Remembers which metrics of which interactions have a gold score, and takes the feedback that does not count."""
+    """Stores which metrics of which interactions have a gold score, and takes rejected feedback."""
 
     def graded(self, entry: FeedbackEntry, at: str) -> Collection[str]:
         """Return the metrics that earlier feedback graded, for an entry that is joined at a position."""
         ...
 
     def accept(self, entry: FeedbackEntry, metrics: Collection[str], at: str) -> None:
-        """Remember the metrics that an entry graded at a position."""
+        """Store the metrics that an entry graded at a position."""
         ...
 
     def reject(self, entry: FeedbackEntry, reason: Reason, detail: str) -> None:
-        """Take feedback that does not count."""
+        """Take rejected feedback."""
         ...
 
 
@@ -32,10 +32,10 @@ class FeedbackJoiner:
     """Joins feedback with events, whichever comes first.
 
     Args:
-        add_gold: of the state.
+        add_gold: adds gold scores to the state.
         pending: feedback that waits for its event.
-        record: of what is graded and of what is rejected.
-        window_ms: for how long feedback waits for its event.
+        record: graded metrics and rejected feedback.
+        window_ms: milliseconds for which feedback waits for its event.
     """
 
     def __init__(self, add_gold: AddGold, pending: PendingFeedback, record: FeedbackRecord, *, window_ms: int) -> None:
@@ -44,14 +44,14 @@ class FeedbackJoiner:
         self._record = record
         self._window_ms = window_ms
         self.joined = 0
-        """Gold scores that were joined."""
+        """Number of joined gold scores."""
         self.waited: list[str] = []
-        """Entry ids of feedback that had waited for its event, and was joined since the last commit."""
+        """Entry ids of feedback that had waited and was joined since the last commit."""
         self.culprits: Mapping[str, str] = {}
-        """Entry ids of feedback that the state cannot take, each with the reason."""
+        """Entry ids of feedback that the state cannot take, with the reasons."""
 
     def applied(self, entry_id: str, event: MetricEvent) -> list[FeedbackEntry]:
-        """Join the feedback that waited for an event which has just been applied, and return it."""
+        """Join the feedback that waited for an event, and return it. Call this after the event is applied."""
         waited = self._pending.take(event)
         for entry in waited:
             if order(entry.entry_id)[0] < order(entry_id)[0] - self._window_ms:
@@ -62,7 +62,7 @@ class FeedbackJoiner:
         return waited
 
     def take(self, entry: FeedbackEntry, event: MetricEvent | None) -> None:
-        """Join feedback with its event, or let it wait if the event has not been applied."""
+        """Join feedback with its event; without an event the feedback waits."""
         if event is None:
             self._pending.hold(entry)
         else:
@@ -79,7 +79,7 @@ class FeedbackJoiner:
             entry,
             Reason.UNKNOWN_INTERACTION,
             f"no interaction {feedback.interaction_id} of pipeline {feedback.pipeline} was scored within the "
-            "feedback window: correct the id or the pipeline, then retry it",
+            "feedback window: correct the id or the pipeline, then publish the feedback again",
         )
 
     def _join(self, entry: FeedbackEntry, event: MetricEvent, at: str) -> None:

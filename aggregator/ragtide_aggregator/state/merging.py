@@ -6,11 +6,11 @@ from .state import AggregatorState, StateOptions
 
 
 def merged(states: Iterable[AggregatorState], options: StateOptions) -> AggregatorState:
-    """Return a state with the values of all. It is only read; no events are applied to it.
+    """Return a state with the values of all states, to be read; no events can be applied to it.
 
-    Sums are exact, so counts, means and totals are those of one state that took all the values. Numbers that depend on
-    the order of the values are combined: intrinsic time is added up, which keeps anytime-valid intervals valid, and the
-    recent mean is the mean of the recent means. Rule states are left out: each partition raises its own alerts.
+    Sums are exact, so counts, means and totals are those of one state with all values. Numbers that depend on the order
+    of the values are combined. Intrinsic times are added up, which keeps anytime-valid intervals valid, and the recent
+    mean is the mean of the recent means. Rule states are left out, because each partition raises its own alerts.
 
     Source: docs/statistics.md, "Many keys at once".
     """

@@ -1,4 +1,4 @@
-"""Options of a state, and its changes for a commit."""
+"""The options of a state, and the changes that a commit writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ NO_WINDOWS: Final = Panes((), 0)
 
 @dataclass(frozen=True, slots=True)
 class AlertBudget:
-    """At most so many false alarms in a period, over all rules and keys that have no run length of their own."""
+    """At most `false_alarms` in a period, over all rules and keys without a run length of their own."""
 
     false_alarms: float
     period_ms: int
@@ -23,7 +23,7 @@ class AlertBudget:
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """The alert rules with their budget, and whether segments, windows and quantiles have estimates."""
+    """Alert rules with their budget; whether segments, windows and quantiles have estimates; caps on keys."""
 
     rules: tuple[AlertRule, ...] = ()
     segments: bool = True
@@ -31,12 +31,12 @@ class StateOptions:
     budget: AlertBudget | None = None
     quantiles: bool = True
     origin: str = ""
-    """Tells alerts of one rule and key apart where a pipeline is split over partitions."""
+    """Makes alert ids of a split pipeline different in each partition."""
     caps: KeyCaps | None = None
-    """Most keys; None for no bound, where the events are few or nothing is applied."""
+    """Caps on keys; None for no caps, for few events or for states that are only read."""
 
     def of_partition(self, partition: int, *, split: bool) -> "StateOptions":
-        """Return the options for a partition; `split` says whether pipelines are split over partitions."""
+        """Return the options of a partition; `split` is whether pipelines are split over partitions."""
         caps = None if self.caps is None else self.caps.of_partition(partition)
         return replace(self, caps=caps, origin=f"{partition} " if split else self.origin)
 
@@ -50,4 +50,4 @@ class Changes:
     gone: Sequence[str] = ()
     alerts: Sequence[Alert] = ()
     capped: int = 0
-    """How often something counted in `other`."""
+    """Number of scopes that counted in `other`."""

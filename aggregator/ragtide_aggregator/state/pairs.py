@@ -1,4 +1,4 @@
-"""Pairs of a reference and a proxy score, of every key that has some. No clock, no I/O."""
+"""The sums of pairs of a reference and a proxy score, by key. No clock, no I/O."""
 
 from collections import defaultdict
 
@@ -21,11 +21,11 @@ class PairRows:
         self._changed: set[int] = set()
 
     def find(self, key: PairKey) -> int | None:
-        """Return the row of a key, None if there is none."""
+        """Return the row of a key; None for an unknown key."""
         return self._index.get(key)
 
     def add_row(self, key: PairKey, proxy_row: int) -> int:
-        """Add a row for a key that has none, with the row of its proxy score in the state, and return it."""
+        """Add a row for a new key, with the row of its proxy score in the state, and return it."""
         row = self._index[key] = self._table.add_row()
         self.keys.append(key)
         self._of[proxy_row].append(row)
@@ -40,13 +40,13 @@ class PairRows:
 
         Args:
             rows: row of each pair, shape (n,).
-            scores: true score, proxy score and probability of each; shape (3, n).
+            scores: reference score, proxy score and probability of each; shape (3, n).
         """
         self._table.update(rows, *scores)
         self._changed.update(rows.tolist())
 
     def merge(self, row: int, other: "PairRows", other_row: int) -> None:
-        """Add the pairs another has of the same key."""
+        """Add the pairs of the same key in another table."""
         self._table.merge(row, other._table, other_row)
 
     def read(self, row: int, everything: Moments | None, *, confidence: float) -> Powered:
@@ -54,10 +54,10 @@ class PairRows:
         return self._table.read(np.array([row]), everything, confidence=confidence)
 
     def impossible(self, *, everything: bool) -> PairKey | None:
-        """Return the key of a row that holds a number that is not finite or negative, if there is one.
+        """Return the key of a row with a negative or infinite number; None without one.
 
         Args:
-            everything: whether to look at all rows, and not only at those that changed.
+            everything: whether to check all rows, and not only the changed rows.
         """
         rows = np.fromiter(range(len(self.keys)) if everything else self._changed, dtype=np.intp)
         wrong = self._table.impossible(rows)

@@ -1,4 +1,4 @@
-"""Panes: the moments of every key in stretches of event time, of which windows are made. No clock, no I/O."""
+"""Panes: the moments of every key in short stretches of event time, from which windows are built. No clock, no I/O."""
 
 import json
 import struct
@@ -21,7 +21,7 @@ _COUNT: Final = struct.Struct("<q")
 
 
 class Covered(NamedTuple):
-    """The numbers of some keys in one window; arrays with one element a key."""
+    """The numbers of some keys in one window; arrays with one element per key."""
 
     moments: Moments
     n_absent: Rows
@@ -31,9 +31,9 @@ class Covered(NamedTuple):
 class PaneTable:
     """The panes of all keys.
 
-    A pane of a key is a row of moments, with the number of times the metric was absent. Rows of panes that no window
-    needs any more are used again. Panes of processing time, in which values are only counted, are kept apart: they may
-    be far from the panes of event time when old interactions are scored.
+    A pane of a key is a row of moments, with the number of absences. Rows of panes that no window needs any more are
+    used again. Values are also counted in panes of processing time, which are separate: when old interactions are
+    scored, they are far from the panes of event time.
     """
 
     def __init__(self, panes: Panes) -> None:
@@ -48,12 +48,12 @@ class PaneTable:
         self._processed_changed: set[int] = set()
 
     def take(self, batch: EventBatch, late: NDArray[np.bool_], before: Floats) -> None:
-        """Add a batch to its panes; values that came too late are in none.
+        """Add a batch to its panes; values that came too late are in no pane.
 
         Args:
             batch: events.
-            late: which parts of it came too late.
-            before: mean of the key before each value; it predicts the first value of a pane.
+            late: whether each part came too late.
+            before: for each value the mean of its key before it, which predicts the first value of a pane.
         """
         of = batch.part_of
         pane, processed = self._panes.pane(batch.times_ms), self._panes.pane(batch.processed_ms)
@@ -66,7 +66,7 @@ class PaneTable:
             rows = batch.rows
             places, one_each = self._places(rows, pane[of])
             by_row = batch.grouped
-            # Sorted by row they are sorted by pane as well if every row has only one.
+            # If every row has only one pane, values sorted by row are also sorted by pane.
             by_pane = replace(by_row, rows=places[by_row.order[by_row.starts]]) if one_each else grouped(places)
             self._moments.update(places, batch.values, before, by_pane)
         self._drop_old(rows)
@@ -93,7 +93,7 @@ class PaneTable:
             self._processed_changed.add(row)
 
     def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
-        """Return where the panes of values are, and whether every row has only one."""
+        """Return the place of each value's pane, and whether every row has only one pane."""
         if not rows.size:
             return rows, True
         # Each pair is packed into one number, because that sorts faster than two.
@@ -115,7 +115,7 @@ class PaneTable:
         return place
 
     def _drop_old(self, rows: Rows) -> None:
-        # Only after the values of a batch are added: a pane may begin and be forgotten in one.
+        # Only after all values of a batch are added, because a pane may begin and end within one batch.
         for row in distinct(rows)[0].tolist():
             of = self._of[row]
             oldest = max(of) - self._panes.kept
@@ -138,7 +138,7 @@ class PaneTable:
         self._gone.add((row, pane))
 
     def merge(self, row: int, other: "PaneTable", other_row: int) -> None:
-        """Add the panes another has of the same key."""
+        """Add the panes of the same key in another table."""
         for pane, other_place in other._of[other_row].items():
             place = self._place(row, pane)
             self._moments.merge(place, other._moments, other_place)
@@ -170,15 +170,15 @@ class PaneTable:
         )
 
     def windows(self) -> tuple[Window, ...]:
-        """Return the windows that are kept."""
+        """Return the windows of the panes."""
         return self._panes.windows
 
     def impossible(self, keys: Sequence[EstimateKey], *, everything: bool) -> str | None:
-        """Return the name of a pane that holds a number that no values add up to, if there is one.
+        """Return the name of a pane with a number that is impossible for any values; None without one.
 
         Args:
-            keys: key of every row, of which a pane's name is made.
-            everything: whether to look at all panes, and not only at those that changed.
+            keys: key of every row, for the names of panes.
+            everything: whether to check all panes, and not only the changed panes.
         """
         changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
         places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
@@ -192,7 +192,7 @@ class PaneTable:
         """Return panes to write and names of panes to remove, since the last call.
 
         Args:
-            keys: key of every row, of which a pane's name is made.
+            keys: key of every row, for the names of panes.
         """
         written = {}
         for row, pane in sorted(self._changed):

@@ -1,4 +1,4 @@
-"""The keys of a state, one row each, with counts, times and population sizes. No clock, no I/O."""
+"""The keys of a state, one row per key, with counts, times and population sizes. No clock, no I/O."""
 
 import struct
 from typing import Final
@@ -29,10 +29,10 @@ class KeyRows:
 
     Attributes:
         keys: key of every row.
-        counts: of absences, of values too late for a window, and of values out of order; shape (3, rows or more).
-        updated_ms: time of its newest interaction; shape (rows or more,).
-        population: size of its finite run, 0 if unknown; same shape.
-        holds_counts: whether its values are counts; same shape.
+        counts: absences, values too late for a window, and values out of order; shape (3, rows or more).
+        updated_ms: time of the newest interaction of each row; shape (rows or more,).
+        population: population size of each row, 0 if unknown; same shape.
+        holds_counts: whether the values of each row are counts; same shape.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class KeyRows:
         return len(self.keys)
 
     def find(self, key: EstimateKey) -> int | None:
-        """Return the row of a key, None if there is none."""
+        """Return the row of a key; None for an unknown key."""
         return self._index.get(key)
 
     def add(self, key: EstimateKey) -> int:
-        """Add a row for a key that has none, and return it."""
+        """Add a row for a new key, and return it."""
         row = self._index[key] = len(self.keys)
         if row == self.updated_ms.size:
             self.counts = doubled(self.counts, axis=1)
@@ -63,17 +63,17 @@ class KeyRows:
         return row
 
     def newest_ms(self, pipeline: str, run: str | None) -> int | None:
-        """Return the time of the newest interaction of a pipeline and run, None without one."""
+        """Return the time of the newest interaction of a pipeline and run; None without one."""
         return self._newest_ms.get((pipeline, run))
 
     def advance(self, pipeline: str, run: str | None, time_ms: int) -> int:
-        """Advance the newest time of a pipeline and run, and return the one before; the given time for the first."""
+        """Advance the newest time of a pipeline and run; return the newest time before, or the given time at first."""
         newest = self._newest_ms.get((pipeline, run), time_ms)
         self._newest_ms[pipeline, run] = max(newest, time_ms)
         return newest
 
     def count(self, absent: Rows, late: Rows, out_of_order: Rows) -> None:
-        """Count rows, each as often as it occurs."""
+        """Add absences, late values and values out of order, one for each time that a row occurs."""
         for counts, which in zip(self.counts, (absent, late, out_of_order), strict=True):
             np.add.at(counts, which, 1)
 
@@ -97,7 +97,7 @@ class KeyRows:
         np.maximum.at(self.updated_ms, rows, times_ms)
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return which rows hold a negative number, or a time that no event can have; same shape."""
+        """Return for each row whether a count is negative, or its time is impossible; same shape."""
         wrong = (self.counts[:, rows] < 0).any(axis=0) | (self.population[rows] < 0)
         times = self.updated_ms[rows]
         return np.asarray(wrong | (times < 0) | (times > LATEST_MS))
@@ -118,6 +118,6 @@ class KeyRows:
         """Set a row to what `to_bytes` returned, at the beginning of the data."""
         *counts, updated_ms, self.population[row] = _ROW.unpack_from(data)
         self.counts[:, row] = counts
-        # An older release took times that are refused now.
+        # An older release accepted times that are refused now.
         self.updated_ms[row] = min(max(updated_ms, 0), LATEST_MS)
         self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))

@@ -36,8 +36,8 @@ class AggregatorState:
 
     All events are applied as columns, many at once. `apply` adds one event, or changes nothing and raises
     InvalidEntryError; the event waits in a queue until the queue is full or a number is read. After any other error the
-    state is of no use: begin again from its last fields. The numbers do not depend on how events were cut into batches,
-    to the bit, so a restart from any checkpoint continues with the same numbers.
+    state must not be used: begin again from its last fields. The numbers do not depend on how events were cut into
+    batches, to the bit, so a restart from any checkpoint continues with the same numbers.
     """
 
     def __init__(self, options: StateOptions) -> None:
@@ -47,7 +47,7 @@ class AggregatorState:
 
     @property
     def _applied(self) -> StateTable:
-        """The table with everything that was added."""
+        """The table, after applying the queue."""
         self._apply_queue()
         return self._table
 
@@ -56,11 +56,11 @@ class AggregatorState:
 
     @property
     def n_applied_keys(self) -> int:
-        """Number of keys, without those that only events in the queue have; asking for it costs nothing."""
+        """Number of keys without the keys of the queue; it does not apply the queue."""
         return len(self._table.rows)
 
     def has_changed(self, keys: int) -> bool:
-        """Return whether events have changed at least so many keys since `take_changes` was called."""
+        """Return whether at least `keys` keys have changed since the last call of `take_changes`."""
         if len(self._table.changed) + self._queue.most_keys < keys:
             return False
         return len(self._applied.changed) >= keys
@@ -71,7 +71,7 @@ class AggregatorState:
         return self._applied.rows.keys
 
     def index(self, key: EstimateKey) -> int | None:
-        """Return the row of a key, None if no event has had it."""
+        """Return the row of a key; None for an unknown key."""
         return self._applied.rows.find(key)
 
     @property
@@ -86,7 +86,7 @@ class AggregatorState:
 
     @property
     def panes(self) -> PaneTable | None:
-        """Panes of every row, None without windows."""
+        """Panes of every row; None without windows."""
         return self._applied.panes
 
     @property
@@ -100,7 +100,7 @@ class AggregatorState:
         return self._applied.absences
 
     def row_of(self, key: EstimateKey) -> int:
-        """Return the row of a key, added if there is none."""
+        """Return the row of a key; a new key gets a row."""
         return self._applied.row(key)
 
     @property
@@ -117,15 +117,15 @@ class AggregatorState:
         return self._applied.rows.newest_ms(key.pipeline, key.run) or 0
 
     def quantiles(self, row: int) -> Quantiles | None:
-        """Return the quantiles of a row's values, None where they are not kept."""
+        """Return the quantiles of a row's values; None for a row without quantiles."""
         return self._applied.quantiles.get(row)
 
     def apply(self, event: MetricEvent, processed_ms: int | None = None) -> None:
-        """Add one metric event: it waits in a queue until the next look, and is then applied with others as columns.
+        """Add one metric event. It waits in a queue, and is later applied with other events as columns.
 
         Args:
-            event: to be added.
-            processed_ms: time of scoring; the time that the event states unless given.
+            event: the event.
+            processed_ms: time of scoring; its field `labeled_at` unless given.
 
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
@@ -133,13 +133,13 @@ class AggregatorState:
         check(event)
         if processed_ms is None:
             processed_ms = to_milliseconds(event.labeled_at)
-        # The id of an entry may be no time; an id chosen by hand may be beyond any.
+        # The id of an entry may be chosen by hand, and so be later than any time.
         self._queue.add(event, min(processed_ms, LATEST_MS))
         if len(self._queue) >= EVENTS_AT_ONCE:
             self._apply_queue()
 
     def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
-        """Add gold scores that came later to an event that has been applied, as if the event had brought them.
+        """Add later gold scores to an applied event; the result is the same as if the event had contained them.
 
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
@@ -148,7 +148,7 @@ class AggregatorState:
             self._queue.add_gold(part)
 
     def apply_columns(self, columns: EventColumns) -> list[RejectedEvent]:
-        """Add many metric events, and return those that were not added because they cannot be counted."""
+        """Add many metric events, and return the events that cannot be counted."""
         self._apply_queue()
         builder = BatchBuilder(columns, self._table)
         start = 0
@@ -161,7 +161,7 @@ class AggregatorState:
         return builder.rejected
 
     def _begin(self, time_ms: int) -> None:
-        """Begin the periods that begin with a time, after all values before it are taken."""
+        """Begin the periods of rules that begin at a time, after all values before it are added."""
         if self._table.rules.interrupts(time_ms):
             self._table.changed.update(self._table.rules.begin(time_ms))
 
@@ -171,18 +171,18 @@ class AggregatorState:
             return
         queue, self._queue = self._queue, EventQueue()
         for one in self.apply_columns(queue.columns()):
-            # Events are checked before they join the queue, so this one cannot be told apart from a defect.
+            # Events are checked before they join the queue, so a rejected one is a defect of this code.
             raise ValueError(one.error.detail) from one.error
 
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
-        """Add alerts that were raised elsewhere to those of the next commit."""
+        """Add alerts from elsewhere to those of the next commit."""
         self._table.alerts += alerts
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call, for a commit.
 
         Raises:
-            DamagedFieldError: a number is not finite, or no values add up to it; this state is of no use any more.
+            DamagedFieldError: a number is not finite, or impossible for any values; do not use the state any more.
         """
         table = self._applied
         check_numbers(table, table.changed)
@@ -202,10 +202,10 @@ class AggregatorState:
     def from_fields(
         cls, options: StateOptions, fields: Mapping[str, bytes], *, gone: Sequence[str] = ()
     ) -> "AggregatorState":
-        """Return the state that the fields of a checkpoint hold; `gone` names more fields to be removed.
+        """Return the state in the fields of a checkpoint; `gone` names further fields to remove.
 
-        The state of a rule that was removed or changed is dropped; if its alert is firing, the alert resolves. Panes of
-        another length than now are dropped as well.
+        The state of a removed or changed rule is dropped; if its alert is firing, the alert resolves. Panes of another
+        length than now are dropped as well.
 
         Raises:
             DamagedFieldError: a field cannot be read, or was written by another version.

@@ -1,4 +1,4 @@
-"""The table of a state: one row per key, and how a batch of events changes it. No clock, no I/O."""
+"""The table of a state: one row per key, to which batches of events are added. No clock, no I/O."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -27,7 +27,7 @@ from .panes import PaneTable
 from .rows import KeyRows
 
 MOST_MAPPINGS: Final = 20_000
-"""Row mappings that are remembered."""
+"""Most cached row mappings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RowMapping:
     """The rows that a part of an event adds to."""
 
     rows: list[int]
-    """Rows of the values: scope by scope, then time and cost of labeling as far as they count."""
+    """Rows of the values, scope by scope, and then of time and cost of labeling if they count."""
     absent: list[int]
     """Rows of the absent metrics."""
     pairs: list[int]
@@ -50,17 +50,17 @@ class StateTable:
     Attributes:
         options: of the state.
         declarations: of metrics that are not ragtide's own.
-        rows: the keys, with the counts of each.
-        moments: of every row.
-        rules: the alert rules on every row.
-        panes: of every row, None without windows.
-        pairs: of a reference and a proxy score.
-        absences: rows that count how often metrics were absent, by reason.
-        quantiles: by row, of those that have some.
-        admission: which scopes may have keys.
+        rows: keys with their counts.
+        moments: moments of every row.
+        rules: alert rules on every row.
+        panes: panes of every row; None without windows.
+        pairs: pairs of a reference and a proxy score.
+        absences: rows that count absences of metrics by reason.
+        quantiles: quantiles by row.
+        admission: limits the scopes with keys.
         capped: counts of `other`.
         changed: rows that changed since the last commit.
-        alerts: raised since then.
+        alerts: alerts since the last commit.
     """
 
     def __init__(self, options: StateOptions) -> None:
@@ -70,7 +70,7 @@ class StateTable:
         self.rows = KeyRows()
         self.admission = Admission(options.caps)
         self.capped = CappedRecords(options.caps, self.admission, options.origin)
-        # Scores are checked before they are added; time and cost of labeling have no highest value.
+        # Not bounded, because time and cost of labeling have no highest value. Scores are checked before.
         self.moments = MomentTable(bounded=False)
         self.rules = RuleEvaluator(options.rules, budget, options.origin)
         self.panes = PaneTable(options.panes) if options.panes.windows else None
@@ -89,10 +89,10 @@ class StateTable:
         self.declarations.take(event if pipeline == event.pipeline else event.model_copy(update={"pipeline": pipeline}))
 
     def row_mapping(self, part: EventPart) -> RowMapping:
-        """Return the rows that a part of an event adds to; rows are added where there are none."""
+        """Return the rows that a part of an event adds to; new keys get rows."""
         event, extracted = part.event, part.extracted
         scopes = scopes_of(event, segments=self.options.segments)
-        # Events of one pipeline and segment touch the same rows again and again.
+        # Cached, because events of one pipeline and segment add to the same rows.
         absent = self.absences.known(event.absent) if part.counts_absences else ()
         usage = (UNBOUNDED if event.prompts or event.judged is not None else (LATENCY,)) if part.counts_usage else ()
         pairs = tuple(pair[:4] for pair in extracted.pairs)
@@ -109,13 +109,13 @@ class StateTable:
             rows += [self.row(estimate_key(event, None, name)) for name in usage]
             paired = [self._pair(event, segment, pair) for pair in extracted.pairs for segment in scopes]
             if len(self._mappings) >= MOST_MAPPINGS:
-                # Segments multiply: there may be far more combinations of values than keys.
+                # There may be far more combinations of segment values than keys.
                 self._mappings.clear()
             mapping = self._mappings[seen] = RowMapping(rows, missing, paired, len(scopes))
         return mapping
 
     def row(self, key: EstimateKey) -> int:
-        """Return the row of a key, added if there is none."""
+        """Return the row of a key; a new key gets a row."""
         row = self.rows.find(key)
         if row is not None:
             return row
@@ -138,7 +138,7 @@ class StateTable:
 
     def take(self, batch: EventBatch) -> None:
         """Add a batch."""
-        raised = self._watch(batch)
+        raised = self._evaluate_rules(batch)
         before = self._learn(batch, raised)
         of = batch.part_of
         late = np.zeros(batch.times_ms.shape, dtype=bool)
@@ -156,7 +156,7 @@ class StateTable:
             self.pairs.add(batch.pairs, batch.scores)
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
 
-    def _watch(self, events: EventBatch) -> list[Raised]:
+    def _evaluate_rules(self, events: EventBatch) -> list[Raised]:
         if not self.options.rules:
             return []
         places = self.rules.with_rules(events.rows)
@@ -167,15 +167,13 @@ class StateTable:
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self.moments.counts(rows)
-        watched = RuleValues(
-            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source
-        )
-        return [replace(one, position=int(places[one.position])) for one in self.rules.update(watched)]
+        values = RuleValues(rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source)
+        return [replace(one, position=int(places[one.position])) for one in self.rules.update(values)]
 
     def _learn(self, batch: EventBatch, raised: list[Raised]) -> Floats:
-        """Add the values to the moments, and the alerts with a diagnosis as of the value that raised them.
+        """Add the values to the moments; return for each value the mean of its key before it.
 
-        Returns the mean of each value's key before it.
+        Alerts get the diagnosis as of the value that raised them.
         """
         if not raised:
             return self.moments.update(batch.rows, batch.values, batch=batch.grouped)
@@ -194,7 +192,7 @@ class StateTable:
         return before
 
     def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
-        """Return the diagnosis of a scope by its recent scores; means since the first score lag behind the alert."""
+        """Return the diagnosis of a scope by its recent scores, because means of all scores lag behind the alert."""
         recent = {}
         for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
             own = key._replace(metric=metric, measure=None)

@@ -1,7 +1,7 @@
-"""Checkpoints of the version before, as this one reads them. No clock, no I/O.
+"""Upgrades checkpoints of version 2. No clock, no I/O.
 
-Version 2 did not say the range of a metric that is not ragtide's own: it was that of a registry in the process. Its
-numbers have no unit without it, so they are dropped. All others are the same.
+Version 2 did not store the range of a metric that is not ragtide's own; the range was in a registry of the process.
+Without the range its numbers have no unit, so they are dropped. All other fields are unchanged.
 """
 
 import json
@@ -22,11 +22,11 @@ _NUMBERS_BEFORE_KEY: Final[dict[str, int]] = {
     CheckpointField.PANE: 2,
 }
 _METRIC: Final = 3
-"""Place of the metric in a key."""
+"""Index of the metric in a key."""
 
 
 def upgraded(fields: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
-    """Return the fields of version 2 that are kept, and the names of those that are dropped."""
+    """Return the fields of version 2 to keep, and the names of the fields to drop."""
     kept = {name: data for name, data in fields.items() if _has_a_unit(name)}
     return kept, [name for name in fields if name not in kept]
 
@@ -37,7 +37,7 @@ def _has_a_unit(name: str) -> bool:
 
 
 def _metric(name: str) -> str | None:
-    """Return the metric that a field is about; None if it is about none."""
+    """Return the metric of a field; None for a field without a metric."""
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in _NUMBERS_BEFORE_KEY:

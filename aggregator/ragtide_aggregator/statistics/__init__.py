@@ -1,1 +1,1 @@
-"""The statistics core: numbers in, numbers out. No clock, no I/O, nothing of Redis, streams or schemas."""
+"""The statistics: numbers in, numbers out. No clock, no I/O, no Redis, no models of the wire."""

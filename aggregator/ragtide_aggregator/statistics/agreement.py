@@ -1,7 +1,7 @@
-"""How well predictions agree with a reference of the same responses. Arrays in, numbers out.
+"""Measures the agreement of predictions with reference scores of the same responses. Arrays in, numbers out.
 
-The formulas and their pitfalls are in docs/agreement.md. An undefined number is None, never 0: a rank
-correlation of constants, an AUROC or a kappa of one class.
+The formulas and their pitfalls are in docs/agreement.md. An undefined number is None, never 0, such as a rank
+correlation of constants, or an AUROC or a kappa of a single class.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,27 +18,24 @@ UNDEFINED: Final = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How well the predictions of one metric agree with the reference."""
+    """The agreement of the predictions of one metric with the reference."""
 
     n: int
     rmse: Measured
     constant_rmse: float | None
-    """RMSE of always predicting the reference's mean: predictions above it add nothing."""
+    """RMSE of always predicting the reference's mean; a useful labeler has a lower RMSE."""
     bias: Measured
     """Mean of prediction minus reference."""
     spearman: Measured
     auroc: Measured
-    """Probability that a prediction of an item that is truly at least the threshold is above one of an item below it.
-
-    The same number for finding the low ones by low predictions.
-    """
+    """Probability that an item whose reference is high has a higher prediction than an item whose reference is low."""
     f1: Measured
-    """Of finding the low items: those below the threshold, such as unsupported answers."""
+    """F1 of finding the low items (below the threshold), such as unsupported answers."""
     kappa: Measured
-    """Cohen's, of both sides of the threshold."""
+    """Cohen's kappa for the two sides of the threshold."""
     accuracy: Measured
     majority: float | None
-    """Accuracy of always naming the side of the threshold that is the more frequent."""
+    """Accuracy of always predicting the more frequent side of the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +57,25 @@ def agreement(
     clusters: NDArray[np.generic] | None = None,
     seed: int = 0,
 ) -> Agreement:
-    """Return how well predictions agree with a reference, each statistic with its bootstrap interval.
+    """Return the agreement of predictions with a reference, each statistic with its bootstrap interval.
 
     Args:
         predicted: n values.
         reference: n values of the same responses.
-        threshold: from which a value counts as high.
-        confidence: of the intervals.
-        clusters: cluster of each item; whole clusters are drawn.
-        seed: of the drawing.
+        threshold: lowest value that counts as high.
+        confidence: level of the intervals.
+        clusters: cluster of each item; the bootstrap draws whole clusters.
+        seed: of the bootstrap.
 
     Raises: ValueError unless both have the same length and are finite.
     """
     if predicted.shape != reference.shape or predicted.ndim != 1:
         raise ValueError(f"predicted has shape {predicted.shape} and reference {reference.shape}: give one of each")
     if not (np.isfinite(predicted).all() and np.isfinite(reference).all()):
-        raise ValueError("predicted or reference holds a value that is not finite: leave such items out")
+        raise ValueError("a value of predicted or reference is not finite: leave such items out")
     n = len(predicted)
     samples = resamples(n, clusters, seed=seed) if n else []
-    high, said = reference >= threshold, predicted >= threshold
+    high, named = reference >= threshold, predicted >= threshold
 
     def of(statistic: Callable[..., float], *columns: NDArray[np.generic]) -> Measured:
         def at(index: Indexes) -> float:
@@ -93,9 +90,9 @@ def agreement(
         bias=of(bias, predicted, reference),
         spearman=of(spearman, predicted, reference),
         auroc=of(auroc, predicted, high),
-        f1=of(f1, ~said, ~high),
-        kappa=of(kappa, said, high),
-        accuracy=of(accuracy, said, high),
+        f1=of(f1, ~named, ~high),
+        kappa=of(kappa, named, high),
+        accuracy=of(accuracy, named, high),
         majority=float(max(high.mean(), 1 - high.mean())) if n else None,
     )
 
@@ -110,10 +107,10 @@ def family_agreement(
     """Return the aggregated RMSE of several metrics, and the consistency score.
 
     Args:
-        errors: prediction minus reference by metric, n values each, NaN where an item lacks the metric.
-        confidence: of the intervals.
+        errors: prediction minus reference by metric, n values each; NaN for an item without the metric.
+        confidence: level of the intervals.
         clusters: cluster of each item.
-        seed: of the drawing.
+        seed: of the bootstrap.
     """
     columns = np.array(list(errors.values()))
     n = columns.shape[1] if columns.size else 0
@@ -143,9 +140,9 @@ def bias(predicted: Floats, reference: Floats) -> float:
 
 
 def average_ranks(values: Floats) -> Floats:
-    """Return the rank of each value from 1, equal values sharing the mean of theirs.
+    """Return the rank of each value from 1; equal values have the mean of their ranks.
 
-    As `scipy.stats.rankdata`, whose import takes longer than most comparisons.
+    This is `scipy.stats.rankdata`, whose import takes longer than most comparisons.
     """
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
@@ -153,7 +150,7 @@ def average_ranks(values: Floats) -> Floats:
 
 
 def spearman(predicted: Floats, reference: Floats) -> float:
-    """Return the correlation of ranks, ties sharing theirs; NaN if either is constant."""
+    """Return the correlation of the ranks; NaN if predictions or references are constant."""
     ranks, others = average_ranks(predicted), average_ranks(reference)
     ranks, others = ranks - ranks.mean(), others - others.mean()
     spread = float(np.sqrt((ranks @ ranks) * (others @ others)))
@@ -161,7 +158,7 @@ def spearman(predicted: Floats, reference: Floats) -> float:
 
 
 def auroc(scores: Floats, positive: NDArray[np.bool_]) -> float:
-    """Return the probability that a positive scores above a negative, ties counted half; NaN with one class.
+    """Return the probability that a positive has a higher score than a negative; ties count half; NaN with one class.
 
     Source: Hanley and McNeil (1982); Mann and Whitney's U over the number of pairs.
     """
@@ -171,19 +168,19 @@ def auroc(scores: Floats, positive: NDArray[np.bool_]) -> float:
     return (float(average_ranks(scores)[positive].sum()) - n * (n + 1) / 2) / (n * m)
 
 
-def f1(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
-    """Return the harmonic mean of precision and recall; NaN where nothing is true and nothing was said."""
-    both = float((said & true).sum())
-    total = float(said.sum() + true.sum())
+def f1(named: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """Return the harmonic mean of precision and recall; NaN if no item is true and none is named."""
+    both = float((named & true).sum())
+    total = float(named.sum() + true.sum())
     return 2 * both / total if total else UNDEFINED
 
 
-def kappa(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
-    """Return Cohen's kappa: agreement beyond chance; NaN where chance alone agrees always."""
-    chance = float(said.mean() * true.mean() + (1 - said.mean()) * (1 - true.mean()))
-    return (accuracy(said, true) - chance) / (1 - chance) if chance < 1 else UNDEFINED
+def kappa(named: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """Return Cohen's kappa, the agreement beyond chance; NaN if chance alone always agrees."""
+    chance = float(named.mean() * true.mean() + (1 - named.mean()) * (1 - true.mean()))
+    return (accuracy(named, true) - chance) / (1 - chance) if chance < 1 else UNDEFINED
 
 
-def accuracy(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
-    """Return the share of equal items."""
-    return float((said == true).mean())
+def accuracy(named: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """Return the share of items on which both agree."""
+    return float((named == true).mean())

@@ -1,4 +1,4 @@
-"""The `asymptotic` confidence sequence: for weighted and prediction-powered estimates, once there is enough of them.
+"""The `asymptotic` confidence sequence, for weighted and prediction-powered estimates with enough values.
 
 Source: Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas (2024), "Time-uniform central limit theory and asymptotic
 confidence sequences", Annals of Statistics 52(6): Theorem 2.2, tuned by its section 2.
@@ -16,24 +16,23 @@ N_OPT: Final = 1000
 """Number of values at which the sequence is tightest."""
 
 LEAST_OF_A_KIND: Final = 30
-"""Least sum of the values, and of what they lack of 1, from which on the limit is trusted. With 10 the 95% interval of
-a Bernoulli 0.9 missed in 5.7% of 1,000 runs of 10,000 (docs/measured/intervals.md has what it is with 30)."""
-
+"""The limit is trusted from this sum of the values on, and from this sum of 1 minus each value. With 10 the 95%
+interval of a Bernoulli 0.9 missed in 5.7% of 1,000 runs of 10,000 (docs/measured/intervals.md has rates with 30)."""
 
 NO_SPREAD: Final = 1e-12
-"""Variance of values in [0, 1] below which they are the same but for rounding."""
+"""With a smaller variance, values in [0, 1] differ only by rounding."""
 
 
 def asymptotic_half_width(variance: ArrayLike, n: ArrayLike, *, confidence: float, n_opt: float = N_OPT) -> Floats:
-    """Return the half-width of a sequence that holds at every n at once from some n on, before any clamping.
+    """Return the half-width of a sequence that holds at all large n at once, before any clamping.
 
     Args:
         variance: variances of one value's influence on the estimate.
         n: numbers of values, at least 1.
         confidence: level in (0, 1).
-        n_opt: number of values at which it is tightest.
+        n_opt: number of values at which the sequence is tightest.
 
-    Assumes: n large enough. On a rate of 1% it misses far more often than it says for the first hundreds of values.
+    Assumes: n large enough. For a rate of 1% the first hundreds of values miss far more often than the level says.
     """
     ns = np.asarray(n, dtype=np.float64)
     alpha = 1 - confidence
@@ -43,7 +42,7 @@ def asymptotic_half_width(variance: ArrayLike, n: ArrayLike, *, confidence: floa
 
 
 def enough(mean: ArrayLike, n: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return whether values in [0, 1] with this mean hold enough of both kinds for the limit to be trusted."""
+    """Return whether the limit can be trusted: values with this mean include enough high and enough low values."""
     total = np.asarray(mean) * np.asarray(n)
     return np.asarray(np.minimum(total, np.asarray(n) - total) >= LEAST_OF_A_KIND)
 
@@ -51,11 +50,11 @@ def enough(mean: ArrayLike, n: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtyp
 def enough_to_count(
     mean: ArrayLike, n: ArrayLike, variance: ArrayLike
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return whether values in [0, 1] hold enough for the limit to be trusted, however small their mean is.
+    """Return whether the limit can be trusted for values in [0, 1], however small their mean is.
 
     n mean² / (mean² + variance) is (sum of x)² / sum of x²: n for equal values, the number of ones for zeros and ones,
-    about 1 where a single value makes up the sum. It has no unit, so it is the same for counts of 0 to 1,000 scaled to
-    [0, 1] as for the counts themselves. What the values lack of 1 is looked at in the same way.
+    and about 1 if a single value makes up the sum. It has no unit, so counts and counts scaled to [0, 1] give the same
+    number. The same is computed for 1 minus each value.
     """
     means, ns, spread = (np.asarray(one, dtype=np.float64) for one in (mean, n, variance))
 
@@ -70,9 +69,9 @@ def enough_to_count(
 def asymptotic_interval(
     mean: ArrayLike, n: ArrayLike, variance: ArrayLike, *, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return the ends for means of values in [0, 1]; the whole range while there are not enough of both kinds.
+    """Return the ends for means of values in [0, 1]; the whole range while there are not enough values.
 
-    That values were all the same says little of the next, so without any spread it is the whole range as well.
+    Without any spread it is the whole range as well, because equal values say little about the next value.
     """
     means, variances = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     trusted = enough(means, n) & (variances > NO_SPREAD)

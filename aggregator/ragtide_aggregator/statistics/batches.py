@@ -1,8 +1,8 @@
-"""Putting a batch of values in an order in which arrays of state can be updated together.
+"""Sorts a batch of values, so that the arrays of all its rows can be updated together.
 
 Sums need the values of one row side by side (`Grouped`). Recurrences need them in rounds (`Rounds`): the first value of
-every row, then the second of each, and so on. Either gives each row the same result as working through
-the batch value by value, to the bit, however the values were cut into batches.
+every row, then the second value of each, and so on. Both give each row the same result, to the bit, as adding value by
+value, however the values were cut into batches.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
 _SPARSE, _SMALL = 4, 4096
-"""A table of all codes is faster than sorting them up to so many times their number, and so many more."""
+"""A table of all codes is faster than sorting up to `_SPARSE` times their number plus `_SMALL` possible codes."""
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -27,21 +27,21 @@ class Grouped:
     """A batch sorted by row, the rows with the most values first: n values of k rows."""
 
     order: Rows
-    """Positions in the batch, values of one row together and in the order in which they came; shape (n,)."""
+    """Positions in the batch, the values of one row together and in their order; shape (n,)."""
     rows: Rows
     """The distinct rows; shape (k,)."""
     counts: Rows
     """Number of values of each row, not rising; shape (k,)."""
     starts: Rows
-    """Where each row's values start in `order`; shape (k,)."""
+    """Index in `order` of the first value of each row; shape (k,)."""
 
     @cached_property
     def occurrence(self) -> Rows:
-        """For each value, how many values of its row came before it in the batch; shape (n,)."""
+        """For each value, the number of values of its row before it in the batch; shape (n,)."""
         return np.arange(self.order.size) - np.repeat(self.starts, self.counts)
 
     def spread(self, per_row: NDArray[Number]) -> NDArray[Number]:
-        """Return one element a value from one a row (on the last axis)."""
+        """Repeat the element of each row for each of its values (on the last axis)."""
         return np.repeat(per_row, self.counts, axis=-1)
 
     def before(self, values: NDArray[np.int64], state: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -72,18 +72,18 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Values in rounds. The rows of a round are the first of the rows of the round before it."""
+    """Values in rounds. The rows of a round are the first rows of the round before it."""
 
     order: Rows
     """Positions in `Grouped.order`; shape (n,)."""
     edges: Rows
-    """Where each round starts, and the end of the last; shape (rounds + 1,)."""
+    """Index of the first value of each round, and the end of the last round; shape (rounds + 1,)."""
     ranks: Rows
-    """For each value, the place of its row in `Grouped.rows`; shape (n,)."""
+    """For each value, the index of its row in `Grouped.rows`; shape (n,)."""
 
     @property
     def place(self) -> Rows:
-        """For each value of `Grouped.order`, its place in rounds; shape (n,)."""
+        """For each value of `Grouped.order`, its index in rounds; shape (n,)."""
         place = np.empty_like(self.order)
         place[self.order] = np.arange(self.order.size)
         return place
@@ -94,7 +94,7 @@ class Rounds:
             yield slice(start, end)
 
     def stretches(self) -> Iterator[tuple[int, int, int]]:
-        """Yield where rounds of one width begin and end in arrays in the order of rounds, and the width."""
+        """Yield begin, end and width of neighbouring rounds of one width, in arrays in the order of rounds."""
         widths = np.diff(self.edges)
         changes = np.flatnonzero(np.diff(widths, prepend=-1, append=-1))
         for first, last in pairwise(changes.tolist()):
@@ -108,7 +108,7 @@ def grouped(rows: Rows) -> Grouped:
     >>> batch.rows.tolist(), batch.counts.tolist(), batch.order.tolist()
     ([7, 3], [3, 2], [1, 2, 4, 0, 3])
     """
-    # Rows are places in tables, so counting them in a table is faster than sorting them.
+    # Rows are indices of tables, so counting them in an array is faster than sorting them.
     occurring = np.bincount(rows) if rows.size else np.zeros(0, dtype=np.intp)
     distinct = np.flatnonzero(occurring)
     distinct = distinct[np.argsort(-occurring[distinct], kind="stable")]
@@ -120,7 +120,7 @@ def grouped(rows: Rows) -> Grouped:
 
 
 def distinct(codes: Rows) -> tuple[Rows, Rows, Rows]:
-    """Return the distinct codes, the place of each code among them, and how often each occurs; codes are 0 or more.
+    """Return the distinct codes (0 or more), the index of each code among them, and how often each occurs.
 
     >>> distinct(np.array([7, 2, 7]))
     (array([2, 7]), array([1, 0, 1]), array([1, 2]))

@@ -1,4 +1,4 @@
-"""The `empirical_bernstein` confidence sequence: bets set by the values before, for a mean that does not move.
+"""The `empirical_bernstein` confidence sequence: bets on a constant mean, set by the values before.
 
 Source: Waudby-Smith, Ramdas (2024), "Estimating means of bounded random variables by betting", JRSS B 86(1): Theorem 2,
 and section 3.2 for the predictable plug-in bets.
@@ -20,9 +20,9 @@ _CAPACITY = 16
 
 
 class PlugInBets:
-    """The bets sqrt(2 ln(2 / alpha) / (variance t ln(1 + t))), with mean and variance of the values before.
+    """The bets sqrt(2 ln(2 / alpha) / (variance t ln(1 + t))), with the variance of the values before.
 
-    Both count one imagined value of 1/2 with variance 1/4 before the first. Arrays have one element per row.
+    An imagined first value of 1/2 with variance 1/4 is included. Arrays have one element per row.
     """
 
     def __init__(self, log_level: float) -> None:
@@ -32,7 +32,7 @@ class PlugInBets:
         self.state[2] = 0.25
 
     def grow(self) -> None:
-        """Make room for twice as many rows."""
+        """Double the number of rows."""
         self.state = doubled(self.state, axis=1)
         self.state[2, self.state.shape[1] // 2 :] = 0.25
 
@@ -43,7 +43,7 @@ class PlugInBets:
         return np.asarray(np.sqrt(2 * self._log_level / (spread / t * t * np.log1p(t))))
 
     def add(self, rows: Rows, x: Floats) -> None:
-        """Add one value to each of these different rows."""
+        """Add one value to each of some distinct rows."""
         n, total, spread = self.state[:, rows]
         n, total = n + 1, total + x
         self.state[:, rows] = n, total, spread + (x - (0.5 + total) / (n + 1)) ** 2
@@ -70,7 +70,7 @@ class BernsteinTable:
         return self._used
 
     def add_row(self, population: int | None = None) -> int:
-        """Add a row and return its index; it makes no use of the population."""
+        """Add a row and return its index; the population is ignored."""
         del population
         if self._used == self._sums.shape[1]:
             self._sums = doubled(self._sums, axis=1)
@@ -92,8 +92,8 @@ class BernsteinTable:
     def _add(self, rows: Rows, x: Floats) -> None:
         n, total, _ = self._bets.state[:, rows]
         bet = np.minimum(self._bets.next(rows), 0.5)
-        # Deviations are from the plain mean of the values before, 0 before the first: the theorem allows any
-        # prediction made in advance, and the reference values take this. Above, everything is mirrored.
+        # Deviations are from the plain mean of the values before, 0 before the first value. The theorem allows any
+        # prediction made in advance; the reference values use this one. For the upper end all is mirrored.
         before = total / np.maximum(n, 1)
         above = np.where(n > 0, x - before, 1 - x)
         price = -np.log1p(-bet) - bet
@@ -129,7 +129,7 @@ class BernsteinTable:
 
 
 def bernstein_path(x: Floats, confidence: float) -> Floats:
-    """Return lower and upper end after each of some values in [0, 1], shape (n, 2): a table's, all at once."""
+    """Return lower and upper end after each value in [0, 1], shape (n, 2), as a table would give them one by one."""
     log_level = log(2 / (1 - confidence))
     t = np.arange(1, x.size + 1)
     total = np.cumsum(x)

@@ -1,9 +1,9 @@
-"""The `betting` confidence sequence: every mean on a grid that no bettor has grown rich against.
+"""The `betting` confidence sequence: all means on a grid against which no bettor has won much.
 
 For each possible mean m two bettors, one on higher and one on lower values, multiply their capital by
-1 + l (x - m) and 1 - l (x - m). The interval holds every m at which half of the richer one's capital is below
-1 / alpha. Of a finite population drawn without replacement the mean that is left is known to be
-(N m - sum so far) / (N - number so far), so bets are against that, and the interval closes when all is seen.
+1 + l (x - m) and 1 - l (x - m). The interval contains every m at which half of the larger capital is below 1 / alpha.
+In a finite population without replacement, the mean of the values still to come is
+(N m - sum so far) / (N - number so far). Bets are against that mean, and the interval closes when all values are seen.
 
 Source: Waudby-Smith, Ramdas (2024), "Estimating means of bounded random variables by betting", JRSS B 86(1): Theorem 3
 (hedged capital), section 4.2, and section 5 (without replacement).
@@ -24,7 +24,7 @@ STEPS: Final = 1000
 """Steps of the grid of means; an end is exact to one step."""
 
 LARGEST_SHARE: Final = 0.5
-"""Most of its capital that a bettor may lose on one value."""
+"""Largest share of its capital that a bettor may lose on one value."""
 
 VERSION: Final = 1
 """Version of the bytes of one row."""
@@ -34,7 +34,7 @@ _CAPACITY = 4
 
 
 class BettingTable:
-    """Betting confidence sequences, one row each: the tightest at small n, at 16 KB a row for 1,000 steps.
+    """Betting confidence sequences, one row each: the tightest at small n, with 16 KB per row for 1,000 steps.
 
     The bets depend on the confidence level and on the order of the values, so the level is fixed at the start and two
     rows cannot be merged.
@@ -42,7 +42,7 @@ class BettingTable:
     Args:
         confidence: level in (0, 1).
         steps: steps of the grid of means.
-        grid: means to look at instead, rising, such as the one of a hypothesis.
+        grid: means to test instead, rising, such as the mean of a hypothesis.
     """
 
     def __init__(self, confidence: float, *, steps: int = STEPS, grid: Floats | None = None) -> None:
@@ -59,7 +59,7 @@ class BettingTable:
         return self._used
 
     def add_row(self, population: int | None = None) -> int:
-        """Add a row, of which at most `population` values will come, and return its index."""
+        """Add a row for at most `population` values, and return its index."""
         if self._used == self._capital.shape[1]:
             self._capital = doubled(self._capital, axis=1)
         if self._used == self._population.size:
@@ -72,12 +72,12 @@ class BettingTable:
     def update(self, rows: Rows, values: Floats) -> None:
         """Add values in [0, 1] to rows, in order; a row may occur more than once.
 
-        Raises: ValueError if a value is not in [0, 1], or a row would hold more than its population; nothing is added.
+        Raises: ValueError if a value is not in [0, 1], or a row would exceed its population; nothing is added.
         """
         checked(values)
         batch = grouped(rows)
         if np.any(self._bets.state[0, batch.rows] + batch.counts > self._population[batch.rows]):
-            raise ValueError("there are more values than the population holds: give the number of all values")
+            raise ValueError("there are more values than the population has: give the number of all values")
         x = values[batch.order][batch.rounds.order]
         for here in batch.rounds.slices():
             self._add(batch.rows[: here.stop - here.start], x[here])
@@ -86,7 +86,7 @@ class BettingTable:
         bet = self._bets.next(rows)[:, None]
         m = self._left(rows)
         possible = (m >= 0) & (m <= 1)
-        # Plus 0: -0.0, which a sum of tiny values leaves, would bet minus infinity.
+        # Plus 0, because -0.0 (left by a sum of tiny values) would bet minus infinity.
         m = np.clip(m, 0.0, 1.0) + 0.0
         off = x[:, None] - m
         with np.errstate(divide="ignore", over="ignore"):
@@ -110,22 +110,22 @@ class BettingTable:
         return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
     def kept(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return for each row which means of the grid no bettor has enough capital against; shape (rows, means)."""
+        """Return for each row and each mean of the grid whether it is not ruled out; shape (rows, means)."""
         return np.asarray(np.maximum(self._capital[0, rows], self._capital[1, rows]) <= self._log_level)
 
     def interval(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return lower and upper ends, within [0, 1] and the reach of the values not yet seen."""
+        """Return lower and upper ends, within [0, 1] and within the means that the values still to come allow."""
         n, total, _ = self._bets.state[:, rows]
         population = self._population[rows]
         kept = self.kept(rows)
         some = np.any(kept, axis=1)
-        # A step further out: the end lies between the last mean that is kept and the next.
+        # A step further out, because the end is between the last kept mean and the next.
         lower = np.where(some, self._means[np.argmax(kept, axis=1)] - self._step, 0.0)
         upper = np.where(some, self._means[::-1][np.argmax(kept[:, ::-1], axis=1)] + self._step, 1.0)
         finite = np.isfinite(population)
         least = np.where(finite, total / population, 0.0)
         most = np.where(finite, (total + population - n) / population, 1.0)
-        # Between two steps of the grid there may be no step left.
+        # The range that is left may be narrower than a step of the grid.
         return np.clip(lower, least, most), np.clip(upper, least, most)
 
     def to_bytes(self, row: int) -> bytes:

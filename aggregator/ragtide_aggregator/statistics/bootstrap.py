@@ -1,4 +1,4 @@
-"""Bootstrap intervals: how much a statistic moves when interactions are drawn again. Arrays in, numbers out."""
+"""Bootstrap intervals of statistics: from samples of interactions with replacement. Arrays in, numbers out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ RESAMPLES: Final = 1000
 """Samples drawn for one interval."""
 
 DEFINED_SHARE: Final = 0.9
-"""Share of the samples in which a statistic must be defined for an interval to be given."""
+"""A statistic has an interval if it is defined in at least this share of the samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A statistic with its interval; None where it is undefined."""
+    """A statistic with its interval; None for an undefined number."""
 
     value: float | None
     lower: float | None = None
@@ -52,22 +52,22 @@ def measured(
 ) -> Measured:
     """Return a statistic of all n items with its percentile interval over samples.
 
-    The interval is None where the statistic is undefined (NaN) in more than a tenth of the samples, as when one of two
-    classes is rare, and where all samples give the same. Assumes: items, or clusters, are independent. Source: Efron
-    and Tibshirani (1993), chapter 13.
+    The interval is None if the statistic is undefined (NaN) in more than a tenth of the samples, as for a rare class,
+    or if all samples give the same value. Assumes: items, or clusters, are independent. Source: Efron and Tibshirani
+    (1993), chapter 13.
 
     Args:
-        statistic: of the items with these indexes; NaN where it is undefined.
+        statistic: of the items with these indexes; NaN if undefined.
         n: number of items.
-        samples: as `resamples` draws them.
-        confidence: of the interval.
+        samples: from `resamples`.
+        confidence: level of the interval.
     """
     value = statistic(np.arange(n)) if n else float("nan")
     if np.isnan(value):
         return Measured(None)
     drawn = np.array([statistic(sample) for sample in samples])
     drawn = drawn[~np.isnan(drawn)]
-    # A statistic that is the same in all samples, such as an AUROC of 1, says nothing of how much it could move.
+    # A statistic that is equal in all samples, such as an AUROC of 1, gives no information about its spread.
     if len(drawn) < DEFINED_SHARE * len(samples) or not np.ptp(drawn):
         return Measured(float(value))
     tail = (1 - confidence) / 2

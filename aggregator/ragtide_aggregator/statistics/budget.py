@@ -1,11 +1,11 @@
-"""A budget of false alarms for a whole deployment, given out value by value.
+"""Divides the budget of false alarms of a deployment among the values of its detectors.
 
-An e-detector in whose place M_t = (M_{t-1} + c_t) L_t alarms at 1 has, in any stretch of time, at most the sum of the
-c_t as its expected number of false alarms, if each c_t is set before its value is seen: M_t - sum c + (alarms so far)
-falls on average, also across restarts. So it is enough that the costs of all values of all detectors in a period add up
-to no more than the budget. How many values a period will have is not known. Half of the budget is for as many as the
-last period had, a quarter for twice as many more, an eighth for four times as many more, and so on: never more than the
-budget in all, for any traffic.
+Let an e-detector M_t = (M_{t-1} + c_t) L_t alarm at 1, with each cost c_t set before its value is seen. Its expected
+number of false alarms in any stretch of time is at most the sum of the c_t, because M_t - sum c + (alarms so far) falls
+on average, also across restarts. So it is enough that the costs of all values of all detectors in a period add up to
+the budget at most. The number of values in a period is not known in advance. Half of the budget is for as many values
+as the last period had, a quarter for twice as many more, an eighth for four times as many more, and so on. The sum
+never exceeds the budget, for any traffic.
 
 Source: Shin, Ramdas, Rinaldo (2024), "E-detectors", section 2, with costs in place of the constant 1.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from .batches import Floats
 
 FORECAST: Final = 10_000
-"""Values that the first period is thought to have, and the least that any is."""
+"""Expected number of values in the first period, and the lowest expected number in any period."""
 
 _STATE = struct.Struct("<Bqqq")
 VERSION: Final = 1
@@ -26,7 +26,7 @@ VERSION: Final = 1
 
 
 class Budget:
-    """At most so many false alarms in a period, on average.
+    """A budget: at most `false_alarms` in a period, on average.
 
     Args:
         false_alarms: k, positive.
@@ -35,7 +35,7 @@ class Budget:
 
     def __init__(self, false_alarms: float, period_ms: int) -> None:
         if not (0 < false_alarms < np.inf and period_ms > 0):
-            raise ValueError(f"false_alarms is {false_alarms}, period_ms {period_ms}: both are to be positive")
+            raise ValueError(f"false_alarms is {false_alarms} and period_ms {period_ms}: give positive numbers")
         self._k = false_alarms
         self._period_ms = period_ms
         self._period: int | None = None
@@ -43,16 +43,16 @@ class Budget:
         self._spent = 0
 
     def begins(self, time_ms: int) -> bool:
-        """Return whether a time is in a later period than the present one, so that `begin` is to be called."""
+        """Return whether a time is in a later period, so that `begin` must be called."""
         return self._period is None or time_ms // self._period_ms > self._period
 
     @property
     def next_ms(self) -> float:
-        """Beginning of the next period; before the first, any time is."""
+        """Beginning of the next period; minus infinity before the first period."""
         return -np.inf if self._period is None else (self._period + 1) * self._period_ms
 
     def begin(self, time_ms: int) -> None:
-        """Begin the period that holds a time; the unspent rest of the period before lapses."""
+        """Begin the period that contains a time; the unspent rest of the period before is lost."""
         if self._period is not None:
             self._forecast = max(self._spent, FORECAST)
         self._period, self._spent = time_ms // self._period_ms, 0
@@ -61,7 +61,7 @@ class Budget:
         """Return the costs of the next values, in order; shape (count,)."""
         number = self._spent + np.arange(count)
         self._spent += count
-        # Which share: the first `forecast` values have the first, twice as many the second, and so on.
+        # The first `forecast` values have share 0, the next twice as many share 1, and so on.
         share = np.floor(np.log2(number / self._forecast + 1))
         return np.asarray(self._k / self._forecast * np.exp2(-2 * share - 1))
 
@@ -70,7 +70,7 @@ class Budget:
         return _STATE.pack(VERSION, -1 if self._period is None else self._period, self._forecast, self._spent)
 
     def load(self, data: bytes) -> None:
-        """Take on the state that `to_bytes` returned.
+        """Set the state to what `to_bytes` returned.
 
         Raises: ValueError if the bytes were written by another version.
         """

@@ -1,8 +1,8 @@
-"""Comparing: the difference of two streams, paired differences of the same items, and which of many is the best.
+"""Comparisons that are valid at every look: the difference of two streams, and the best of several on the same items.
 
 Two streams that share no items, such as two live pipelines, are compared by the difference of their running intervals,
-each at half of alpha. Answers to the same items are compared item by item: the common part of the items cancels, so
-far fewer are needed. Either holds at every look at once.
+each at half of alpha. Answers to the same items are compared item by item: the effect of the item cancels, so far fewer
+items are needed.
 """
 
 import struct
@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from .batches import Floats
 from .moments import Moments
 from .strategies import AUTO, Table, moments_interval, table_of
+from .tables import check_confidence, check_range
 
 VERSION: Final = 1
 """Version of the bytes of a comparison."""
 
 PAIRED: Final = ("betting", "empirical_bernstein", "running")
-"""Strategies for paired differences; `betting` makes use of the number of all items."""
+"""Strategies for paired differences; only `betting` uses the number of all items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Difference:
 
     @property
     def verdict(self) -> Literal["higher", "lower", "undecided"]:
-        """Whether a is, for certain, above or below b."""
+        """Whether the interval is above 0, below 0, or neither."""
         if self.lower > 0:
             return "higher"
         return "lower" if self.upper < 0 else "undecided"
@@ -46,16 +47,16 @@ def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0,
 
     Args:
         a: moments of one key, values scaled to [0, 1].
-        b: moments of the other.
-        confidence: level in (0, 1); each mean is taken at (1 + confidence) / 2, so both hold at once.
+        b: moments of the other key.
+        confidence: level in (0, 1); each mean has the level (1 + confidence) / 2, so that both hold together.
         width: width of the metric's range.
         counts: whether the values are counts, whose intervals may be `asymptotic`.
 
-    Assumes: nothing about the values, but for counts; each mean is the average of its stream's mean so far.
-    Raises: ValueError if one of them has no value.
+    Assumes: nothing about the values except for counts. The result is about the average of each stream's mean so far.
+    Raises: ValueError if one of them has no values.
     """
     if not (a.n[0] and b.n[0]):
-        raise ValueError("one of the two has no values yet: a difference needs both")
+        raise ValueError("one of the two streams has no values yet: a difference needs both")
     level = (1 + confidence) / 2
     (a_low, a_high), (b_low, b_high) = (moments_interval(AUTO, m, confidence=level, counts=counts) for m in (a, b))
     return Difference(
@@ -67,31 +68,31 @@ def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0,
 
 @dataclass(frozen=True, slots=True)
 class ComparisonStanding:
-    """One of several that are compared."""
+    """The standing of one candidate in a comparison."""
 
     place: int
-    """Which one."""
+    """Index of the candidate."""
     mean: float
-    """Its mean so far, in the metric's unit; nan without items."""
+    """Mean so far, in the metric's unit; nan without items."""
     behind: Difference | None
-    """The best one's mean minus its own; None for the best one itself."""
+    """Mean of the best candidate minus the mean of this one; None for the best itself."""
     may_be_best: bool
-    """Whether no other is, for certain, better than it by more than the margin."""
+    """Whether no other candidate is surely better by more than the margin."""
 
 
 class PairedComparison:
-    """Which of several is the best, each scored on the same items, looked at after every item.
+    """Finds the best of several candidates that are scored on the same items; valid after every item.
 
-    Every pair's differences have a confidence sequence at alpha / (number of pairs), so with probability `confidence`
-    all of them hold at every look. The best one is then never ruled out.
+    The differences of each pair have a confidence sequence at alpha / (number of pairs), so with probability
+    `confidence` all of them hold at every look. The best candidate is then never ruled out.
 
     Args:
-        count: how many are compared, at least 2.
+        count: number of candidates, at least 2.
         confidence: level in (0, 1).
         population: number of all items, if they are drawn without replacement from a finite set.
         value_range: lowest and highest possible score.
         margin: difference that does not matter, 0 or more, in the scores' unit.
-        higher_is_better: whether the best is the one with the highest mean.
+        higher_is_better: whether the best candidate has the highest mean.
         strategy: one of `PAIRED`.
 
     Raises: ValueError for an argument out of its range.
@@ -117,8 +118,7 @@ class PairedComparison:
         self._lowest, self._highest = value_range
         if count < 2:
             raise ValueError(f"count is {count}: give at least two to compare")
-        if not (isfinite(self._lowest) and isfinite(self._highest) and self._lowest < self._highest):
-            raise ValueError(f"value_range is {value_range}: give a finite lowest and a higher highest value")
+        check_range(value_range)
         if not (isfinite(margin) and margin >= 0):
             raise ValueError(f"margin is {margin}: give 0 or more, in the scores' unit")
         if strategy not in PAIRED:
@@ -126,8 +126,7 @@ class PairedComparison:
         self._count, self._margin = count, margin
         self._sign = 1.0 if higher_is_better else -1.0
         self._pairs = list(combinations(range(count), 2))
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+        check_confidence(confidence)
         self._table: Table = table_of(strategy, confidence=1 - (1 - confidence) / len(self._pairs))
         for _ in self._pairs:
             self._table.add_row(population)
@@ -149,16 +148,16 @@ class PairedComparison:
         """
         array = np.asarray(scores, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != self._count:
-            raise ValueError(f"scores has shape {array.shape}: give one row an item, with {self._count} scores")
+            raise ValueError(f"scores has shape {array.shape}: give one row per item, with {self._count} scores")
         if not np.all((array >= self._lowest) & (array <= self._highest)):
-            raise ValueError(f"scores holds one outside {self._lowest} to {self._highest}: give the right value_range")
+            raise ValueError(f"a score is outside {self._lowest} to {self._highest}: give the right value_range")
         scaled = (array - self._lowest) / (self._highest - self._lowest)
         first, second = (np.array(side) for side in zip(*self._pairs, strict=True))
         # Differences lie in [-1, 1]; tables take [0, 1].
         rows = np.tile(np.arange(len(self._pairs)), len(array))
         self._table.update(rows, ((scaled[:, first] - scaled[:, second] + 1) / 2).ravel())
         self._n += len(array)
-        # Item by item, so that it does not depend on how they came.
+        # Added item by item, so that the sums do not depend on how items were cut into batches.
         self._sums = np.add.accumulate(np.vstack([self._sums, array]))[-1]
 
     def to_bytes(self) -> bytes:
@@ -168,7 +167,7 @@ class PairedComparison:
         return head + b"".join(struct.pack("<I", len(row)) + row for row in rows)
 
     def load(self, data: bytes) -> None:
-        """Take on the state that `to_bytes` returned.
+        """Set the state to what `to_bytes` returned.
 
         Raises: ValueError if the bytes were written by another version, or for another number or strategy.
         """
@@ -194,11 +193,11 @@ class PairedComparison:
         return ends
 
     def standings(self) -> list[ComparisonStanding]:
-        """Return how each stands against the best so far."""
+        """Return the standing of each candidate against the best so far."""
         means: Floats = self._sums / self._n if self._n else np.full(self._count, np.nan)
         ends = self.differences()
         best = int(np.argmax(self._sign * self._sums))
-        # How much better j is than i, at least.
+        # The least by which j is better than i.
         at_least = np.where(self._sign > 0, ends[:, :, 0], -ends[:, :, 1])
         result = []
         for place in range(self._count):

@@ -3,8 +3,8 @@
 Against the claim "the mean is at least the limit" each value x pays 1 + l (limit - x) on a bet l: at most 1 on average
 while the claim holds. M_t = (M_{t-1} + 1) (1 + l (limit - x_t)) collects the bets begun at every earlier time
 (Shiryaev-Roberts), averaged over a grid of bets. M_t - t then falls on average, so while the claim holds the mean
-number of values until M >= A is at least A. A rise is the mirror image. Both directions at once are two detectors at
-2 A each: either alarms only if the mean of the two has reached A.
+number of values until M >= A is at least A. A rise is the mirror image. A detector for both directions is two detectors
+at 2 A each, because one of them alarms only if the mean of the two has reached A.
 
 Values of one session depend on each other. Such a cluster of n values with mean x takes one bet when it is closed, of
 stake min(l n / (1 + (n - 1) r), 4/5) on limit - x, and adds n to the count of values. The stake is known before the
@@ -45,10 +45,10 @@ _CAPACITY = 16
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The evidence of a detector when it alarms. The values are as they were given, not mirrored."""
+    """The evidence of a detector at its alarm. Values are as given, not mirrored."""
 
     position: int
-    """Position in the batch of the value that decided it."""
+    """Position in the batch of the value at which the alarm sounded."""
     row: int
     log_evidence: float
     """Natural logarithm of M; the alarm sounds at log(run_length)."""
@@ -57,13 +57,13 @@ class Alarm:
     change_n: int
     """Number of values since the estimated change point."""
     change_mean: float
-    """Their mean."""
+    """Mean of these values."""
     change_variance: float
-    """Their sample variance; 0 for a single value. Of clusters, n times the variance of the mean of n values."""
+    """Sample variance of these values, 0 for a single value; for clusters n times the variance of the mean of n values."""
     change_tag: int
-    """Tag of the first of them."""
+    """Tag of the first of these values."""
     change_clusters: int
-    """Number of clusters they are in; the number of values where each is by itself."""
+    """Number of clusters of these values; each single value is a cluster."""
 
 
 class _Clusters(NamedTuple):
@@ -92,17 +92,17 @@ class _Clusters(NamedTuple):
 class DetectorTable:
     """E-detectors, one row each, updated together.
 
-    A row holds M / A per bet, so that it alarms at 1 and each value adds 1 / A: that is the part of a false alarm the
-    value may cost. The sum of what all values may cost bounds the expected number of false alarms, however it is shared
-    among rows and over time; so a budget of a whole deployment is kept by giving out shares of it.
+    A row stores M / A per bet, so that it alarms at 1 and each value adds 1 / A: the cost of the value in false alarms.
+    The sum of all costs bounds the expected number of false alarms, however costs are shared among rows and over time.
+    So a deployment keeps its budget of false alarms by giving each value a cost.
 
-    The change point is where the CUSUM of the best bet last stood at its floor: the start that makes the values since
-    then the most unlikely under the claim. Source: Lorden (1971), Annals of Mathematical Statistics 42: 1897-1908.
+    The change point is the most recent time at which the CUSUM of the best bet was at its floor: the values since then
+    are the most unlikely under the claim. Source: Lorden (1971), Annals of Mathematical Statistics 42: 1897-1908.
     """
 
     def __init__(self) -> None:
         self._used = 0
-        # Per row: the limit and the values' sign in mirrored terms, so that every row looks for a fall; 1 / A.
+        # Per row: whether it detects a rise, the limit (mirrored, so that every row detects a fall), and 1 / A.
         self._rising = np.zeros(_CAPACITY, dtype=bool)
         self._limit = np.zeros(_CAPACITY)
         self._cost = np.zeros(_CAPACITY)
@@ -112,8 +112,8 @@ class DetectorTable:
         self._cusum = np.zeros((_CAPACITY, BETS))
         self._start = np.zeros((_CAPACITY, BETS, 4))
         self._tag = np.zeros((_CAPACITY, BETS), dtype=np.int64)
-        # Per row: number, sum and sum of squares of the values since it began, and number of their clusters. A cluster
-        # counts with n times the square of its mean.
+        # Per row: number, sum and sum of squares of its values, and number of their clusters. A cluster counts with n
+        # times the square of its mean.
         self._totals = np.zeros((_CAPACITY, 4))
 
     def __len__(self) -> int:
@@ -128,13 +128,13 @@ class DetectorTable:
         return self._used - 1
 
     def configure(self, row: int, *, limit: float, direction: Direction, run_length: float) -> None:
-        """Let a row look for a mean beyond a limit, from now on.
+        """Let a row detect a mean beyond a limit, from now on.
 
         Args:
             row: index.
-            limit: the mean that is still acceptable, in (0, 1).
-            direction: on which side of it means are not.
-            run_length: A, at least the mean number of values between false alarms, above 1.
+            limit: the last acceptable mean, in (0, 1).
+            direction: direction of the change to detect.
+            run_length: A, the least mean number of values between false alarms, above 1.
 
         Raises: ValueError if an argument is out of its range.
         """
@@ -146,16 +146,18 @@ class DetectorTable:
         self.restart(row)
 
     def move_limit(self, row: int, limit: float) -> None:
-        """Let a row go on with another limit. The guarantee stays if the limit was chosen without the values to come.
+        """Change the limit of a row. The guarantee stays if the limit does not depend on the values to come.
 
         Raises: ValueError unless the limit is in (0, 1).
         """
         if not 0 < limit < 1:
-            raise ValueError(f"limit is {limit}: no mean of values in [0, 1] lies beyond it; choose one inside (0, 1)")
+            raise ValueError(
+                f"limit is {limit}: no mean of values in [0, 1] is beyond it; choose a limit inside (0, 1)"
+            )
         self._limit[row] = 1 - limit if self._rising[row] else limit
 
     def restart(self, row: int) -> None:
-        """Take all values from a row; its limit stays."""
+        """Remove all values from a row; its limit stays."""
         for array in (self._m, self._cusum, self._start, self._tag, self._totals):
             array[row] = 0
 
@@ -174,7 +176,7 @@ class DetectorTable:
         return self._cost[rows]
 
     def longest(self, row: int) -> int:
-        """Return the number of values since the earliest change point that may still be found."""
+        """Return the number of values since the earliest possible change point."""
         return int(self._totals[row, 0] - np.min(self._start[row, :, 0]))
 
     def update(
@@ -186,19 +188,19 @@ class DetectorTable:
         costs: Floats | None = None,
         sizes: NDArray[np.int64] | None = None,
     ) -> tuple[list[Alarm], Rows]:
-        """Add values to rows, in order; return the alarms by position, and the positions that were not taken.
+        """Add values to rows, in order; return the alarms by position, and the positions that were not added.
 
-        A row takes no value of the batch after its alarm, and stands at M = 0 then, so that the caller may configure it
-        anew before it is given the rest.
+        After its alarm a row has M = 0 and takes no more values of the batch, so that the caller can configure it
+        again before it adds the others.
 
         Args:
             rows: row of each value; a row may occur more than once.
             values: in [0, 1], same shape.
-            tags: one number a value, reported if a change began with the value, such as its time; same shape.
-            costs: the most that each value may add to the expected number of false alarms, positive, same shape; each
-                row's 1 / run_length unless given.
-            sizes: for closed clusters of values, the number of values of each; `values` holds their means, and `costs`
-                the sum of what the values cost. Single values unless given.
+            tags: a number for each value, such as its time, which an alarm reports for its change point; same shape.
+            costs: the most that each value may add to the expected number of false alarms, positive, same shape;
+                1 / run_length of the row unless given.
+            sizes: for closed clusters of values, the number of values of each; `values` are then the means, and `costs`
+                the sums of the values' costs. Single values unless given.
 
         Raises: ValueError if a value is not in [0, 1]; nothing is added then.
         """
@@ -260,7 +262,7 @@ class DetectorTable:
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
-        Raises: ValueError if the bytes were written by another version, or hold a number that is not finite.
+        Raises: ValueError if the bytes were written by another version, or a number is not finite.
         """
         if len(data) == _OLD_SIZE and data[0] == _OLD_VERSION:
             data = _of_single_values(data)
@@ -275,9 +277,9 @@ class DetectorTable:
         self._check_finite(row)
 
     def _check_finite(self, row: int) -> None:
-        held = (self._limit[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
-        if not all(np.isfinite(one).all() for one in held):
-            raise ValueError("a drift detector holds a number that is not finite")
+        parts = (self._limit[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("a number of a drift detector is not finite")
 
 
 def _of_single_values(data: bytes) -> bytes:
@@ -300,7 +302,7 @@ class _Path:
         values = given.values
         mirrored = np.where(table._rising[of], 1 - values, values)
         k = rows.size
-        # M and CUSUM side by side: what a value adds to either, the least that it then is, and what it is paid.
+        # M and CUSUM side by side: the number that a value adds to each, the floor, and the factor.
         adds = np.zeros((values.size, 2 * BETS))
         adds[:, :BETS] = given.costs[:, None]
         least = np.zeros((k, 2 * BETS))
@@ -309,7 +311,7 @@ class _Path:
         pays[:, :BETS] = pays[:, BETS:] = 1 + ((limit - mirrored) / (1 - limit))[:, None] * stakes_of(given.sizes)
         path = np.empty((k + values.size, 2 * BETS))
         path[:k, :BETS], path[:k, BETS:] = table._m[rows], table._cusum[rows]
-        # A row continues here after its alarm, up to infinity; its evidence from then on is not used.
+        # A row continues after its alarm, up to infinity; its evidence after the alarm is not used.
         with np.errstate(over="ignore"):
             walk(rounds, adds, least, pays, path)
             self.m, self.cusum = path[:, :BETS], path[:, BETS:]

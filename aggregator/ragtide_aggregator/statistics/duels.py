@@ -8,20 +8,20 @@ far) / (N - number so far). A bettor that stakes the fraction f of the largest s
 fractions; the sum does almost as well as the best of them, and has nothing to estimate. By Ville's inequality a capital
 of 1 ever reaches 1 / alpha with probability alpha at most, so looking at any time costs nothing.
 
-**Money moves.** All duels in which one may be ruled out share a capital of 1. That is Bonferroni, but the shares need
-not stay: every few items each duel gives part of its money to the duel with the config that is the most ahead so far,
-but never more than it was given, so that winnings stay where they were won. Consider the duels whose null is true.
-Their capital, and the money that the others were given, is together 1 at the beginning, does not change when money
-moves, and falls on average when bets are made. So the duels whose null is true ever reach 1 / alpha together with
+**Money moves.** All duels in which a config may be ruled out share a capital of 1. This is Bonferroni's bound, but the
+shares may change. Every few items each duel gives part of its money to the duel with the config that is the most ahead
+so far. A duel never gives more than it was given, so winnings stay where they were won. Consider the duels whose null
+is true. Their capital, plus the money that the other duels were given, is 1 at the beginning, does not change when
+money moves, and falls on average when bets are made. So the duels whose null is true ever reach 1 / alpha together with
 probability alpha at most, wherever the money went.
 
 **No score.** An item on which one of the two has no score counts as a difference of m: the sum of d - m over all items
-is then 0 at most under the null, which is all that is needed. But why a score is missing is not known. If it belongs to
-the item (a metric that is undefined), the items still to come are N - items so far; if it belongs to the moment (an
-outage), the item that was missed is among those whose differences are unknown, and they are N - scores so far. Of both
-the less favourable is taken, and a missing score never earns anything. Where all have scores both are the same. (The
-argument for outages is about what a duel itself has seen. Money moves by what others scored as well, also on items that
-were missed here; that this does not raise the error is simulated, not proven.)
+is then 0 at most under the null, as the proof needs. But the reason of a missing score is not known. If it is the item
+(an undefined metric), N - items so far are still to come. If it is the moment (an outage), the missed item is among
+those whose differences are unknown, and they are N - scores so far. The less favourable of the two is used, and a
+missing score never earns anything. Without missing scores both are the same. (The argument for outages is about one
+duel. Money also moves by the scores of other configs, even on items that were missed here. Simulations show that this
+does not raise the error; there is no proof.)
 
 Every function takes any number of leading axes, so that simulations run side by side.
 
@@ -50,7 +50,7 @@ MOVED: Final = 0.2
 """Share of the money that moves."""
 
 CAUTION: Final = 10
-"""Items without a difference that are added to each duel before the config ahead is chosen."""
+"""Items with a difference of 0 that are added to each duel before the config ahead is chosen."""
 
 RICHEST: Final = 1e200
 """Capital at which a bettor stops counting."""
@@ -65,15 +65,15 @@ _HALVINGS: Final = 14
 def _gains(
     difference: Floats, *, null: float, total: Floats, seen: Floats, left: Floats | float, unseen: Floats
 ) -> Floats:
-    """Return the factor of the capital of a bettor that stakes everything; at most 1 where the difference is nan.
+    """Return the factor of the capital of a bettor that stakes everything; at most 1 if the difference is nan.
 
     Args:
-        difference: other minus this one, in [-1, 1]; nan without a score of both.
+        difference: score of the other config minus score of this config, in [-1, 1]; nan if one is missing.
         null: mean difference under the null hypothesis.
         total: sum of the differences before.
         seen: number of the differences before.
-        left: items still to come, with this one.
-        unseen: items of the duel without a difference before this one.
+        left: items still to come, including this item.
+        unseen: items of the duel without a difference before this item.
     """
     owed = null * seen - total
     mean = null + owed / np.where(owed > 0, left, unseen)
@@ -85,10 +85,10 @@ class Duels:
     """Bettors of all ordered pairs of `count` configs: the row may be ruled out by the column.
 
     Args:
-        shape: leading axes and the number that race, such as (16,) or (500, 16).
+        shape: leading axes and the number of configs, such as (16,) or (500, 16).
         population: number of all items.
         margin: difference that does not matter, as a share of the range.
-        money: of each config at the beginning, for all of its duels.
+        money: capital of each config at the beginning, for all of its duels.
     """
 
     def __init__(self, shape: tuple[int, ...], *, population: int, margin: float, money: float = 1.0) -> None:
@@ -96,21 +96,21 @@ class Duels:
         self._population, self._null = population, -margin
         self._others = ~np.eye(shape[-1], dtype=np.bool_)
         self.paid = np.where(self._others, money / (shape[-1] - 1), np.zeros(pairs))
-        """Money that each duel was given, less the money that it gave to others."""
+        """Money that each duel was given, minus the money that it gave to others."""
         self.capital = np.repeat(self.paid[..., None] / FRACTIONS.size, FRACTIONS.size, axis=-1)
         """Capital of the bettors of each duel, by fraction."""
         self.total = np.zeros(pairs)
-        """Sums of the differences, other minus this one."""
+        """Sums of the differences, column minus row."""
         self.seen = np.zeros(pairs)
         """Number of the differences; on the diagonal, number of scores."""
         self.first = np.zeros(pairs)
-        """Items that came before the duel began."""
+        """Number of items before the duel began."""
         self.last = np.zeros(pairs)
-        """Items that came until it was over, or until now."""
+        """Number of items up to the duel's end, or up to now."""
         self.share = self.paid.copy()
-        """The capital of each bettor when the duel began."""
+        """Capital of each bettor when the duel began."""
         self.evidence = self.paid.copy()
-        """The most that each bettor has ever had."""
+        """Highest capital of each bettor so far."""
 
     @property
     def mean(self) -> Floats:
@@ -121,9 +121,9 @@ class Duels:
         """Bet on one item.
 
         Args:
-            item: how many items came before it.
-            scores: shape (..., count), in [0, 1], higher is better; nan without a score.
-            playing: shape (..., count): which configs take part.
+            item: number of items before it.
+            scores: shape (..., count), in [0, 1], higher is better; nan for a missing score.
+            playing: shape (..., count): whether each config takes part.
         """
         pairs = playing[..., :, None] & playing[..., None, :]
         difference = scores[..., None, :] - scores[..., :, None]
@@ -143,19 +143,19 @@ class Duels:
             self._move(pairs & self._others, owned)
 
     def _move(self, pairs: Flags, owned: Floats) -> None:
-        """Move part of the money that each duel has left to the duel with the config that is the most ahead."""
+        """Move part of the money of each duel to the duel with the config that is the most ahead."""
         ahead = np.where(pairs, self.total / (self.seen + CAUTION), -np.inf)
         target = pairs & (np.arange(ahead.shape[-1]) == ahead.argmax(axis=-1)[..., None])
         give = np.where(target | ~target.any(axis=-1, keepdims=True), 0.0, MOVED * np.minimum(owned, self.paid))
         take = np.where(target, give.sum(axis=-1, keepdims=True), 0.0)
         self.paid += take - give
-        # In proportion to the capital of the fractions: those that earned more continue with more.
+        # In proportion to the capital of the fractions, so that fractions that earned more continue with more.
         some = np.where(owned > POOREST, owned, 1.0)[..., None]
         parts = np.where(owned[..., None] > POOREST, self.capital / some, 1 / FRACTIONS.size)
         self.capital += parts * (take - give)[..., None]
 
     def grow(self, item: int, *, own: float, others: float) -> None:
-        """Add a config that joins after so many items; money as in `restart`. For one race only."""
+        """Add a config that joins after a number of items; money as in `restart`. For one race only."""
         count = self.total.shape[0]
         for name in ("total", "seen", "first", "last", "evidence", "share", "paid", "capital"):
             old = getattr(self, name)
@@ -166,13 +166,13 @@ class Duels:
         self.restart(count, item, own=own, others=others)
 
     def restart(self, place: int, item: int, *, own: float, others: float) -> None:
-        """Begin all duels of a config anew, after so many items. For one race only.
+        """Begin all duels of a config anew after a number of items. For one race only.
 
         Args:
-            place: which one.
-            item: after how many items.
-            own: its money for all duels in which it may be ruled out.
-            others: money of each other config for the duel in which this one may rule it out.
+            place: place of the config.
+            item: number of items so far.
+            own: money for all duels in which this config may be ruled out.
+            others: money for each duel in which this config may rule out another.
         """
         row, column = (place, slice(None)), (slice(None), place)
         for where, money in ((row, own / (self.total.shape[0] - 1)), (column, others)):
@@ -186,10 +186,10 @@ class Duels:
 def least_difference(differences: Floats, *, population: int, alpha: float) -> float:
     """Return a lower bound for the mean difference of a duel, valid at every look with probability 1 - alpha.
 
-    It is the highest mean against which the bettors have grown rich: they earn less against a higher one.
+    The bound is the highest mean against which the bettors reach 1 / alpha: against a higher mean they earn less.
 
     Args:
-        differences: other minus this one on the items since the duel began, in [-1, 1]; nan without a score of both.
+        differences: other minus this config on the items since the duel began, in [-1, 1]; nan if a score is missing.
         population: number of all items of the duel.
         alpha: error probability.
     """
@@ -210,5 +210,5 @@ def least_difference(differences: Floats, *, population: int, alpha: float) -> f
         grown = np.cumsum(np.log1p(FRACTIONS * (gains[:, None] - 1)), axis=0)
         rich = np.max(np.logaddexp.reduce(grown, axis=1)) - log(FRACTIONS.size) >= -log(alpha)
         low, high = (null, high) if rich else (low, null)
-    # Earlier items may have ruled out a value that all items together admit.
+    # Earlier items may have ruled out a value that all items together allow.
     return min(low, estimate)

@@ -1,12 +1,11 @@
-"""Intervals for one look at an n that was fixed beforehand. For looking again and again use `running`.
+"""Intervals that are valid once, at an n that was fixed in advance. For intervals at every look use `running`.
 
-Every function here works on means of values in [0, 1], one or many at once; `interval` scales other ranges and projects
-totals. Formulas: docs/statistics.md, "Which interval".
+The functions take means of values in [0, 1], one or many at once; `interval` scales other ranges and projects totals.
+Formulas: docs/statistics.md, "Which interval".
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -14,9 +13,10 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from .batches import Floats
+from .tables import check_confidence, check_range
 
 _ROUNDING: Final = 1e-9
-"""How far, in widths of the range, a mean may lie outside by rounding: three times 0.1 is 0.30000000000000004."""
+"""A mean may be outside of its range by this share of the width, because of rounding (0.1 * 3 > 0.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Interval:
 
 
 def finite_population_correction(n: ArrayLike, population: ArrayLike | None) -> Floats:
-    """Return sqrt((N - n) / (N - 1)): 1 without a population (None or nan), 0 when all of it was seen.
+    """Return sqrt((N - n) / (N - 1)): 1 without a population (None or nan), 0 once all values are seen.
 
     Source: Cochran (1977), Sampling Techniques, section 2.6.
     """
@@ -50,7 +50,7 @@ def normal_half_width(
         variance: sample variances, or p(1 - p) for a proportion.
         n: numbers of values.
         confidence: level in (0, 1).
-        population: sizes of the finite populations; None or nan where there is none.
+        population: sizes of the finite populations; None or nan for none.
 
     Assumes: values independent, or drawn without replacement; n large enough for the central limit theorem.
     """
@@ -63,8 +63,8 @@ def wilson(
 ) -> tuple[Floats, Floats]:
     """Return the ends of Wilson's score interval for proportions, within [0, 1].
 
-    For other values in [0, 1] it is conservative: p(1 - p) is the most their variance can be. The finite population
-    enters as the effective number of values n / FPC^2.
+    For other values in [0, 1] it is conservative, because p(1 - p) is their largest possible variance. A finite
+    population changes the number of values to n / FPC^2.
 
     Assumes: values independent, or drawn without replacement.
     Source: Wilson (1927), JASA 22: 209-212.
@@ -83,8 +83,8 @@ def wilson(
 def hoeffding_half_width(n: ArrayLike, *, confidence: float, population: ArrayLike | None = None) -> Floats:
     """Return sqrt(ln(2 / alpha) / 2n) FPC.
 
-    Assumes: values independent (or drawn without replacement), each in [0, 1]; nothing about their distribution.
-    The finite-population factor is the usual correction, not part of Hoeffding's theorem.
+    Assumes: values independent (or drawn without replacement), each in [0, 1], of any distribution.
+    The finite-population factor is the usual correction and not part of Hoeffding's theorem.
     Source: Hoeffding (1963), JASA 58: 13-30, Theorem 2.
     """
     ns = np.asarray(n, dtype=np.float64)
@@ -102,7 +102,7 @@ def fixed_interval(
 ) -> tuple[Floats, Floats]:
     """Return the ends for the means of values in [0, 1] by `normal`, `wilson` or `hoeffding`, within [0, 1].
 
-    Arguments as in `interval`, but arrays: one element a key; nothing is checked.
+    Arguments as in `interval`, but arrays with one element per key, and without checks.
     """
     means, ns = np.asarray(mean, dtype=np.float64), np.asarray(n, dtype=np.float64)
     lower, upper = _STRATEGIES[strategy](means, ns, confidence, population, variance)
@@ -123,20 +123,20 @@ def interval(
 ) -> Interval:
     """Return an interval by one of the strategies `normal`, `wilson` and `hoeffding`, valid at this one n.
 
-    Unknown is not zero: with a variance of 0 before the whole population was seen, `normal` returns Wilson's interval
-    instead of one without width; with a sample variance of a single value, it returns the whole range.
+    Unknown is not zero: with a variance of 0 before the whole population is seen, `normal` returns Wilson's interval
+    instead of an interval without width. With a single value and its sample variance, it returns the whole range.
 
     Args:
-        strategy: how.
-        mean: mean of the n values; the result is about the mean of all.
-        total: sum of the n values instead; the result is then about the sum over the whole population, projected as
-            N times the mean, and `wilson` falls back to `normal`, since a sum is no proportion.
+        strategy: name of the strategy.
+        mean: mean of the n values; the result is about the mean of all values.
+        total: sum of the n values, instead of the mean. The result is then about the sum over the whole population,
+            N times the mean, and `wilson` becomes `normal`, because a sum is not a proportion.
         n: number of values, at least 1.
         confidence: level in (0, 1).
-        population: number of all values, if it is finite; at n = N the interval closes.
+        population: number of all values, if it is finite; at n = N the interval has no width.
         value_range: lowest and highest possible value.
-        variance: sample variance (n - 1) of the values in their own unit; None takes the most that values with this
-            mean and range can have, which is exact for two-valued metrics and too wide for others.
+        variance: sample variance (n - 1) of the values in their own unit. None takes the largest variance with this
+            mean and range, which is exact for two-valued metrics and too wide for others.
 
     Raises: ValueError for an argument out of its range; the message names it and the remedy.
 
@@ -144,21 +144,15 @@ def interval(
     >>> round(seen.lower, 3), round(seen.upper, 3)
     (0.795, 0.954)
     """
+    check_range(value_range)
+    check_confidence(confidence)
+    _check(strategy, n=n, population=population, variance=variance)
     lowest, highest = value_range
-    _check(
-        strategy,
-        n=n,
-        confidence=confidence,
-        population=population,
-        lowest=lowest,
-        highest=highest,
-        variance=variance,
-    )
     if (mean is None) == (total is None):
         raise ValueError("give either mean or total: the mean of the n values, or their sum")
     if total is not None:
         if population is None:
-            raise ValueError("population is missing: a total is projected onto all N values, so say how many there are")
+            raise ValueError("population is missing: a total is projected onto all N values, so give their number")
         mean = total / n
         strategy = "normal" if strategy == "wilson" else strategy
     assert mean is not None  # noqa: S101 - for the type checker: one of the two is given
@@ -185,7 +179,7 @@ def _normal(
     mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
 ) -> tuple[Floats, Floats]:
     unseen = finite_population_correction(n, population) > 0
-    # One value has no sample variance; where it is all there is, none is needed.
+    # A single value has no sample variance; if it is the whole population, no variance is needed.
     spread = mean * (1 - mean) if variance is None else np.nan_to_num(np.asarray(variance, dtype=np.float64))
     unknown = np.zeros(np.shape(mean), dtype=bool) if variance is None else (n <= 1) & unseen
     half_width = normal_half_width(spread, n, confidence=confidence, population=population)
@@ -198,14 +192,14 @@ def _normal(
 def _wilson(
     mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
 ) -> tuple[Floats, Floats]:
-    del variance  # a proportion's follows from its mean
+    del variance  # the variance of a proportion follows from its mean
     return wilson(mean, n, confidence=confidence, population=population)
 
 
 def _hoeffding(
     mean: Floats, n: Floats, confidence: float, population: ArrayLike | None, variance: ArrayLike | None
 ) -> tuple[Floats, Floats]:
-    del variance  # only the range counts
+    del variance  # the interval depends on the range only
     half_width = hoeffding_half_width(n, confidence=confidence, population=population)
     return mean - half_width, mean + half_width
 
@@ -219,36 +213,19 @@ _STRATEGIES: Final[
 }
 
 FIXED: Final = tuple(_STRATEGIES)
-"""Names of the strategies for one look at an n that was fixed beforehand."""
+"""Names of the strategies that are valid once, at an n that was fixed in advance."""
 
 
 def _z(confidence: float) -> float:
     return -float(ndtri((1 - confidence) / 2))
 
 
-def _check(
-    strategy: str,
-    *,
-    n: int,
-    confidence: float,
-    population: int | None,
-    lowest: float,
-    highest: float,
-    variance: float | None,
-) -> None:
+def _check(strategy: str, *, n: int, population: int | None, variance: float | None) -> None:
     if strategy not in _STRATEGIES:
         raise ValueError(f"strategy {strategy!r} is unknown: use one of {', '.join(_STRATEGIES)}")
-    if not (isfinite(lowest) and isfinite(highest) and lowest < highest):
-        raise ValueError(f"value_range is {lowest} to {highest}: give a finite lowest and a higher highest value")
     if not (n >= 1 and float(n).is_integer()):
-        raise ValueError(
-            f"n is {n}: an interval needs a whole number of values, at least one; with none, everything is possible"
-        )
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+        raise ValueError(f"n is {n}: an interval needs a whole number of values, at least one")
     if population is not None and not (population >= n and float(population).is_integer()):
-        raise ValueError(
-            f"population is {population} and n is {n}: give the whole number of all values, of which n were seen"
-        )
+        raise ValueError(f"population is {population} and n is {n}: give the whole number of all values, n or more")
     if variance is not None and not 0 <= variance < float("inf"):
         raise ValueError(f"variance is {variance}: give a finite sample variance of 0 or more, or None")

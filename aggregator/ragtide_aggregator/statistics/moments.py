@@ -1,4 +1,4 @@
-"""Running moments of many keys at once: one row of arrays per key."""
+"""Running moments (count, mean, spread, extremes) of many keys at once, with one row of arrays per key."""
 
 import struct
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _SUM, _M2, _V = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Moments of values in [0, 1]; arrays with one element a row."""
+    """Moments of values in [0, 1]; arrays with one element per row."""
 
     n: NDArray[np.int64]
     """Number of values."""
     mean: Floats
-    """Their mean, correctly rounded; 0 while there are none."""
+    """Mean, correctly rounded; 0 without values."""
     m2: Floats
     """Sum of squared deviations from the mean."""
     v: Floats
@@ -36,9 +36,9 @@ class Moments:
     recent: Floats
     """Exponentially weighted mean of about the last 64 values; the plain mean of the first 32."""
     minimum: Floats
-    """Smallest value; infinite while there are none."""
+    """Smallest value; infinity without values."""
     maximum: Floats
-    """Largest value; minus infinite while there are none."""
+    """Largest value; minus infinity without values."""
 
     @property
     def variance(self) -> Floats:
@@ -50,11 +50,11 @@ class MomentTable:
     """Count, mean, spread, intrinsic time, recent mean and extremes of values in [0, 1], one row per key.
 
     The result does not depend on how the values were cut into batches, to the bit; count, mean and extremes do not
-    depend on their order either. Merging adds counts, sums, squared deviations and intrinsic times. That is exact but
-    for the intrinsic time, which then is that of predicting each value within its own part: as valid, not the same.
+    depend on the order of the values either. Merging adds counts, sums, squared deviations and intrinsic times. All of
+    these are exact except the intrinsic time, which then predicts each value from its own part: it is valid, too.
 
     Args:
-        bounded: whether values above 1 are refused; those below 0 always are.
+        bounded: whether values above 1 are refused; values below 0 are always refused.
 
     Source: Welford (1962), Technometrics 4: 419-420; Chan, Golub, LeVeque (1983), American Statistician 37: 242-247.
     """
@@ -82,7 +82,7 @@ class MomentTable:
         return self._used - 1
 
     def clear(self, row: int) -> None:
-        """Take all values from a row."""
+        """Remove all values from a row."""
         self._counts[row], self._sums[:, :, row], self._recent[row] = 0, 0, 0.0
         self._minimum[row], self._maximum[row] = np.inf, -np.inf
 
@@ -117,9 +117,9 @@ class MomentTable:
 
         Args:
             rows: rows of all groups, the rows of one group side by side.
-            starts: where each group starts in `rows`, rising; every group has at least one row.
+            starts: index in `rows` of the first row of each group, rising; every group has at least one row.
 
-        Their recent mean is the mean of the rows' recent means, weighted with their counts.
+        The recent mean of a group is the mean of the rows' recent means, weighted with their counts.
         """
         parts = self.read(rows)
         counts = np.add.reduceat(parts.n, starts)
@@ -156,14 +156,14 @@ class MomentTable:
         self._maximum[row] = max(a.maximum[0], b.maximum[0])
 
     def update(self, rows: Rows, values: Floats, guesses: Floats | None = None, batch: Grouped | None = None) -> Floats:
-        """Add values to rows, in order, and return the mean of each value's row before it; a row may occur repeatedly.
+        """Add values to rows, in order; return for each value the mean of its row before it.
 
         Args:
-            rows: row of each value, shape (n,).
-            values: in [0, 1], or of 0 or more, same shape.
-            guesses: predictions of a row's first value, for its intrinsic time, same shape; 1/2 unless given.
-                It is returned as the mean before the first.
-            batch: the values by row, where that is known already.
+            rows: row of each value, shape (n,); a row may occur more than once.
+            values: in [0, 1], or 0 or more if not bounded, same shape.
+            guesses: predictions of the first value of a row, for its intrinsic time, same shape; 1/2 unless given. A
+                prediction is returned as the mean before the first value.
+            batch: the values by row, if they are grouped already.
 
         Raises: ValueError if a value is out of range or not finite; nothing is added then.
         """
@@ -198,16 +198,16 @@ class MomentTable:
         return in_order
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return which rows hold a number that is not finite, or numbers that no values add up to; same shape."""
+        """Return for each row whether a number is not finite, or impossible for any values; same shape."""
         n = self._counts[rows]
         sums_of = self._sums[:, :, rows]
         lowest, highest, recent = self._minimum[rows], self._maximum[rows], self._recent[rows]
-        # A sum that overflowed has negative units.
+        # An overflow makes the units of a sum negative.
         wrong = (n < 0) | (sums_of < 0).any(axis=(0, 1)) | (sums_of[:, 1:] >= sums.UNIT).any(axis=(0, 1))
         some = n > 0
         wrong |= ~some & ((sums_of != 0).any(axis=(0, 1)) | (recent != 0) | ~np.isinf(lowest) | ~np.isinf(highest))
         mean = sums.totals(self._sums[_SUM], rows) / np.maximum(n, 1)
-        # The mean is cut at 2^-80 and rounded.
+        # The mean is cut at 2^-80 and rounded, so it may be slightly outside.
         room = 1e-9 * (1 + np.where(some, np.abs(highest), 0.0))
         inside = (lowest >= 0) & (lowest - room <= mean) & (mean <= highest + room) & (highest <= self._highest)
         inside &= np.isfinite(highest) & (lowest - room <= recent) & (recent <= highest + room)

@@ -1,4 +1,4 @@
-"""The mean difference of two scores of the same items, looked at as often as one likes. Arrays in, numbers out."""
+"""The mean difference of two scores of the same items, valid at every look. Arrays in, numbers out."""
 
 from typing import NamedTuple
 
@@ -11,17 +11,17 @@ from .moments import MomentTable
 from .strategies import AUTO, moments_interval, resolved
 
 CLOSED = "closed"
-"""Strategy of a difference that is known: every item of a finite set has been seen."""
+"""Strategy of a difference that is exact, because every item of a finite set is known."""
 
 
 class PairedDifference(NamedTuple):
-    """A mean difference, how many pairs it is of, and how its interval was made."""
+    """A mean difference with its number of pairs and the strategy of its interval."""
 
     n: int
     means: tuple[float, float]
     difference: Difference
     strategy: str
-    """`running`; `asymptotic` for counts with enough pairs that differ; `closed` where all pairs are known."""
+    """`running`; `asymptotic` for counts with enough pairs that differ; `closed` if all pairs are known."""
 
 
 def paired_difference(
@@ -36,14 +36,14 @@ def paired_difference(
     """Return the mean of first - second with its interval.
 
     Args:
-        first: scores of the items, in the order in which they came; shape (n,).
+        first: scores of the items, in their order; shape (n,).
         second: other scores of the same items, in the same order.
         value_range: lowest and highest possible score.
         confidence: level in (0, 1).
         counts: whether the scores are counts, whose interval may be `asymptotic`.
-        closed: whether these are all items of the finite set that is asked about.
+        closed: whether these are all items of a finite set.
 
-    Assumes: of scores nothing but their range; of counts that enough pairs differ (docs/comparing.md).
+    Assumes: only the range of scores; for counts that enough pairs differ (docs/comparing.md).
     Raises: ValueError without a pair, or for a score outside the range.
     Source: `running_interval` on the differences, scaled from [-width, width] to [0, 1].
     """
@@ -68,6 +68,6 @@ def paired_difference(
 
 
 def _differing(gaps: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    """Return how many pairs differ, large differences counted for more: (sum of |d|)² / sum of d²."""
+    """Return the effective number of pairs that differ: (sum of |d|)² / sum of d²."""
     squares = float((gaps * gaps).sum())
     return float(np.abs(gaps).sum()) ** 2 / squares if squares > 0 else 0.0

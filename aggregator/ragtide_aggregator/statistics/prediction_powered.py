@@ -1,19 +1,19 @@
-"""Estimates from a sample with reference scores and proxy scores of everything: prediction-powered, with weights.
+"""Prediction-powered means: from reference scores of a weighted sample, and proxy scores of all items.
 
-Let f be the proxy score, known of all N items, and y the reference score (a judge's or a person's), known of n of them,
-each chosen with a known probability 1 / w. For any k the estimate
+Let f be the proxy score, known for all N items, and y the reference score (of a judge or a person), known for n of
+them, each chosen with a known probability 1 / w. For any k the estimate
 
     theta = k mean_all(f) + sum w (y - k f) / sum w
 
-is right for any proxy labeler: k = 0 is the plain weighted mean of y, and the better f predicts y, the
-more of the sampling error k = cov(y, f) / var(f) takes away. The n items are among the N, so
+is correct for any proxy labeler. With k = 0 it is the plain weighted mean of y. The better f predicts y, the more
+sampling error is removed by k = cov(y, f) / var(f). The n items are among the N items, so
 
     var(theta) = sum w^2 (r - mean r)^2 / (sum w)^2 + k^2 var(f) / N,   r = y - k f,
 
 because with this k the proxy score and r have no covariance.
 
 Source: Angelopoulos, Duchi, Zrnic (2023), "PPI++: Efficient prediction-powered inference", arXiv:2311.01453, section 6.
-There the N items do not hold the n; with N + n for their N, its k / (1 + n / N) is the k here.
+There the N items do not include the n; with N + n for their N, its k / (1 + n / N) is the k here.
 Weighted: Hajek's ratio estimate, Sarndal, Swensson, Wretman (1992), Model Assisted Survey Sampling, sections 5.7, 6.4.
 """
 
@@ -38,7 +38,7 @@ _CAPACITY = 16
 
 @dataclass(frozen=True, slots=True)
 class Powered:
-    """Estimates of mean reference scores in [0, 1], one element a row; nan and the whole range without pairs."""
+    """Estimates of mean reference scores in [0, 1], one element per row; nan and the whole range without pairs."""
 
     estimate: Floats
     lower: Floats
@@ -48,7 +48,7 @@ class Powered:
     standard_error: Floats
     """Standard error of the estimates."""
     n_effective: Floats
-    """Number of reference scores that an estimate from them alone, drawn at one rate, would need to be as precise."""
+    """Number of uniformly drawn reference scores that would give the same precision without proxy scores."""
     k: Floats
     """Weight of the proxy score."""
 
@@ -78,18 +78,18 @@ class PairTable:
             rows: row of each pair, shape (n,).
             reference: reference scores in [0, 1], same shape.
             proxy: proxy scores in [0, 1], same shape.
-            probability: with which each item was chosen to be given a reference score, in (0, 1], same shape.
+            probability: probability with which each item was chosen for a reference score, in (0, 1], same shape.
 
         Raises: ValueError for a score or a probability out of its range; nothing is added then.
         """
         checked(reference)
         checked(proxy)
         if not np.all((probability > 0) & (probability <= 1)):
-            raise ValueError("probability holds one that is not in (0, 1]: each item's chance of being chosen")
+            raise ValueError("a probability is not in (0, 1]: give the probability with which each item was chosen")
         w = 1 / probability
         products = np.stack([reference, proxy, reference**2, proxy**2, reference * proxy])
         terms = np.concatenate([np.stack([np.ones_like(w), w, w**2]), w * products, w**2 * products])
-        # In order within a row, so that the sums do not depend on how the pairs were cut into batches.
+        # Added in order within a row, so that the sums do not depend on how pairs were cut into batches.
         for quantity, added in zip(self._sums, terms, strict=True):
             np.add.at(quantity, rows, added)
 
@@ -105,9 +105,9 @@ class PairTable:
         """Return the estimates of rows.
 
         Args:
-            rows: which.
-            everything: moments of the proxy scores of all items, one element a row; None for the plain weighted mean.
-            confidence: level in (0, 1) of intervals that hold at every n at once, from `enough` pairs on.
+            rows: rows to estimate.
+            everything: moments of the proxy scores of all items, one element per row; None for the weighted mean.
+            confidence: level in (0, 1); the intervals hold at every n at once, from `enough` pairs on.
         """
         n, w, w2, *sums = self._sums[:, rows]
         some = np.maximum(w, 1.0)
@@ -127,7 +127,7 @@ class PairTable:
         variance = np.maximum(squares, 0.0) / some**2
         variance += k * k * variance_f / size
         known = enough(y, np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0)) & (variance_y > NO_SPREAD)
-        # Of one value's influence on the estimate, with the one value that its mean cost.
+        # Variance of one value's influence on the estimate, with n - 1 degrees of freedom.
         influence = variance * np.maximum(n, 1.0) ** 2 / np.maximum(n - 1, 1.0)
         half_width = asymptotic_half_width(influence, np.maximum(n, 1.0), confidence=confidence)
         precise = (variance > 0) & (n > 1)
@@ -142,9 +142,9 @@ class PairTable:
         )
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return which rows hold a number that is not finite, or negative; same shape."""
-        held = self._sums[:, rows]
-        return np.asarray(~(np.isfinite(held) & (held >= 0)).all(axis=0))
+        """Return for each row whether a number is negative or not finite; same shape."""
+        sums = self._sums[:, rows]
+        return np.asarray(~(np.isfinite(sums) & (sums >= 0)).all(axis=0))
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""

@@ -1,4 +1,4 @@
-"""Quantiles of a stream of values of 0 or more, from a sketch of bounded size that merges without loss.
+"""Quantiles of values of 0 or more, from a sketch of bounded size that can be merged without loss.
 
 Source: Masson, Rim, Lee (2019), "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
 PVLDB 12(12). The implementation is Datadog's.
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from .batches import Floats, Rows, distinct
 
 RELATIVE_ERROR: Final = 0.02
-"""Most that a quantile may be off, as a share of its value."""
+"""Largest error of a quantile, as a share of its value."""
 
 BINS: Final = 128
-"""Most bins kept: quantiles below a 160th of the largest value may be off by more."""
+"""Most bins: quantiles below a 160th of the largest value may have a larger error."""
 
 SHOWN: Final = (0.05, 0.5, 0.95, 0.99)
-"""Quantiles that are shown."""
+"""Quantiles that `read` returns."""
 
 
 _MAPPING: Final = LogarithmicMapping(RELATIVE_ERROR)
@@ -34,18 +34,18 @@ _PER_DOUBLING: Final = log(2) / log(_MAPPING.gamma)
 """Bins between a value and twice the value."""
 
 _SCALE: Final = _MAPPING.value(_MAPPING.key(1.0))
-"""Puts 1 in the middle of its bin, so that a quantile of yes-or-no values is 0 or 1 and not about 1."""
+"""Puts 1 in the middle of its bin, so that a quantile of yes-or-no values is exactly 0 or 1."""
 
 
 _LEAST: Final = _MAPPING.min_possible
 _MOST: Final = _MAPPING.max_possible
 
 ZERO: Final = -(2**20)
-"""Key of the bin of 0, below all others."""
+"""Key of the bin of 0, below all other keys."""
 
 
 def keys_of(values: Floats) -> NDArray[np.int64]:
-    """Return the number of the bin of each value of 0 or more."""
+    """Return the key of the bin of each value of 0 or more."""
     scaled = np.minimum(_SCALE * values, _MOST)
     some = scaled > _LEAST
     keys = np.ceil(np.log2(np.where(some, scaled, 1.0)) * _PER_DOUBLING)
@@ -53,7 +53,7 @@ def keys_of(values: Floats) -> NDArray[np.int64]:
 
 
 def counted(rows: Rows, values: Floats) -> Iterator[tuple[int, int, int]]:
-    """Yield how often each bin occurs among the values of each row: row, key of the bin, and number of values.
+    """Yield the number of values in each bin of each row: row, key of the bin, and number.
 
     Args:
         rows: row of each value.
@@ -61,7 +61,7 @@ def counted(rows: Rows, values: Floats) -> Iterator[tuple[int, int, int]]:
     """
     keys = keys_of(values)
     some = keys[keys != ZERO]
-    # The bin of 0 comes right below the others.
+    # The bin of 0 comes right below the lowest other bin.
     lowest = int(some.min(initial=0)) - 1
     keys = np.maximum(keys, lowest) - lowest
     span = int(keys.max(initial=0)) + 1
@@ -72,11 +72,11 @@ def counted(rows: Rows, values: Floats) -> Iterator[tuple[int, int, int]]:
 
 
 class Quantiles:
-    """A sketch of values of 0 or more; it does not depend on their order, and merging equals adding all values."""
+    """A sketch of values of 0 or more, in any order; a merged sketch equals a sketch of all values."""
 
     def __init__(self) -> None:
         self._sketch = _empty()
-        # Number of values by bin, of those that are not in the sketch yet: they are added to it when it is read.
+        # Number of values by bin that are not yet in the sketch; they are added when the sketch is read.
         self._waiting: dict[int, int] = {}
 
     def add(self, values: Iterable[float]) -> None:
@@ -113,11 +113,11 @@ class Quantiles:
         }
 
     def to_bytes(self) -> bytes:
-        """Return the sketch as bytes: the message that all of Datadog's implementations read."""
+        """Return the sketch as bytes, in the message format of all Datadog implementations."""
         message = DDSketchProto.to_proto(self._whole())  # type: ignore[no-untyped-call]
         counts = list(message.positiveValues.contiguousBinCounts)
         filled = [index for index, count in enumerate(counts) if count]
-        # Without the empty bins around them, whose number depends on how the values came.
+        # Without the empty bins around the filled ones, whose number depends on the order of the values.
         first, last = (filled[0], filled[-1]) if filled else (0, -1)
         offset = message.positiveValues.contiguousBinIndexOffset + first if filled else 0
         del message.positiveValues.contiguousBinCounts[:]

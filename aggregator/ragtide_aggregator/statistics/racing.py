@@ -1,4 +1,4 @@
-"""Racing: several configs are scored on the same items, one item after another, and certain losers are eliminated.
+"""Racing: configs are scored on the same items, one item after another, and each config that surely lost is eliminated.
 
 Config i is eliminated by the leader j when the bettor against "i is better than j by the margin or more" has enough
 capital (duels.py). The leader is the config whose largest deficit to any other is the smallest (ruling.py).
@@ -27,7 +27,6 @@ Sources: as duels.py; Maron, Moore (1997), "The racing algorithm"; Ville's inequ
 
 from copy import deepcopy
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -37,6 +36,7 @@ from .batches import Floats
 from .comparing import Difference
 from .duels import Duels, least_difference
 from .ruling import leading, ruled_out
+from .tables import check_confidence, check_range
 
 RESERVE: Final = 0.1
 """Share of the error probability that is set aside for late configs."""
@@ -58,10 +58,10 @@ class Elimination:
     """Mean of the leader minus mean of this config so far, in the metric's unit.
 
     Each end holds at `confidence`, for all duels of this config together (Bonferroni). An end beyond the margin is
-    moved to it, because the elimination says that this config is not better by more.
+    moved to the margin, because the elimination shows that this config is not better by more.
     """
     evidence: float
-    """Highest capital of the bettor; the duels of a config share a capital of 1, and 1 / alpha is enough."""
+    """Highest capital of the bettor; the duels of a config begin with a capital of 1, and 1 / alpha eliminates."""
     alpha: float
     """Error probability of all duels of this config."""
 
@@ -75,23 +75,23 @@ class RaceStanding:
     n: int
     """Number of items on which it has a score."""
     mean: float
-    """Their mean, in the metric's unit; nan without any."""
+    """Mean over these items, in the metric's unit; nan without any."""
     behind: Difference | None
-    """Mean of the leader minus its own, on the items with both scores; None for the leader, or without such items."""
+    """Mean of the leader minus mean of this config, on the items with both scores; None for the leader, or without."""
     running: bool
-    """Whether it still runs."""
+    """Whether the config still runs."""
     may_be_best: bool
-    """Whether it is not certain that the leader is better."""
+    """Whether the leader is not surely better."""
 
 
 class Race:
     """A race of several configs on the same items, one item after another.
 
-    Deterministic: the same calls in the same order give the same decisions. Of equal means, the first place counts.
+    The same calls in the same order give the same decisions. Of equal means, the first place counts.
 
     Args:
         count: number of configs at the beginning, at least 2.
-        population: number of all items, which come in a random order.
+        population: number of all items.
         confidence: level in (0, 1).
         margin: difference that does not matter, 0 or more, in the metric's unit.
         look_every: items between two looks; configs are eliminated only at a look, and after the last item.
@@ -128,7 +128,7 @@ class Race:
         self.duels = Duels((count,), population=population, margin=margin / self._width, money=1 - RESERVE)
         """The duels of all pairs of configs."""
         self.ruled = np.zeros((count, count), dtype=np.bool_)
-        """Whether the config of a row was ever shown to be no better than that of a column."""
+        """Whether the config of a row was ever shown to be no better than the config of a column."""
         self._running = np.ones(count, dtype=np.bool_)
         self._out = np.zeros(count, dtype=np.bool_)
         self._protected = np.zeros(count, dtype=np.bool_)
@@ -146,14 +146,11 @@ class Race:
         return tuple(self._running.tolist())
 
     def copy(self) -> "Race":
-        """Return a race that goes on by itself from here; this one stays as it is."""
+        """Return an independent copy of the race."""
         return deepcopy(self, {id(self._scores): list(self._scores)})  # scores of past items do not change
 
     def add(self) -> int:
-        """Add another config now, such as a clone, and return its place.
-
-        It is compared on the items still to come.
-        """
+        """Add a config, such as a clone, which is compared on the items still to come; return its place."""
         place, item = len(self._running), self.items
         self.duels.grow(item, own=1 - RESERVE, others=self._reserved())
         self.ruled = np.pad(self.ruled, (0, 1))
@@ -173,8 +170,8 @@ class Race:
         """Let a stopped or eliminated config run again; its duels begin anew with the items still to come.
 
         Args:
-            place: which one.
-            protected: never rule it out again; also for one that runs.
+            place: place of the config.
+            protected: whether the config, running or not, is never eliminated again.
 
         Raises: ValueError if there is no such place.
         """
@@ -188,11 +185,11 @@ class Race:
         self.ruled[place] = False
 
     def update(self, scores: ArrayLike) -> list[Elimination]:
-        """Add the next item, and return the configs that are eliminated at it, the furthest behind first.
+        """Add the next item, and return the eliminated configs, the furthest behind first.
 
         Args:
-            scores: shape (count,); nan where there is no score: not run, a failed call, a metric that is undefined.
-                Scores of configs that do not run are ignored.
+            scores: shape (count,); nan for a missing score (not run, a failed call, an undefined metric). Scores of
+                configs that do not run are ignored.
 
         Raises: ValueError for a score outside the range, another shape, or more items than the population; nothing is
             added then.
@@ -201,11 +198,11 @@ class Race:
         if array.shape != self._running.shape:
             raise ValueError(f"scores has shape {array.shape}: give one score for each of the {len(self._running)}")
         if self.items == self._population:
-            raise ValueError(f"population is {self._population}, and so many items were added: give the number of all")
+            raise ValueError(f"population is {self._population}, and all were added: give the number of all items")
         array[~self._running] = np.nan
         if not np.all(np.isnan(array) | ((array >= self._lowest) & (array <= self._highest))):
             raise ValueError(
-                f"scores holds one outside {self._lowest} to {self._highest}: give nan for a missing one, or the right "
+                f"a score is outside {self._lowest} to {self._highest}: give nan for a missing score, or the right "
                 "value_range"
             )
         scaled = (array - self._lowest) / self._width
@@ -230,10 +227,7 @@ class Race:
         return [self._elimination(place, by) for place, by in losers]
 
     def standings(self) -> list[RaceStanding]:
-        """Return the status of each config against the leader, in the order of places; valid at any time.
-
-        The leader is the one that runs and is behind none of the others that run, on the items both have.
-        """
+        """Return the status of each config against the leader, in the order of places; valid at any time."""
         scores = self._table()
         known = ~np.isnan(scores)
         n = known.sum(axis=0)
@@ -252,7 +246,7 @@ class Race:
         return result
 
     def difference(self, place: int, by: int) -> tuple[int, Difference] | None:
-        """Return the mean of `by` minus that of `place` with the race's interval, and the number of items it is over.
+        """Return the number of items of a duel, and the mean of `by` minus the mean of `place` with its interval.
 
         None without an item of their duel on which both have a score.
         """
@@ -302,7 +296,7 @@ class Race:
 
     def _known(self, place: int) -> None:
         if not 0 <= place < len(self._running):
-            raise ValueError(f"place is {place}: give one from 0 to {len(self._running) - 1}")
+            raise ValueError(f"place is {place}: give a place from 0 to {len(self._running) - 1}")
 
 
 def _check(
@@ -316,14 +310,12 @@ def _check(
 ) -> None:
     lowest, highest = value_range
     if count < 2:
-        raise ValueError(f"count is {count}: give at least two that race")
+        raise ValueError(f"count is {count}: give at least two configs")
     if population < 1:
         raise ValueError(f"population is {population}: give the number of all items, at least 1")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     if look_every < 1:
         raise ValueError(f"look_every is {look_every}: give a number of items, at least 1")
-    if not (isfinite(lowest) and isfinite(highest) and lowest < highest):
-        raise ValueError(f"value_range is {value_range}: give a finite lowest and a higher highest value")
+    check_range(value_range)
     if not 0 <= margin < highest - lowest:
         raise ValueError(f"margin is {margin}: give 0 or more, in the scores' unit, below the width of value_range")

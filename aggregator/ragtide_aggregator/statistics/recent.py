@@ -1,7 +1,7 @@
-"""The recent mean of many keys at once: exponentially weighted, without a look at all values.
+"""The exponentially weighted recent mean of many keys at once.
 
-With the n-th value x the recent mean r becomes (1 - s) r + s x, where s is 1 / n for the first 32 values, whose plain
-mean it is, and 1 / 32 from then on.
+With the n-th value x the recent mean r becomes (1 - s) r + s x. For the first 32 values s is 1 / n, which gives their
+plain mean; from then on s is 1 / 32.
 """
 
 from typing import Final
@@ -11,15 +11,15 @@ import numpy as np
 from .batches import Floats, Grouped, Rows
 
 RECENT_N: Final = 64
-"""About how many values the recent mean looks back on."""
+"""About the number of values in the recent mean."""
 
 _SHARE: Final = 2 / RECENT_N
 _LEARNED: Final = RECENT_N // 2
 
 LONG: Final = 2 * RECENT_N
-"""From so many values of one row on, a compiled filter is faster than rounds over all rows.
+"""From this number of values of a row on, a compiled filter is faster than rounds over all rows.
 
-It is to be more than the first 32, whose shares differ.
+It must be larger than 32, because the shares of the first 32 values differ.
 """
 
 
@@ -29,8 +29,8 @@ def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
     Args:
         batch: values by row.
         values: in the batch's order.
-        n: number of values of its row before each value.
-        recent: the recent means before the batch, one a row.
+        n: for each value the number of values of its row before it.
+        recent: recent means before the batch, one per row.
     """
     after = recent.copy()
     # The rows with the most values come first.
@@ -44,7 +44,7 @@ def weighted(batch: Grouped, values: Floats, n: Rows, recent: Floats) -> Floats:
         counts[rank] -= first
     begin = 0
     while begin < long:
-        # Rows with about as many values go together; the shorter ones are padded, and the padding is ignored.
+        # Rows with similar numbers of values go together; shorter rows are padded, and the padding is ignored.
         end = begin + int(np.searchsorted(-batch.counts[begin:long], -batch.counts[begin] // 2, side="right"))
         after[begin:end] = _filtered(after[begin:end], values, starts[begin:end], counts[begin:end])
         begin = end
@@ -61,22 +61,22 @@ def _slowly(last: float, values: Floats, n: int) -> float:
 
 def preload() -> None:
     """Import the modules that the first large batch needs; a service does this before it owns a partition."""
-    import scipy.signal  # noqa: F401, PLC0415 - takes a second or more
+    import scipy.signal  # noqa: F401, PLC0415 - the import takes a second or more
 
 
 def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:
-    """Return recent means after values of one share: each product and each sum is rounded as in the formula."""
-    from scipy.signal import lfilter  # noqa: PLC0415 - takes long to import, and is needed for many values only
+    """Return recent means after values with one share; each product and each sum is rounded as in the formula."""
+    from scipy.signal import lfilter  # noqa: PLC0415 - slow to import, and needed for many values only
 
     within = np.arange(int(counts.max()))
     series = values[np.minimum(starts[:, None] + within, values.size - 1)]
-    # Products with a share that is a power of 2 are exact, so that it is the same whether a processor rounds them.
+    # Products with a power of 2 are exact, so the result is the same on processors that do not round them.
     filtered, _ = lfilter([_SHARE], [1.0, _SHARE - 1], series, zi=(1 - _SHARE) * last[:, None])
     return np.asarray(filtered[np.arange(counts.size), counts - 1])
 
 
 def _in_rounds(batch: Grouped, first: int, values: Floats, n: Rows, after: Floats) -> None:
-    """Bring the recent means of the rows from `first` on up to date: the first value of each, the second, and so on."""
+    """Update the recent means of the rows from `first` on: the first value of each row, the second, and so on."""
     starts, counts = batch.starts[first:], batch.counts[first:]
     if not counts.size:
         return

@@ -1,13 +1,13 @@
-"""Root mean squared error and the estimates derived from it. Source: docs/statistics.md, "Error against truth"."""
+"""Root mean squared error, and the estimates derived from it. Source: docs/statistics.md, "Error against truth"."""
 
 from collections.abc import Sequence
 from math import inf, sqrt
 
 
 def rmse(mean_squared_error: float) -> float:
-    """Return the root of a mean squared error; increasing, so it maps the ends of an interval as well.
+    """Return the root of a mean squared error; it is increasing, so it maps the ends of an interval, too.
 
-    Raises: ValueError if it is negative or not finite.
+    Raises: ValueError if the mean squared error is negative or not finite.
     """
     _check(mean_squared_error)
     return sqrt(mean_squared_error)
@@ -22,7 +22,7 @@ def aggregated_rmse(mean_squared_errors: Sequence[float]) -> float:
     Raises: ValueError if there are none, or one is negative or not finite.
     """
     if not mean_squared_errors:
-        raise ValueError("mean_squared_errors is empty: give at least one metric's")
+        raise ValueError("mean_squared_errors is empty: give at least one")
     for mean_squared_error in mean_squared_errors:
         _check(mean_squared_error)
     return rmse(sum(mean_squared_errors) / len(mean_squared_errors))

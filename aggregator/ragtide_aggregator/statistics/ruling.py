@@ -15,7 +15,7 @@ def leading(mean: Floats, seen: Floats, running: Flags) -> int:
     Args:
         mean: shape (count, count): mean differences, column minus row.
         seen: numbers of items of the means; on the diagonal, numbers of items with a score.
-        running: which configs run, at least one.
+        running: whether each config runs; at least one does.
     """
     places = np.flatnonzero(running)
     items = seen[places, places]
@@ -26,18 +26,18 @@ def leading(mean: Floats, seen: Floats, running: Flags) -> int:
 def ruled_out(
     reached: Flags, ruled: Flags, *, mean: Floats, seen: Floats, running: Flags, out: Flags, protected: Flags
 ) -> list[tuple[int, int]]:
-    """Return the configs to be eliminated now, each with the leader, the furthest behind first.
+    """Return the configs to eliminate now, each with the leader, the furthest behind first.
 
     Every eliminated config keeps a running heir: a config that ruled it out directly.
 
     Args:
         reached: shape (count, count): whether the capital against "row is better than column" is large enough.
-        ruled: the same, with duels that have begun anew since.
+        ruled: as `reached`, but also true for duels that have begun anew since.
         mean: mean differences, column minus row.
         seen: numbers of items of the means.
-        running: which configs run.
-        out: which configs were eliminated before.
-        protected: which configs must not be eliminated.
+        running: whether each config runs.
+        out: whether each config was eliminated before.
+        protected: whether each config must not be eliminated.
     """
     running, out = running.copy(), out.copy()
     if not running.any():

@@ -1,4 +1,4 @@
-"""The `running` confidence sequence: valid at every look, while the mean may move. Arrays in, arrays out.
+"""The `running` confidence sequence: valid at every look, for a mean that may change. Arrays in, arrays out.
 
 Source: Howard, Ramdas, McAuliffe, Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences",
 Annals of Statistics 49(2): Theorem 4 (empirical-Bernstein sequence for bounded values) with the gamma-exponential
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaln
 
 from .batches import Floats
+from .tables import check_confidence
 
 V_OPT: Final = 25.0
 """Intrinsic time V at which the boundary is tightest, about 25 / variance values."""
@@ -30,17 +31,18 @@ def running_interval(
 ) -> tuple[Floats, Floats]:
     """Return lower and upper ends for the average of the true mean so far, clamped to [0, 1].
 
-    With probability at least `confidence` they hold at every n at once, so one may look as often as one likes and stop
-    when one likes. The ends are not intersected over time, because the mean may move.
+    With probability at least `confidence` they hold at every n at once, so they stay valid at every look and at any
+    stop. The ends are not intersected over time, because the mean may change.
 
     Args:
         mean: means of the first n values, each value in [0, 1].
         n: numbers of values, at least 1; same shape.
-        v: intrinsic times, sums of (x_i - mean of the values before it)^2, the first against 1/2; same shape.
+        v: intrinsic times, sums of (x_i - mean of the values before it)^2, where 1/2 stands before the first value;
+            same shape.
         confidence: in (0, 1).
         v_opt: intrinsic time at which the boundary is tightest, positive.
 
-    Assumes: each value lies in [0, 1]; nothing about independence or a constant mean.
+    Assumes: each value is in [0, 1]; neither independence nor a constant mean.
     Raises: ValueError unless 0 < confidence < 1, every n >= 1, every v >= 0 and v_opt > 0.
     """
     means = np.asarray(mean, dtype=np.float64)
@@ -51,22 +53,21 @@ def running_interval(
 def running_half_width(n: ArrayLike, v: ArrayLike, *, confidence: float, v_opt: float = V_OPT) -> Floats:
     """Return u(v) / n with alpha / 2 on each side, before any clamping; arguments as in `running_interval`."""
     ns = np.asarray(n, dtype=np.float64)
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     if not np.all(ns >= 1):
-        raise ValueError("n holds a value below 1: an interval needs at least one observation")
+        raise ValueError("an n is below 1: an interval needs at least one value")
     return np.asarray(boundary(v, alpha_side=(1 - confidence) / 2, v_opt=v_opt) / ns)
 
 
 def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats:
-    """Return u(v): a sum of deviations with intrinsic time v stays below it at all times but for `alpha_side`.
+    """Return u(v): a sum of deviations with intrinsic time v ever crosses it with probability `alpha_side` at most.
 
-    It is where the log of the gamma-exponential mixture reaches log(1 / alpha_side). That log is convex and rising in
-    the sum, so Newton's steps, wherever they begin, descend to the root from above after the first.
+    At u(v) the log of the gamma-exponential mixture reaches log(1 / alpha_side). That log is convex and rising in the
+    sum, so after the first of Newton's steps the others descend to the root from above.
 
     Args:
         v: intrinsic times, 0 or more.
-        alpha_side: probability of ever crossing, in (0, 1/2): one side's half of alpha.
+        alpha_side: probability of ever crossing on one side, half of alpha, in (0, 1/2).
         v_opt: intrinsic time at which the boundary is tightest, positive.
 
     Raises: ValueError unless every v is finite and 0 or more, v_opt finite and positive, and 0 < alpha_side < 1/2.
@@ -74,13 +75,13 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
     """
     vs = np.asarray(v, dtype=np.float64)
     if not np.all((vs >= 0) & np.isfinite(vs)):
-        raise ValueError("v holds a value that is not 0 or more: it is a sum of squares")
+        raise ValueError("a v is below 0 or not finite: v is a sum of squares")
     if not (v_opt > 0 and isfinite(v_opt)):
         raise ValueError(f"v_opt is {v_opt}: give a positive intrinsic time, such as {V_OPT:g}")
     if not 0 < alpha_side < 0.5:
-        raise ValueError(f"alpha_side is {alpha_side}: give one side's half of alpha, such as 0.025")
+        raise ValueError(f"alpha_side is {alpha_side}: give half of alpha, such as 0.025")
     log_level = -log(alpha_side)
-    # Tuned at the whole alpha: it is the interval that shall be tightest, not one side of it.
+    # Tuned at the whole alpha, so that the interval is tightest, not one side of it.
     log_tuned = -2 * log(2 * alpha_side)
     rho = v_opt / (log_tuned + log1p(log_tuned))
     s = np.sqrt(2 * (vs + rho) * log_level) + log_level  # Bernstein's boundary at one fixed time: the right size
@@ -93,8 +94,8 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
         log_mixture = log_mixture + leading
         step = np.where(going, (log_mixture - log_level) / slope, 0.0)
         s = s - step
-        # From the second round on the steps go down; one that does not is rounding. Each value stops by itself, so
-        # that its boundary does not depend on what else was asked for.
+        # From the second round on a step that does not go down is rounding. Each value stops by itself, so that its
+        # boundary does not depend on the other values.
         going &= (number == 0) | (step > 1e-13 * s)
         if not np.any(going):
             break
@@ -102,10 +103,9 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
 
 
 def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Return the log of the gamma-exponential mixture (c = 1) but for its constant, and its slope in the sum s.
+    """Return the log of the gamma-exponential mixture (c = 1) without its constant, and its slope in the sum s.
 
-    Written with the difference of the two gamma arguments, so that it stays exact when the intrinsic time is in the
-    billions.
+    It is written with the difference of the two gamma arguments, and so exact for intrinsic times in the billions.
 
     Args:
         s: sums.
@@ -119,7 +119,7 @@ def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats
 
 
 def _minus_log1p(x: Floats) -> Floats:
-    """Return x - log(1 + x) for x >= 0, also where the two cancel."""
+    """Return x - log(1 + x) for x >= 0, precisely also for small x."""
     small = np.minimum(x, _SERIES_BELOW)
     series = small * small * np.polyval([(-1) ** k / k for k in range(10, 1, -1)], small)
     return np.where(x < _SERIES_BELOW, series, x - np.log1p(x))

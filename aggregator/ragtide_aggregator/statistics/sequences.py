@@ -1,4 +1,4 @@
-"""Confidence sequences over a list of values: an interval after every one of them."""
+"""Confidence sequences over a list of values: an interval after each value."""
 
 from collections.abc import Hashable, Sequence
 from typing import Final
@@ -13,6 +13,7 @@ from .betting import BettingTable
 from .clustered_interval import clustered_interval
 from .clusters import ClusterTable
 from .running import FIRST_GUESS, V_OPT, running_interval
+from .tables import check_confidence, check_range, scaled
 
 SEQUENCES: Final = ("running", "empirical_bernstein", "betting", "asymptotic")
 """Names of the confidence sequences."""
@@ -30,27 +31,27 @@ def confidence_sequence(
 ) -> Floats:
     """Return the lower and upper end after each value, shape (n, 2), in the values' unit.
 
-    Both hold at every n at once with probability `confidence`. Their ends are not intersected over time.
+    All intervals together hold with probability `confidence`. They are not intersected over time.
 
-    - `running` covers the average of what the true mean has been.
-    - `empirical_bernstein` and `betting` cover a mean that does not move; `betting` is tighter, and slower.
-    - `asymptotic` does so from enough values on; before, it is the whole range.
+    - `running` covers the average of the true mean so far, which may change.
+    - `empirical_bernstein` and `betting` cover a constant mean; `betting` is tighter, and slower.
+    - `asymptotic` covers a constant mean once there are enough values; before, it is the whole range.
 
     Args:
         name: `running`, `empirical_bernstein`, `betting` or `asymptotic`.
-        values: the values in the order in which they came, shape (n,).
+        values: values in their order, shape (n,).
         confidence: level in (0, 1).
-        population: number of all values, if they are drawn without replacement from a finite set; `betting` makes use
-            of it and closes when all are seen, the others are valid without.
+        population: number of all values, if they are drawn without replacement from a finite set. Only `betting` uses
+            it, and closes when all values are seen.
         value_range: lowest and highest possible value.
-        v_opt: intrinsic time at which `running` is tightest without clusters; the others make no use of it.
-        clusters: for `running`, the session or batch of each value, same length. Anything may happen inside a cluster;
-            its values count when its last value has come.
+        v_opt: intrinsic time at which `running` is tightest without clusters; only `running` uses it.
+        clusters: for `running`, the session or batch of each value, same length. Values inside a cluster may depend on
+            each other; they count once the last value of their cluster has come.
 
-    Assumes: every value lies in the value range. `running` assumes nothing else of single values, and of clusters that
-        they are independent of each other. Its target is the average of each value's mean given the past, which a
-        session moves. The others also assume that each value's mean given the past is the same, or values drawn without
-        replacement.
+    Assumes: every value is in the value range. `running` assumes no more for single values, and for clusters that they
+        are independent of each other. It covers the average of each value's mean given the past, which a session
+        changes. All others also assume that the mean of each value given the past is constant, or that values are
+        drawn without replacement.
     Raises: ValueError for an unknown name, a value that is not finite or outside the range, or a level out of (0, 1).
     Source: Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2), Theorem 4; Waudby-Smith, Ramdas
         (2024), "Estimating means of bounded random variables by betting", JRSS B 86(1), Theorems 2 and 3; Waudby-Smith,
@@ -60,25 +61,17 @@ def confidence_sequence(
     [0.97, 1.0]
     """
     _check_name(name, clustered=clusters is not None)
-    lowest, highest = value_range
-    if not (np.isfinite(lowest) and np.isfinite(highest) and lowest < highest):
-        raise ValueError(f"value_range is {lowest} to {highest}: give a finite lowest and a higher highest value")
+    check_range(value_range)
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"values has {array.ndim} dimensions: give one list of numbers")
-    wrong = np.flatnonzero(~((array >= lowest) & (array <= highest)))
-    if wrong.size:
-        raise ValueError(
-            f"values[{wrong[0]}] is {array[wrong[0]]}, outside {lowest} to {highest}: "
-            "leave unknown values out and give the right value_range"
-        )
+    x = scaled(array, value_range)
     if population is not None and not population >= array.size:
-        raise ValueError(f"population is {population} and there are {array.size} values: no more than all can be seen")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+        raise ValueError(f"population is {population}, but there are {array.size} values: give the number of all")
+    check_confidence(confidence)
     if array.size == 0:
         return np.empty((0, 2))
-    x = (array - lowest) / (highest - lowest)
+    lowest, highest = value_range
     if name == "running":
         ends = _running(x, confidence, v_opt) if clusters is None else _clustered(x, clusters, confidence)
     elif name == "asymptotic":

@@ -1,7 +1,6 @@
-"""Interval strategies by name, with one interface: rows of state, update of many rows at once, intervals."""
+"""The interval strategies by name, as tables with one interface: add rows, update many rows, read intervals."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final, Literal, Protocol
 
 import numpy as np
@@ -14,30 +13,30 @@ from .betting import BettingTable
 from .intervals import FIXED, fixed_interval
 from .moments import Moments, MomentTable
 from .running import V_OPT, running_interval
-from .tables import doubled
+from .tables import check_confidence, check_range, doubled, scaled
 
 OF_MOMENTS: Final = ("running", *FIXED, "asymptotic")
-"""Strategies whose state is moments: mergeable, and shown at any level of confidence."""
+"""Strategies whose state is moments: states can be merged, and read at any level of confidence."""
 
 STRATEGIES: Final = (*OF_MOMENTS, "empirical_bernstein", "betting")
 """Names of all strategies."""
 
 ANYTIME_VALID: Final = frozenset({"running", "empirical_bernstein", "betting", "asymptotic"})
-"""Strategies that may be looked at as often as one likes; `asymptotic` once there is enough of everything."""
+"""Strategies that are valid at every look; `asymptotic` only once there are enough values."""
 
 AUTO: Final = "auto"
-"""`running`; for counts `asymptotic`, from enough values on (`enough_to_count`)."""
+"""`running`, or `asymptotic` for counts once there are enough values (`enough_to_count`)."""
 
 Kind = Literal["algebraic", "distributive"]
 
 
 def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.str_]:
-    """Return the strategy that each key is shown with: the named one, or the one that `auto` takes.
+    """Return the strategy of each key: the named strategy, or the choice of `auto`.
 
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
-        moments: one element a key.
-        counts: which keys hold counts: values whose range is far wider than their spread.
+        moments: one element per key.
+        counts: whether each key has counts: values whose range is far wider than their spread.
     """
     if strategy != AUTO:
         return np.full(moments.n.shape, strategy)
@@ -54,16 +53,16 @@ def moments_interval(
     v_opt: float = V_OPT,
     counts: ArrayLike = False,
 ) -> tuple[Floats, Floats]:
-    """Return the ends that a strategy of moments gives for means in [0, 1]; without a value the whole range.
+    """Return the ends of the intervals of means in [0, 1]; the whole range for a key without values.
 
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
-        moments: one element a key.
+        moments: one element per key.
         confidence: level in (0, 1).
-        population: sizes of the finite populations, nan where there is none; only the strategies for a fixed n and the
-            limits of what is not yet seen make use of it.
+        population: sizes of the finite populations, nan for none. The strategies for a fixed n use them, and all ends
+            respect the values that are already known.
         v_opt: intrinsic time at which `running` is tightest.
-        counts: for `auto`, which keys hold counts.
+        counts: for `auto`, whether each key has counts.
     """
     n = np.maximum(moments.n, 1)
     if strategy in ("running", AUTO):
@@ -93,10 +92,10 @@ def moments_interval(
 
 
 class Table(Protocol):
-    """A strategy: rows of state on values in [0, 1]."""
+    """A strategy: a table with a row per key, for values in [0, 1]."""
 
     def add_row(self, population: int | None = None) -> int:
-        """Add a row, of which at most `population` values will come, and return its index."""
+        """Add a row for at most `population` values, and return its index."""
 
     def update(self, rows: Rows, values: Floats) -> None:
         """Add values to rows, in order."""
@@ -123,7 +122,7 @@ class MomentIntervals:
         self._population = np.full(16, np.nan)
 
     def add_row(self, population: int | None = None) -> int:
-        """Add a row, of which at most `population` values will come, and return its index."""
+        """Add a row for at most `population` values, and return its index."""
         row = self.moments.add_row()
         if row == self._population.size:
             self._population = doubled(self._population, np.nan)
@@ -161,7 +160,7 @@ class MomentIntervals:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Estimates with the ends of their intervals, in the metric's unit, one element a key; nan is unknown."""
+    """Estimates with the ends of their intervals, in the metric's unit, one element per key; nan is unknown."""
 
     estimate: Floats
     lower: Floats
@@ -169,15 +168,15 @@ class Intervals:
 
 
 class RunningIntervals:
-    """Running intervals of many keys by one strategy, in the metric's own unit: the same interface for all of them.
+    """Intervals of many keys by one strategy, in the metric's own unit.
 
     Args:
         strategy: one of `STRATEGIES`.
         keys: number of keys.
         confidence: level in (0, 1).
         value_range: lowest and highest possible value.
-        kind: `algebraic` for means, `distributive` for totals: N times the mean, projected onto the population.
-        population: number of all values of each key, one number for all, or None without an end.
+        kind: `algebraic` for means, `distributive` for totals of the population (N times the mean).
+        population: number of all values of each key, or one number for all keys; None if there is no end.
 
     Raises: ValueError for an argument out of its range, or a strategy that does not apply; the message says why.
 
@@ -197,12 +196,11 @@ class RunningIntervals:
         kind: Kind = "algebraic",
         population: int | ArrayLike | None = None,
     ) -> None:
-        self._lowest, self._highest = value_range
-        if not (isfinite(self._lowest) and isfinite(self._highest) and self._lowest < self._highest):
-            raise ValueError(f"value_range is {value_range}: give a finite lowest and a higher highest value")
+        check_range(value_range)
+        self._range = value_range
         if kind == "distributive" and population is None:
-            raise ValueError("population is missing: a total is projected onto all N values, so say how many there are")
-        # A sum is no proportion.
+            raise ValueError("population is missing: a total is projected onto all N values, so give their number")
+        # Wilson's interval is for proportions, and a sum is none.
         strategy = "normal" if strategy == "wilson" and kind == "distributive" else strategy
         self._kind = kind
         self._table = table_of(strategy, confidence=confidence)
@@ -219,14 +217,8 @@ class RunningIntervals:
 
         Raises: ValueError for a value that is not finite or outside the range; nothing is added then.
         """
-        rows, array = np.asarray(keys, dtype=np.intp), np.asarray(values, dtype=np.float64)
-        wrong = np.flatnonzero(~((array >= self._lowest) & (array <= self._highest)))
-        if wrong.size:
-            raise ValueError(
-                f"values[{wrong[0]}] is {array[wrong[0]]}, outside {self._lowest} to {self._highest}: "
-                "leave unknown values out and give the right value_range"
-            )
-        self._table.update(rows, (array - self._lowest) / (self._highest - self._lowest))
+        shares = scaled(np.asarray(values, dtype=np.float64), self._range)
+        self._table.update(np.asarray(keys, dtype=np.intp), shares)
 
     def intervals(self) -> Intervals:
         """Return the estimates of all keys with their intervals."""
@@ -234,17 +226,17 @@ class RunningIntervals:
         return Intervals(*(self._unscaled(part) for part in (self._table.estimate(self._rows), lower, upper)))
 
     def _unscaled(self, part: Floats) -> Floats:
-        factor = self._sizes if self._kind == "distributive" else 1.0
-        return np.asarray(factor * (self._lowest + (self._highest - self._lowest) * part))
+        factor, (lowest, highest) = self._sizes if self._kind == "distributive" else 1.0, self._range
+        return np.asarray(factor * (lowest + (highest - lowest) * part))
 
     def merge(self, key: int, other: "RunningIntervals", other_key: int) -> None:
-        """Add the values of a key of another one to a key.
+        """Add the values of a key of another object to a key.
 
-        Raises: ValueError if the strategy's state depends on the order of the values, so that two cannot be merged.
+        Raises: ValueError if the strategy's state depends on the order of the values, and so cannot be merged.
         """
         mine, theirs = self._table, other._table
         if not (isinstance(mine, MomentIntervals) and isinstance(theirs, MomentIntervals)):
-            raise ValueError(  # noqa: TRY004 - it is the strategy that is wrong
+            raise ValueError(  # noqa: TRY004 - the strategy is wrong, not a type
                 "bets depend on the order of the values, so two states cannot be merged: use one of "
                 + ", ".join(OF_MOMENTS)
             )
@@ -269,8 +261,7 @@ def table_of(strategy: str, *, confidence: float, v_opt: float = V_OPT) -> Table
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy {strategy!r} is unknown: use one of {', '.join(STRATEGIES)}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     if strategy == "empirical_bernstein":
         return BernsteinTable(confidence)
     if strategy == "betting":

@@ -1,7 +1,7 @@
-"""Exact sums of many keys at once: independent of the order of the values, and not rounded after a billion values.
+"""Exact sums of many keys at once, independent of the order of the values, without rounding after a billion values.
 
-A sum is three whole numbers: units, 2^-40, and 2^-80. Values are cut at 2^-80, which loses nothing of a value of 2^-27
-or more; whole numbers then add up exactly, so sums may be merged, split and reordered without changing a bit.
+A sum is three whole numbers: units, 2^-40, and 2^-80. Values are cut at 2^-80, which is exact for values of 2^-27 or
+more. Whole numbers add up exactly, so sums can be merged, split and reordered without changing a bit.
 Related: Neal (2015), "Fast exact summation using small and large superaccumulators", arXiv:1505.05571.
 """
 
@@ -20,14 +20,14 @@ _SCALE: Final = float(2**_BITS)
 _MASK: Final = 2**_BITS - 1
 
 UNIT: Final = 2**_BITS
-"""Units of a part that make one unit of the part above; a carried part is smaller than this."""
+"""Units of a part in one unit of the part above; a carried part is smaller than this."""
 
 MOST_VALUES: Final = 2**22
-"""Most values that may be added at once: more could overflow."""
+"""Most values that can be added at once; more could overflow."""
 
 
 def limbs(values: Floats) -> Limbs:
-    """Return values of 0 or more as sums of one."""
+    """Return each value of 0 or more as a sum."""
     found = np.empty((3, *values.shape), dtype=np.int64)
     units = np.floor(values)
     first = values - units

@@ -1,4 +1,4 @@
-"""Windows in event time, made of panes, in whole milliseconds. No clock."""
+"""Windows in event time, which consist of panes, in whole milliseconds. No clock."""
 
 import re
 from dataclasses import dataclass
@@ -13,43 +13,43 @@ _UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"(\d+)([smhd])(?:/(\d+)([smhd]))?")
 
 LONGEST_MS: Final = 36_500 * _UNITS["d"]
-"""Milliseconds of the longest window: from any time on the wire it reaches to a time that a calendar has."""
+"""Milliseconds of the longest window; its ends are valid dates for any time that an event may have."""
 
 ALL_TIME: Final = "all"
-"""Name of the window that holds everything."""
+"""Name of the window of all values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A tumbling window, or a sliding one that moves by a smaller step than it is long."""
+    """A tumbling window, or a sliding window, whose step is smaller than its length."""
 
     name: str
-    """As it was written: `1h` is tumbling, `24h/1h` covers 24 hours and moves every hour."""
+    """Text of the setting: `1h` is tumbling, `24h/1h` covers 24 hours and moves every hour."""
     size_ms: int
     every_ms: int
 
     def covering(self, time_ms: int) -> tuple[int, int]:
-        """Return start and end, in milliseconds, of the window whose last step holds a time; the end is not in it."""
+        """Return start and end (exclusive), in milliseconds, of the window whose last step contains a time."""
         end = (time_ms // self.every_ms + 1) * self.every_ms
         return end - self.size_ms, end
 
 
 def window(text: str) -> Window:
-    """Return the window that a text such as `15m`, `1h` or `7d/1d` names.
+    """Return the window that a text such as `15m`, `1h` or `7d/1d` describes.
 
-    Raises: ValueError if it names none; the message says how.
+    Raises: ValueError if the text describes no window.
 
     >>> window("24h/1h").covering(90 * 60_000) == (-22 * 3_600_000, 2 * 3_600_000)
     True
     """
     found = _PATTERN.fullmatch(text)
     if found is None:
-        raise ValueError(f"window {text!r} is unknown: write 15m, 1h or 7d for tumbling ones, 24h/1h for sliding ones")
+        raise ValueError(f"window {text!r} is unknown: write 15m, 1h or 7d for tumbling, 24h/1h for sliding windows")
     size, unit, step, step_unit = found.groups()
     size_ms = int(size) * _UNITS[unit]
     every_ms = size_ms if step is None else int(step) * _UNITS[step_unit]
     if not (size_ms > 0 and every_ms > 0 and size_ms % every_ms == 0):
-        raise ValueError(f"window {text!r}: the size is to be a whole number of steps, such as 24h/1h")
+        raise ValueError(f"window {text!r}: the size must be a whole number of steps, such as 24h/1h")
     if size_ms > LONGEST_MS:
         raise ValueError(f"window {text!r} is longer than {LONGEST_MS // _UNITS['d']:,} days: choose a shorter one")
     return Window(text, size_ms, every_ms)
@@ -57,31 +57,31 @@ def window(text: str) -> Window:
 
 @dataclass(frozen=True)
 class Panes:
-    """How event time is cut so that every window is a whole number of panes, and how long a pane is kept."""
+    """Divides event time so that every window is a whole number of panes; says how many panes are kept."""
 
     windows: tuple[Window, ...]
     lateness_ms: int
 
     @cached_property
     def pane_ms(self) -> int:
-        """Length of a pane: the longest that fits every step; 0 without windows."""
+        """Length of a pane: the greatest common divisor of all steps; 0 without windows."""
         return gcd(*(window.every_ms for window in self.windows))
 
     @cached_property
     def kept(self) -> int:
-        """Number of panes kept: twice the longest window, to compare it with the one before, and the lateness."""
+        """Number of panes to keep: those of the longest window, of the window before it, and of the lateness."""
         longest = max((window.size_ms for window in self.windows), default=0)
         return -(-(2 * longest + self.lateness_ms) // self.pane_ms) + 1 if self.windows else 0
 
     def pane(self, time_ms: ArrayLike) -> NDArray[np.int64]:
-        """Return the numbers of the panes that hold times."""
+        """Return the number of the pane of each time."""
         return np.asarray(time_ms, dtype=np.int64) // self.pane_ms
 
     def late(self, time_ms: ArrayLike, newest_ms: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether values come after their pane was closed: `lateness_ms` after the pane's end.
+        """Return for each value whether its pane is closed: from `lateness_ms` after the pane's end on.
 
         Args:
             time_ms: times of the values.
-            newest_ms: time of the newest value that came before each.
+            newest_ms: for each value the newest time before it.
         """
         return np.asarray(np.asarray(newest_ms) >= (self.pane(time_ms) + 1) * self.pane_ms + self.lateness_ms)

@@ -110,11 +110,11 @@ def test_an_interval_is_its_half_width_on_each_side_and_ends_at_the_range() -> N
 @pytest.mark.parametrize(
     ("n", "v", "words"),
     [
-        ([0], [1.0], "n holds"),
-        ([float("nan")], [1.0], "n holds"),
-        ([5], [-1.0], "v holds"),
-        ([5], [float("nan")], "v holds"),
-        ([5], [float("inf")], "v holds"),
+        ([0], [1.0], "an n is below 1"),
+        ([float("nan")], [1.0], "an n is below 1"),
+        ([5], [-1.0], "a v is below 0"),
+        ([5], [float("nan")], "a v is below 0"),
+        ([5], [float("inf")], "a v is below 0"),
     ],
 )
 def test_a_state_that_cannot_be_is_refused(n: list[float], v: list[float], words: str) -> None:
