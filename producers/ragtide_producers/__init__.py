@@ -1,4 +1,4 @@
-"""Producers: put interactions on the streams."""
+"""Producers: publish interactions and feedback to the streams."""
 
 from ragtide_schemas import Dropped
 

@@ -1,4 +1,4 @@
-"""The producer: puts interactions on the streams, from synchronous or asynchronous code."""
+"""The producer that applications use: publishes interactions and feedback, from synchronous or asynchronous code."""
 
 import asyncio
 import atexit
@@ -30,22 +30,21 @@ from .publishing.routes import FeedbackRoute, InteractionRoute, batches
 class InteractionProducer:
     """Publishes interactions and feedback.
 
-    `submit` and `submit_feedback` never wait, `publish` and the like block, `apublish` and the like are awaited.
+    `submit...` methods never wait, `publish...` methods block, and `apublish...` methods are awaited.
 
-    Use it as a context manager (`with` or `async with`), or close it. One producer serves many calls; an
-    asynchronous one belongs to one event loop. Publishing is idempotent: an interaction id that was seen within the
-    dedupe window adds nothing, so after an error it is always safe to publish again.
+    Use the producer as a context manager (`with` or `async with`), or close it. Use one producer for many calls; its
+    asynchronous methods belong to one event loop. An interaction id that was published within the dedupe window is not
+    published again, so it is always safe to repeat a call after an error.
 
     Args:
-        redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the Redis that ragtide runs on this machine.
+        redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or the Redis that ragtide runs on this machine.
         prefix: first part of every key; by default `RAGTIDE_PREFIX`.
         partitions: number of partitions of the deployment; by default `RAGTIDE_PARTITIONS`.
-        splits: pipelines that are split over several, and over how many; by default `RAGTIDE_SPLITS`.
-        dedupe_window_s: seconds for which an id counts as seen; by default `RAGTIDE_DEDUPE_WINDOW_S`.
-        policy: when a stream is full: `block`, `drop_new` or `sample`; by default
-            `RAGTIDE_PRODUCER_POLICY`.
+        splits: sharding factors of split pipelines; by default `RAGTIDE_SPLITS`.
+        dedupe_window_s: seconds for which a published id stays known; by default `RAGTIDE_DEDUPE_WINDOW_S`.
+        policy: for a full stream `block`, `drop_new` or `sample`; by default `RAGTIDE_PRODUCER_POLICY`.
         strict: whether `submit` and `submit_feedback` raise errors that they otherwise only count.
-        settings: all settings at once, instead of those above but `strict`.
+        settings: all settings at once, instead of the arguments above except `strict`.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -87,50 +86,50 @@ class InteractionProducer:
         self._opening = asyncio.Lock()
 
     def submit(self, interaction: RagInteraction | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
-        """Take an interaction to be published in the background, and return at once whether it was taken.
+        """Queue an interaction to be published in the background, and return at once whether it was queued.
 
-        For the application's own threads and event loops: nothing is waited for and nothing is raised. If Redis cannot
-        be reached, submitted interactions are queued, up to `producer.queue`; more are dropped and counted. An invalid
-        one is dropped, counted as `invalid`, and logged if it is the first of its kind.
+        The method never waits and never raises, so it is safe in any thread and event loop. While Redis cannot be
+        reached, up to `producer.queue` interactions wait in the queue; others are dropped and counted. An invalid
+        interaction is dropped, counted as `invalid`, and logged if it is the first of its kind.
 
         Args:
             interaction: a `RagInteraction`, or a mapping of its fields. Do not change its metadata afterwards.
-            fields: its fields by keyword.
+            fields: fields of the interaction by keyword.
 
         Raises:
             InvalidEntryError: the producer is strict, and the interaction is invalid or too large.
-            QueueFullError: the producer is strict, and the interaction was not taken.
+            QueueFullError: the producer is strict, and the queue is full.
         """
         return self._background.submit(interaction, fields)
 
     def submit_feedback(self, feedback: Feedback | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
-        """Take gold scores of an interaction to be published in the background, and return whether they were taken.
+        """Queue gold scores of an interaction to be published in the background, and return whether they were queued.
 
-        It promises what `submit` promises, with a queue of its own of the same size, so that neither can crowd out the
-        other. Sending again is always safe: of each interaction's metric the first gold score counts.
+        The method behaves as `submit`. Feedback has a queue of its own of the same size. It is safe to submit feedback
+        again, because only the first gold score of an interaction's metric counts.
 
         Args:
             feedback: a `Feedback`, or a mapping of its fields.
-            fields: its fields by keyword.
+            fields: fields of the feedback by keyword.
 
         Raises:
             InvalidEntryError: the producer is strict, and the feedback is invalid or too large.
-            QueueFullError: the producer is strict, and the feedback was not taken.
+            QueueFullError: the producer is strict, and the queue is full.
         """
         return self._feedback.submit(feedback, fields)
 
     @property
     def counts(self) -> ProducerCounts:
-        """Counts of submitted interactions and of their outcomes, at this moment."""
+        """Counts of submitted interactions and their outcomes, at this moment."""
         return self._background.counts()
 
     @property
     def feedback_counts(self) -> ProducerCounts:
-        """The same of feedback."""
+        """Counts of submitted feedback and its outcomes, at this moment."""
         return self._feedback.counts()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Wait until all that was submitted reached Redis or was dropped, and return whether it did in time.
+        """Wait until all submitted items are in Redis or dropped, and return whether this happened in time.
 
         Args:
             timeout_s: seconds to wait; by default `producer.flush_s`.
@@ -162,12 +161,12 @@ class InteractionProducer:
         Raises:
             InvalidEntryError: an interaction is too large; nothing of this call was published.
             StreamFullError: there was no room for `producer.block_s`, and the policy is `block`. Earlier interactions
-                stay published, and publishing all of them again is safe.
-            RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
+                stay published; it is safe to publish all again.
+            RedisUnavailable: Redis could not be reached or refused; publish all again later.
         """
         publisher = self._batch_publisher(interactions)
-        client = self._blocking_client()
         try:
+            client = self._blocking_client()
             while batch := publisher.batch():
                 outcomes = run_scripts_blocking(client, [command.script for command in batch])
                 if pause_s := publisher.complete(outcomes):
@@ -183,8 +182,8 @@ class InteractionProducer:
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
         publisher = self._batch_publisher(interactions)
-        client = await self._connected()
         try:
+            client = await self._connected()
             while batch := publisher.batch():
                 outcomes = await run_scripts(client, [command.script for command in batch])
                 if pause_s := publisher.complete(outcomes):
@@ -194,16 +193,16 @@ class InteractionProducer:
         return publisher.publications()
 
     def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
-        """Publish gold scores of interactions and return how many there were.
+        """Publish gold scores of interactions and return the number of feedback items.
 
-        Sending them again after an error is safe: of each interaction's metric the first gold score counts.
+        It is safe to publish feedback again, because only the first gold score of an interaction's metric counts.
 
         Raises:
-            RedisUnavailable: Redis could not be reached or refused; publish all of them again later.
+            RedisUnavailable: Redis could not be reached or refused; publish all again later.
         """
-        client = self._blocking_client()
         sent = 0
         try:
+            client = self._blocking_client()
             for stream, entries in batches(self._routing.layout, feedback):
                 with client.pipeline(transaction=False) as pipe:
                     for entry in entries:
@@ -215,9 +214,9 @@ class InteractionProducer:
 
     async def apublish_feedback(self, feedback: Iterable[Feedback]) -> int:
         """Do as `publish_feedback`, without blocking the event loop."""
-        client = await self._connected()
         sent = 0
         try:
+            client = await self._connected()
             for stream, entries in batches(self._routing.layout, feedback):
                 async with client.pipeline(transaction=False) as pipe:
                     for entry in entries:
@@ -239,10 +238,7 @@ class InteractionProducer:
             client = connect(self._handle.url)
             try:
                 check_layout_blocking(client, self._settings.layout)
-            except RedisError as error:
-                client.close()
-                raise self._unavailable(error) from error
-            except ConfigurationError:
+            except (RedisError, ConfigurationError):
                 client.close()
                 raise
             self._client = client
@@ -258,10 +254,7 @@ class InteractionProducer:
                 client = connect_async(self._handle.url)
                 try:
                     await check_layout(client, self._settings.layout)
-                except RedisError as error:
-                    await client.aclose()
-                    raise self._unavailable(error) from error
-                except ConfigurationError:
+                except (RedisError, ConfigurationError):
                     await client.aclose()
                     raise
                 self._async_client = client
@@ -274,7 +267,7 @@ class InteractionProducer:
     def close(self) -> None:
         """Flush submitted items, close the blocking connection, and stop a Redis that only this producer used.
 
-        Items that cannot be sent within `producer.flush_s` are given up and counted. The process end does the same.
+        Items that are not sent within `producer.flush_s` are dropped and counted. The end of the process does the same.
         """
         self._finish()
         if self._client is not None:
@@ -285,7 +278,7 @@ class InteractionProducer:
             self._handle = None
 
     def _finish(self) -> None:
-        """Send submitted items, for `producer.flush_s` in all, and end the threads."""
+        """Send submitted items for at most `producer.flush_s`, and end the threads."""
         deadline = time.monotonic() + self._settings.producer.flush_s
         self._feedback.nudge()
         for one in (self._background, self._feedback):
@@ -293,7 +286,7 @@ class InteractionProducer:
         atexit.unregister(self._finish)
 
     async def aclose(self) -> None:
-        """Do as `close`, for every connection and without blocking the event loop."""
+        """Do as `close`, for all connections and without blocking the event loop."""
         if self._async_client is not None:
             await self._async_client.aclose()
             self._async_client = None

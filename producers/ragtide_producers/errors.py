@@ -1,26 +1,19 @@
-"""Errors of the producers.
-
-RagtideError
-├── QueueFullError         the producer's own queue is full; only a strict producer raises it
-├── ReplayError            a replay cannot publish
-├── StreamFullError        a stream had no room for as long as publishing may wait
-└── UnreadableFileError    a file of interactions cannot be opened, or is not of its format
-"""
+"""Errors of the producers."""
 
 from ragtide_runtime.errors import RagtideError
 
 
 class QueueFullError(RagtideError):
-    """The producer's own queue is full: Redis or the workers do not keep up, or cannot be reached."""
+    """The queue of a strict producer is full: Redis cannot be reached, or Redis or the workers are too slow."""
 
 
 class ReplayError(RagtideError):
-    """A replay cannot publish into its run."""
+    """A replay cannot publish into its workspace."""
 
 
 class StreamFullError(RagtideError):
-    """A stream was at its cap for as long as publishing may wait; publishing all of the call again is safe."""
+    """A stream had no room for as long as publishing may wait; it is safe to publish all of the call again."""
 
 
 class UnreadableFileError(RagtideError):
-    """A file of interactions cannot be opened, or is not of the format it was read as."""
+    """A file of interactions cannot be opened, or has another format."""

@@ -1,4 +1,4 @@
-"""Publishes a file of interactions, at a rate or as fast as possible."""
+"""Publishes a file of interactions, at a given rate or as fast as possible."""
 
 import time
 from collections import Counter
@@ -12,7 +12,7 @@ from .files.interactions import FileOptions, Row, read_rows
 from .publishing.publish_command import Publication
 
 AT_ONCE = 200
-"""Interactions sent in one round trip when there is no rate to keep."""
+"""Interactions sent in one round trip without a rate."""
 
 STEPS_PER_S = 20
 """Sends per second while a rate limits the publishing."""
@@ -20,13 +20,13 @@ STEPS_PER_S = 20
 
 @dataclass(frozen=True, slots=True)
 class PublishedBatch:
-    """Rows of a file, and the publications of the good ones among them."""
+    """Rows of a file, with the publications of the good rows."""
 
     rows: Sequence[Row]
     publications: Sequence[Publication]
 
     def counts(self) -> Counter[str]:
-        """Return how many rows were `published`, `duplicates`, `dropped` and `bad`."""
+        """Return the numbers of rows that were `published`, `duplicates`, `dropped` and `bad`."""
         counts = Counter(bad=len(self.rows) - len(self.publications))
         for one in self.publications:
             counts["dropped" if one.dropped else "published" if one.added else "duplicates"] += 1
@@ -41,14 +41,14 @@ def publish_file(
     Args:
         producer: destination of the rows.
         source: a file in one of the formats, or a Hugging Face data set.
-        options: values for fields that rows lack. With a run but no population size the source is read twice, to count
-            its good rows.
+        options: values of missing fields. With a run but no population size the source is read twice, to count its
+            good rows.
         rate: interactions per second; None for as fast as possible.
 
     Raises:
         UnreadableFileError: the source cannot be read.
-        StreamFullError: the stream stayed full; rows already published stay.
-        RedisUnavailable: Redis failed; rows already published stay, and publishing the file again adds only the rest.
+        StreamFullError: the stream stayed full; published rows stay.
+        RedisUnavailable: Redis failed; published rows stay, and publishing the file again adds only the missing rows.
     """
     if options.run is not None and options.population_size is None:
         size = sum(row.interaction is not None for row in read_rows(source, options))
@@ -59,7 +59,7 @@ def publish_file(
 
 
 def paced(rows: Iterable[Row], rate: float | None) -> Iterator[list[Row]]:
-    """Yield rows in batches: as they come, or `rate` of them a second."""
+    """Yield rows in batches, as fast as possible or `rate` rows per second."""
     iterator = iter(rows)
     size = AT_ONCE if rate is None else max(1, round(rate / STEPS_PER_S))
     due = time.monotonic()

@@ -1,4 +1,4 @@
-"""The contract: models on the wire, stream names, definitions of metrics. No I/O, nothing of ragtide imported."""
+"""The wire contract: models, limits and definitions of metrics. No I/O, no import of another ragtide package."""
 
 from .alert import Alert, AlertRule, Movement, alarm_line
 from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe

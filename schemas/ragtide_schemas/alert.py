@@ -1,4 +1,4 @@
-"""Alert rules, and the alerts they raise."""
+"""Alert rules and alerts."""
 
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
@@ -23,14 +23,14 @@ Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 class AlertRule(WireModel):
     """An alert rule: a metric, a baseline, and a false-alarm budget.
 
-    - `threshold` watches for a mean beyond `target`.
-    - `drift` watches for a mean that left its baseline.
-    - `rmse` watches for an error against gold scores beyond `target`, or beyond its baseline.
-    - `distribution` watches for a mean or a spread that left its baseline, in either direction.
+    - `threshold` fires on a mean beyond `target`.
+    - `drift` fires on a mean that left its baseline.
+    - `rmse` fires on an error against gold scores beyond `target`, or beyond its baseline.
+    - `distribution` fires on a mean or a spread that left its baseline, in either direction.
 
-    A baseline is given, learned from the first `learn_n` values, or that of the `baseline_window` before the present
-    one. They fire on evidence from an e-detector whose mean run between false alarms is at least `run_length` values,
-    or as the budget of the deployment allows (docs/drift.md).
+    The baseline is given, learned from the first `learn_n` values, or taken from the `baseline_window` before the
+    present one. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at least
+    `run_length`, or follows from the budget of the deployment (docs/drift.md).
     """
 
     name: Name
@@ -38,32 +38,32 @@ class AlertRule(WireModel):
     kind: Literal["threshold", "drift", "rmse", "distribution"]
     """Comparison that the rule makes."""
     metric: MetricName
-    """Qualified metric name; for `rmse` that of the scores that have gold scores."""
+    """Qualified metric name; for `rmse` the metric that has gold scores."""
     direction: RuleDirection | None = None
-    """Which movement is bad; by default against the metric's own direction, and both for `distribution`."""
+    """Direction of a bad change; by default against the metric's own direction, and both for `distribution`."""
     pipeline: Name = "*"
-    """Shell-style pattern of the pipelines it applies to."""
+    """Shell-style pattern of the names of pipelines."""
     segment: Name | None = None
-    """Name of a segment each value of which is watched by itself; None watches whole pipelines."""
+    """Name of a segment, to evaluate each of its values by itself; None evaluates whole pipelines."""
     target: float | None = None
     """For `threshold` and `rmse`: the limit."""
     baseline: float | None = None
-    """The mean, or error, that is normal; None learns it."""
+    """The normal mean or error; None learns it."""
     baseline_spread: Annotated[float, Field(gt=0)] | None = None
-    """For `distribution` with a baseline: the standard deviation that is normal."""
+    """For `distribution` with a baseline: the normal standard deviation."""
     baseline_window: Duration | None = None
-    """Take the baseline from the whole stretch of this length before the present one, such as `1d`."""
+    """Length of the windows, such as `1d`: the baseline is that of the whole window before the present one."""
     learn_n: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 200
-    """Number of first values a baseline is learned from, or least number in its window."""
+    """Number of first values from which a baseline is learned, or least number of values in its window."""
     min_effect: Annotated[float, Field(ge=0)] = 0.02
-    """Movement that is too small to alert on, in the metric's unit."""
+    """Largest change that does not matter, in the metric's unit."""
     hysteresis: Annotated[float, Field(ge=0)] = 0.0
-    """How far back beyond the alarm line the mean must be for the alert to resolve, in the metric's unit."""
+    """Distance from the alarm limit to which the mean must return before the alert resolves, in the metric's unit."""
     run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] | None = None
-    """Mean number of values between false alarms is at least this, per pipeline or segment value; None takes a share of
-    the deployment's budget, or 10,000 where there is none."""
+    """Least mean number of values between false alarms, per pipeline or segment value; None takes a share of the
+    deployment's budget, or 10,000 without a budget."""
     resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
-    """The same for falsely resolving: lower resolves sooner."""
+    """Least mean number of values before a false resolve; a lower number resolves sooner."""
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -73,7 +73,7 @@ class AlertRule(WireModel):
             meant = near[0] if near and rest not in METRICS else rest
             raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {meant}")
         if family in _ESTIMATED:
-            raise ValueError(f"no rule can watch {self.metric}: name a metric that has scores, such as trace.adherence")
+            raise ValueError(f"no rule can use {self.metric}: name a metric that has scores, such as trace.adherence")
         self._check_reference()
         definition = METRICS.get(self.metric)
         if definition is not None:
@@ -94,9 +94,9 @@ class AlertRule(WireModel):
         if self.kind == "threshold" and self.direction == "both":
             raise ValueError("a threshold is on one side: state direction, fall or rise")
         if self.kind == "rmse" and self.direction not in (None, "rise"):
-            raise ValueError("an rmse rule watches for an error that rises: leave direction out")
+            raise ValueError("an rmse rule fires on a rising error: leave direction out")
         if self.kind == "distribution" and self.direction not in (None, "both"):
-            raise ValueError("a distribution rule watches both directions: leave direction out")
+            raise ValueError("a distribution rule fires in both directions: leave direction out")
         if (self.baseline_spread is not None) != (self.kind == "distribution" and self.baseline is not None):
             raise ValueError("baseline_spread goes with baseline in a distribution rule: give both or neither")
 
@@ -104,14 +104,14 @@ class AlertRule(WireModel):
         return [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
 
     def check_definition(self, definition: MetricDefinition) -> None:
-        """Check that the rule suits its metric, and that it can fire.
+        """Check that the rule fits its metric, and that it can fire.
 
         Args:
-            definition: of its metric.
+            definition: of the rule's metric.
 
         Raises:
-            ValueError: the rule states no direction for a metric without one, or no mean in the metric's range is
-                beyond the alarm line.
+            ValueError: the rule has no direction for a metric without one, or no mean in the metric's range is beyond
+                the alarm limit.
         """
         stated = self.direction is not None or self.kind not in ("threshold", "drift")
         if not stated and definition.direction is Direction.NEITHER:
@@ -125,18 +125,18 @@ class AlertRule(WireModel):
         lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
         if not any(lower < line < upper for line in lines):
             raise ValueError(
-                f"the rule could never fire: its alarm line {lines[0]:g} is not inside the metric's range "
+                f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
 
     @property
     def movements(self) -> tuple[Movement, ...]:
-        """Which movements are bad, where the metric is one of ragtide's own or the rule states its direction."""
+        """Directions of a bad change, if the metric is ragtide's own or the rule has a direction."""
         definition = METRICS.get(self.metric)
         return self.movements_of(None if definition is None else definition.direction)
 
     def movements_of(self, better: Direction | None) -> tuple[Movement, ...]:
-        """Return which movements are bad for a metric that gets better in a direction; None if that is unknown."""
+        """Return the directions of a bad change of a metric that gets better in a direction (None if unknown)."""
         if self.kind == "rmse":
             return ("rise",)
         if self.kind == "distribution" or self.direction == "both":
@@ -144,17 +144,17 @@ class AlertRule(WireModel):
         if self.direction is not None:
             return (self.direction,)
         if better is Direction.NEITHER:
-            # Only for a declared metric: a rule on one of ragtide's own states its direction.
+            # Only for a declared metric: a rule on ragtide's own metrics must have a direction.
             return ("fall", "rise") if self.kind == "drift" else ("fall",)
         return ("rise",) if better is Direction.LOWER else ("fall",)
 
 
 _ESTIMATED = ("consistency_score", "labeling")
-"""Families of numbers that are shown and have no scores."""
+"""Families of estimates without scores."""
 
 
 def alarm_line(reference: float, movement: Movement, min_effect: float) -> float:
-    """Return the mean beyond which a movement away from the reference is worth an alert."""
+    """Return the alarm limit: an alert may fire on a mean beyond it."""
     return reference - min_effect if movement == "fall" else reference + min_effect
 
 
@@ -168,18 +168,18 @@ def duration_ms(text: str) -> int:
 
 
 class Alert(VersionedModel):
-    """One change of an alert: it fires once and resolves once, under the same id."""
+    """One change of an alert: an alert fires once and resolves once, under the same id."""
 
     alert_id: Name
-    """Stable id: the same after a restart, the same for firing and resolving."""
+    """Stable id: the same after a restart, and the same for firing and resolving."""
     status: Literal["firing", "resolved"]
-    """Kind of the alert."""
+    """Status of the alert."""
     rule: Name
     """Name of the rule."""
     kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
-    """Kind of the rule; without statistics are `budget`, a spend limit that was reached, `stall`, something that does
-    not move: labeling that is behind, traffic that stopped, interactions that are dropped, scores that stop coming, and
-    `capped`, a pipeline that has as many keys as it may, so that further segment values count in `other`."""
+    """Kind of the rule. Three kinds have no statistics: `budget` (a spend limit was reached), `stall` (labeling is
+    behind, traffic stopped, interactions are dropped, or scores stopped), and `capped` (a pipeline has reached its cap
+    on keys, so new segment values count in `other`)."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
     segment: SegmentValue | None = None
@@ -197,49 +197,49 @@ class Alert(VersionedModel):
     labeler_version: Name | None = None
     """Version of the labeler."""
     direction: Movement
-    """Which movement is bad."""
+    """Direction of the bad change."""
     fired_at: UtcTime
     """Time of the interaction at which it fired."""
     resolved_at: UtcTime | None = None
     """Time of the interaction at which it resolved."""
     began_at: UtcTime | None = None
-    """When the change probably began: time of the first interaction since the estimated change point."""
+    """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None
     """The normal mean, spread or RMSE: given, learned, of a past window, or the rule's target."""
     baseline_source: Literal["given", "learned", "window", "target"] | None = None
-    """Where it comes from; a learned one or one of a window is the confidence bound on the lenient side."""
+    """Source of the baseline; a baseline that is learned or of a window is the lenient end of its interval."""
     quantity: Literal["mean", "spread", "rmse"] = "mean"
-    """The statistic that moved; the spread is the standard deviation about the baseline's mean."""
+    """The statistic that changed; the spread is the standard deviation about the baseline's mean."""
     detector: Literal["e_detector"] = "e_detector"
-    """The kind of detector that decided."""
+    """Kind of the detector."""
     observed: float | None = None
     """Mean, spread or RMSE of the values since the estimated change point."""
     observed_n: Size | None = None
-    """Number of those values."""
+    """Number of values since the estimated change point."""
     observed_lower: float | None = None
-    """Lower end of their fixed-n interval: a description, not a guarantee, because the data chose the start."""
+    """Lower end of the fixed-n interval of `observed`: no guarantee, because the data chose the change point."""
     observed_upper: float | None = None
-    """Upper end of that interval."""
+    """Upper end of this interval."""
     log_evidence: float | None = None
     """Natural logarithm of the e-detector at the decision."""
     run_length: float | None = None
-    """Guarantee: the mean number of values between false alarms of this rule on this key is at least this; with a
-    budget, what its share of it came to at the decision."""
+    """Guarantee: least mean number of values between false alarms of this rule on this key; with a budget, as of the
+    decision."""
     n: Size | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
-    """Interactions since the change that moved the mean most, the worst first."""
+    """Interactions since the change point that changed the mean most, the worst first."""
     diagnosis: tuple[str, ...] = ()
-    """Diagnosis of all recent scores of the scope, in sentences with evidence and advice."""
+    """Diagnoses of the recent scores of the scope, in sentences with evidence and advice."""
     message: str
-    """The alert in one or two plain sentences."""
+    """The alert in one or two sentences."""
 
     @model_validator(mode="after")
     def _statistics_are_told(self) -> Self:
         if self.kind not in ("budget", "stall", "capped"):
             for name in _STATISTICS:
                 if getattr(self, name) is None:
-                    raise ValueError(f"{name} is missing: an alert of kind {self.kind} states its statistics")
+                    raise ValueError(f"{name} is missing: an alert of kind {self.kind} needs its statistics")
         return self
 
 

@@ -1,4 +1,4 @@
-"""The base of every model on the wire: frozen, finite, versioned, strict about unknown fields, with readable errors."""
+"""The base of all wire models: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -31,7 +31,7 @@ from .printable import NAME_PATTERN, printable
 from .times import to_utc, to_wire_time
 
 SCHEMA_VERSION = 1
-"""The version this release writes. A release reads this version and every older one."""
+"""The version that this release writes. A release reads this version and all older versions."""
 
 
 def _not_blank(text: str) -> str:
@@ -55,32 +55,32 @@ Name = Annotated[
     StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=NAME_PATTERN),
     AfterValidator(_not_blank),
 ]
-"""A name or id: 1 to 200 characters, no control, bidirectional control or separator of lines, not only white space."""
+"""A name or id: 1 to 200 characters, without control characters and line separators, and not only white space."""
 
 SegmentValue = Annotated[
     str,
     StringConstraints(min_length=1, max_length=2 * NAME_MAX_CHARS + 1, pattern=NAME_PATTERN),
     AfterValidator(_not_blank),
 ]
-"""One value of a segment as `name=value`, such as `lang=de`; of both the same holds as of a name."""
+"""One value of a segment as `name=value`, such as `lang=de`; both parts follow the rules of a name."""
 
 NotBlank = AfterValidator(_not_blank)
 """Text with at least one character that is not white space."""
 
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
-"""Anything JSON can say, at most 64 KiB of it. Never interpreted by ragtide."""
+"""Any JSON values, at most 64 KiB. ragtide never interprets them."""
 
 UtcTime = Annotated[AwareDatetime, AfterValidator(to_wire_time)]
-"""A time with a zone from 1970 to 2200, kept in UTC. A time without a zone is refused."""
+"""A time with a time zone from 1970 to 2200, stored in UTC. A time without a time zone is refused."""
 
 WindowTime = Annotated[AwareDatetime, AfterValidator(to_utc)]
-"""An end of a window; a window of the earliest or the latest times reaches beyond them."""
+"""An end of a window, which may be outside of the times that an entry may have."""
 
 Probability = Annotated[float, Field(ge=PROBABILITY_MIN, le=1)]
-"""A probability with which something is chosen."""
+"""Probability with which an interaction is chosen."""
 
 Value = Annotated[float, Field(ge=-VALUE_MAX, le=VALUE_MAX)]
-"""A score or a true score, in the unit of its metric."""
+"""A score or a gold score, in the unit of its metric."""
 
 Count = Annotated[int, Field(ge=0, le=COUNTER_MAX)]
 """A number of things."""
@@ -94,7 +94,7 @@ Seconds = Annotated[float, Field(ge=0, le=LATENCY_MAX_S)]
 
 
 class WireModel(BaseModel):
-    """A frozen record of finite values that can be written to and read from one stream entry."""
+    """A frozen model of finite values that is stored in one stream entry."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,
@@ -106,18 +106,18 @@ class WireModel(BaseModel):
     )
 
     max_bytes: ClassVar[int | None] = ENTRY_MAX_BYTES
-    """Bytes of JSON above which `decode` refuses a payload without looking into it; None takes any."""
+    """Most bytes of JSON that `decode` accepts; None for no limit."""
 
     def encode(self) -> bytes:
-        """Return the JSON (UTF-8) of this model, fields without a value left out."""
+        """Return the model as JSON (UTF-8), without fields that have no value."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True)
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Return the model that a payload holds.
+        """Return the model in a payload.
 
         Raises:
-            InvalidEntryError: not JSON, too large, of an unknown schema version, or invalid in a field.
+            InvalidEntryError: the payload is not JSON, too large, of an unknown schema version, or a field is invalid.
         """
         return cls.from_fields(read_json_object(payload, cls.max_bytes))
 
@@ -126,7 +126,7 @@ class WireModel(BaseModel):
         """Return the model with these fields.
 
         Raises:
-            InvalidEntryError: of an unknown schema version, or invalid in a field.
+            InvalidEntryError: the schema version is unknown, or a field is invalid.
         """
         try:
             return cls.model_validate(fields)
@@ -135,26 +135,26 @@ class WireModel(BaseModel):
 
 
 class VersionedModel(WireModel):
-    """A wire model that stands alone in a stream entry and therefore says its version."""
+    """A wire model that is a stream entry by itself, and so has a version."""
 
     schema_version: Annotated[int, Field(ge=1, le=SCHEMA_VERSION, strict=True)] = SCHEMA_VERSION
-    """Version of the contract this payload was written for."""
+    """Version of the contract in which this payload was written."""
 
 
 def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) -> dict[str, Any]:
-    """Return the JSON object that a payload holds.
+    """Return the JSON object in a payload.
 
     Args:
         payload: UTF-8 JSON.
-        max_bytes: size above which it is refused without looking into it; None takes any.
+        max_bytes: most bytes; None for no limit.
 
     Raises:
-        InvalidEntryError: over the size limit, not UTF-8 JSON (NaN and lone surrogates included), or not an object.
+        InvalidEntryError: the payload is too large, not UTF-8 JSON (NaN and lone surrogates are not), or not an object.
     """
     if max_bytes is not None and len(payload) > max_bytes:
         raise InvalidEntryError(
             Reason.TOO_LARGE,
-            f"the entry has {len(payload)} bytes; at most {max_bytes} are taken: send fewer or shorter documents",
+            f"the entry has {len(payload)} bytes; the limit is {max_bytes}: send fewer or shorter documents",
         )
     try:
         value = from_json(payload, allow_inf_nan=False, cache_strings="keys")
@@ -175,13 +175,13 @@ def _json_type(value: object) -> str:
 
 
 ERRORS_TOLD = 10
-"""Most errors of one payload that a message describes."""
+"""Most errors in one message."""
 
 _SECRETS = frozenset({"api_key", "storage_options"})
 """Fields whose value is never shown."""
 
 SHOWN_CHARS = 60
-"""Characters of a field's name, and of its value, that are shown."""
+"""Most characters shown of a field's name, and of its value."""
 
 _REMEDIES = {
     "extra_forbidden": "is not a field of this schema: correct its name or move it into metadata",
@@ -195,7 +195,7 @@ _REMEDIES = {
 
 
 def reason_of(error: ValidationError) -> Reason:
-    """Return the reason code that fits a validation error best."""
+    """Return the reason code of a validation error."""
     for detail in error.errors(include_url=False, include_input=False):
         if detail["loc"] == ("schema_version",) and detail["type"] in {"less_than_equal", "greater_than_equal"}:
             return Reason.UNKNOWN_SCHEMA_VERSION
@@ -207,11 +207,11 @@ def reason_of(error: ValidationError) -> Reason:
 def describe(error: ValidationError) -> str:
     """Return a validation error in one line: each field, its mistake, and the remedy."""
     details = error.errors(include_url=False)
-    # A list with a bad item is also reported as too short; the item's own error says it all.
-    blamed = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
-    told = [_describe_one(detail) for detail in details if detail["loc"] not in blamed]
-    more = f"; and {len(told) - ERRORS_TOLD} more" if len(told) > ERRORS_TOLD else ""
-    return printable("; ".join(told[:ERRORS_TOLD]) + more)
+    # A list with a bad item is also reported as too short; only the error of the item is described.
+    parents = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
+    found = [_describe_one(detail) for detail in details if detail["loc"] not in parents]
+    more = f"; and {len(found) - ERRORS_TOLD} more" if len(found) > ERRORS_TOLD else ""
+    return printable("; ".join(found[:ERRORS_TOLD]) + more)
 
 
 def _describe_one(detail: ErrorDetails) -> str:
@@ -225,21 +225,21 @@ def _describe_one(detail: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch" and detail.get("ctx", {}).get("pattern") == NAME_PATTERN:
         remedy = "has a control character, a bidirectional control or a line separator: take it out"
     elif kind == "string_pattern_mismatch":
-        remedy = "is not of the form that is expected here: see docs/schemas"
+        remedy = "has a wrong form: see docs/schemas"
     if may_hold_a_secret(detail):
         return f"{field} {remedy}"
     shown = shortened(repr(detail["input"]))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
-        return f"schema_version {shown} is not known here (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older one"
+        return f"schema_version {shown} is unknown (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older version"
     return f"{field} {remedy} (got {shown})"
 
 
 def may_hold_a_secret(detail: ErrorDetails) -> bool:
-    """Return whether an error is about a whole object, such as the judge's settings, or about a secret itself."""
+    """Return whether an error shows a whole object, such as the judge's settings, or a secret itself."""
     whole = isinstance(detail["input"], Mapping) or detail["type"] in {"model_type", "dict_type"}
     return whole or any(str(part) in _SECRETS for part in detail["loc"])
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of a text, as much as a message shows."""
+    """Return the beginning of a text, for a message."""
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

@@ -14,34 +14,34 @@ from .times import utc_now
 
 
 class DeadLetter(VersionedModel):
-    """An entry that was given up on.
+    """An entry that could not be used.
 
-    A payload of up to 4 MiB, the most an entry may have, is kept whole, so that it can be mended and published again.
-    Of a larger one the first 64 KiB are kept, with its size and digest.
+    A payload of up to 4 MiB, the largest allowed size, is stored whole, so that it can be mended and published again.
+    Of a larger payload the first 64 KiB are stored, with its size and digest.
     """
 
     max_bytes: ClassVar[int | None] = None
 
     stream: Name
-    """Stream the entry was read from."""
+    """Stream of the entry."""
     entry_id: Name
-    """Id of the entry in that stream."""
+    """Id of the entry in its stream."""
     reason: Reason
-    """Why, as a code."""
+    """Reason as a code."""
     detail: str
-    """Why, in one sentence: field, value, remedy."""
+    """Reason in one sentence with field, value and remedy."""
     payload: str
     """The payload of the entry, or its beginning."""
     payload_encoding: Literal["utf-8", "base64"] = "utf-8"
-    """How to read `payload`: as text, or as base64 where the bytes are not UTF-8."""
+    """Encoding of `payload`: text, or base64 if the bytes are not UTF-8."""
     size_bytes: Count | None = None
-    """Bytes of the whole payload, where `payload` is only its beginning; None where the payload is whole."""
+    """Bytes of the whole payload if `payload` is only its beginning; None if the payload is whole."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the whole payload, where `payload` is only its beginning."""
+    """SHA-256 of the whole payload if `payload` is only its beginning."""
     deliveries: Count = 1
-    """How often the entry was delivered."""
+    """Number of deliveries of the entry."""
     failed_at: UtcTime
-    """When it was given up on."""
+    """Time at which the entry became a dead letter."""
     component: Name
     """Component that rejected the entry."""
 
@@ -58,7 +58,7 @@ class DeadLetter(VersionedModel):
         deliveries: int = 1,
         failed_at: datetime | None = None,
     ) -> Self:
-        """Return the dead letter of an entry; an oversized payload, or detail, is cut."""
+        """Return the dead letter of an entry; a payload or detail that is too long is cut."""
         kept = payload if len(payload) <= ENTRY_MAX_BYTES else beginning_of(payload)
         text, encoding = cls.encode_payload(kept)
         return cls(
@@ -82,19 +82,19 @@ class DeadLetter(VersionedModel):
 
     @staticmethod
     def encode_payload(payload: bytes) -> tuple[str, Literal["utf-8", "base64"]]:
-        """Return payload bytes as text and how they were encoded."""
+        """Return payload bytes as text, and the encoding of the text."""
         try:
             return payload.decode(), "utf-8"
         except UnicodeDecodeError:
             return base64.b64encode(payload).decode("ascii"), "base64"
 
     def payload_bytes(self) -> bytes:
-        """Return the payload as it was in the entry, or its beginning if it is truncated."""
+        """Return the payload of the entry, or its beginning if it is truncated."""
         return base64.b64decode(self.payload) if self.payload_encoding == "base64" else self.payload.encode()
 
 
 def beginning_of(payload: bytes) -> bytes:
-    """Return the first 64 KiB of a payload; a character of UTF-8 is not cut in two."""
+    """Return the first 64 KiB of a payload, without cutting a UTF-8 character."""
     kept = payload[:KEPT_BYTES]
     for end in range(len(kept), max(len(kept) - 4, 0), -1):
         try:

@@ -1,6 +1,6 @@
-"""Metrics that are not ragtide's own: each metric event declares those that it scores. No clock, no I/O.
+"""Declarations of metrics that are not ragtide's own: each metric event declares the metrics that it scores. No I/O.
 
-An event carries the whole small definition, so that it can be used without any other process's memory: after a crash,
+An event contains the whole definition, so that it can be used without the memory of another process: after a crash,
 from a recording, or years later (docs/decisions/0016-metric-definitions-travel-with-events.md).
 """
 
@@ -14,13 +14,13 @@ from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Bands, Direction, Kind, MetricDefinition, MetricName, check_range
 
 MEANING_MAX_CHARS = 500
-"""Characters of a declared meaning."""
+"""Most characters of a declared meaning."""
 
 EDGES_MAX = 20
-"""Edges of a declared metric: each is a number of its own to keep."""
+"""Most edges of a declared metric; the state stores a number for each."""
 
 DECLARED_MAX = 200
-"""Metrics that an event may declare."""
+"""Most metrics that an event declares."""
 
 
 class Measure(NamedTuple):
@@ -34,16 +34,16 @@ class Measure(NamedTuple):
 
     @classmethod
     def read(cls, values: list[Any]) -> "Measure":
-        """Return the measure that JSON holds as a list.
+        """Return the measure in a JSON list.
 
-        Raises: ValueError if it holds none.
+        Raises: ValueError if the list is no measure.
         """
         version, lower, upper, direction, kind = values
         return cls(str(version), float(lower), float(upper), Direction(direction), Kind(kind))
 
 
 class MetricDeclaration(WireModel):
-    """Definition of a metric that is not ragtide's own, as a metric event carries it."""
+    """The definition of a metric that is not ragtide's own, in a metric event."""
 
     version: Name = "1"
     """Version of the metric's formula."""
@@ -52,15 +52,15 @@ class MetricDeclaration(WireModel):
     upper: float
     """Highest possible value."""
     direction: Direction = Direction.NEITHER
-    """Which way it gets better."""
+    """Direction in which the metric gets better."""
     kind: Kind = Kind.ALGEBRAIC
     """`algebraic` for a mean or a proportion, `distributive` for a sum or a count."""
     meaning: Annotated[str, StringConstraints(max_length=MEANING_MAX_CHARS, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
-    """Its meaning in a sentence."""
+    """Meaning of the metric in a sentence."""
     bands: Bands | None = None
     """Levels of quality: `minimum`, `good`, `excellent`."""
     edges: Annotated[tuple[float, ...], Field(max_length=EDGES_MAX)] = ()
-    """Values at which its distribution is shown."""
+    """Values at which the distribution is shown."""
 
     @model_validator(mode="after")
     def _has_a_range(self) -> Self:
@@ -70,11 +70,11 @@ class MetricDeclaration(WireModel):
     @property
     def measure(self) -> Measure:
         """Return the part of the definition that numbers depend on."""
-        # Adding 0.0 makes -0.0 plain: equal measures are to have one text.
+        # Adding 0.0 turns -0.0 into 0.0, so that equal measures have the same text.
         return Measure(self.version, self.lower + 0.0, self.upper + 0.0, self.direction, self.kind)
 
     def definition(self, name: str) -> MetricDefinition:
-        """Return the definition of the metric that has this declaration under a name."""
+        """Return the definition of a metric with this declaration."""
         return MetricDefinition(
             name, self.lower, self.upper, self.direction, self.kind, self.meaning, "declared by the event",
             bands=self.bands, edges=self.edges,
@@ -82,17 +82,17 @@ class MetricDeclaration(WireModel):
 
 
 def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclaration:
-    """Return the definition that events carry for a metric of the user's own.
+    """Return the declaration of a user's own metric, for events.
 
     Raises:
-        ValueError: its name or its family is one of ragtide's own, or its version is no name.
+        ValueError: the name or the family is one of ragtide's own, or the version is no name.
     """
     check_not_built_in([definition.name])
     family = definition.name.partition(".")[0]
     if family in CLOSED_FAMILIES:
         raise ValueError(
-            f"{definition.name} is of the family {family}, whose metrics are ragtide's own: give it a family of yours, "
-            "such as mine"
+            f"{definition.name} has the family {family}, which is ragtide's own: give it a family of your own, such as "
+            "mine"
         )
     return MetricDeclaration(
         version=version,
@@ -107,10 +107,10 @@ def declaration_of(definition: MetricDefinition, version: str) -> MetricDeclarat
 
 
 def check_not_built_in(names: Iterable[str]) -> None:
-    """Check that names are free for metrics of the user's own.
+    """Check that names are free for a user's own metrics.
 
     Raises:
-        ValueError: one of them is the name of one of ragtide's own metrics.
+        ValueError: a name is that of one of ragtide's own metrics.
     """
     for name in names:
         if name in METRICS:
@@ -125,11 +125,11 @@ def _of_free_names(declared: dict[str, MetricDeclaration]) -> dict[str, MetricDe
 Declared = Annotated[
     dict[MetricName, MetricDeclaration], Field(max_length=DECLARED_MAX), AfterValidator(_of_free_names)
 ]
-"""Declarations by qualified metric name; none of them is that of one of ragtide's own metrics."""
+"""Declarations by qualified metric name, without ragtide's own metrics."""
 
 
 def definition_of(metric: str, declared: Mapping[str, MetricDeclaration] | None) -> MetricDefinition | None:
-    """Return the definition of one of ragtide's own metrics, or of a declared one; None for another metric."""
+    """Return the definition of ragtide's own metric or of a declared metric; None for other metrics."""
     built_in = METRICS.get(metric)
     if built_in is not None or not declared or metric not in declared:
         return built_in
@@ -137,7 +137,7 @@ def definition_of(metric: str, declared: Mapping[str, MetricDeclaration] | None)
 
 
 def range_of(metric: str, measure: Measure | None) -> tuple[float, float]:
-    """Return the range of a metric: the declared one, that of one of ragtide's own, else 0 to 1."""
+    """Return the range of a metric: the declared range, that of ragtide's own metric, otherwise 0 to 1."""
     if measure is not None:
         return measure.lower, measure.upper
     definition = METRICS.get(metric)

@@ -1,6 +1,6 @@
-"""Diagnosis: patterns of scores that have a usual cause, with the evidence and what to do. Pure.
+"""Diagnosis: patterns of scores with their usual cause, evidence and advice. Pure.
 
-A pattern is a conjunction of good and poor metrics, by their bands. It names a place to look first; it proves nothing.
+A pattern is a conjunction of good and poor metrics, by their bands. It suggests where to look first, and is no proof.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,16 +39,16 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A pattern that scores show."""
+    """A pattern that matches some scores."""
 
     pattern: Pattern
     evidence: Mapping[str, Score]
-    """The scores that show it, by qualified metric name."""
+    """The scores of the pattern, by qualified metric name."""
     certain: bool
-    """Whether the whole interval of each score shows it; True for a single interaction: no intervals."""
+    """Whether the whole interval of each score matches; True for a single interaction, which has no intervals."""
 
     def sentence(self) -> str:
-        """Return the diagnosis in words: the cause, the scores that show it, and the advice.
+        """Return the diagnosis in words: the cause, the scores, and the advice.
 
         >>> found = diagnose({"trace.context_relevance": Score(0.5), "trace.context_utilization": Score(0.05)})
         >>> print(found[0].sentence().partition(":")[0])
@@ -157,14 +157,14 @@ PATTERNS: Final = (
         "look at the pipeline as a whole, the retriever first: a generator cannot be better than what it is given",
     ),
 )
-"""The usual patterns, the most telling first."""
+"""The usual patterns."""
 
 
 def diagnose(scores: Mapping[str, Score]) -> list[Diagnosis]:
-    """Return the patterns that scores show, the certain ones first.
+    """Return the patterns that match scores, the certain ones first.
 
     Args:
-        scores: by qualified metric name; a metric that is missing shows nothing.
+        scores: by qualified metric name; a pattern with a missing metric does not match.
     """
     found = [
         Diagnosis(
@@ -179,7 +179,7 @@ def diagnose(scores: Mapping[str, Score]) -> list[Diagnosis]:
 
 
 def _most_telling(found: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Leave out a pattern whose conditions are a part of those of another that is shown too."""
+    """Leave out each pattern whose conditions are a part of the conditions of another matching pattern."""
     diagnoses = list(found)
     return [
         diagnosis

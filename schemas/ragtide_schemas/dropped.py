@@ -1,10 +1,10 @@
-"""Why an interaction was dropped before it was labeled: the fields of the hash `dropped`, whose values are counts."""
+"""The reasons why items are dropped before they are labeled: the fields of the hash `dropped`, which has counts."""
 
 from enum import StrEnum
 
 
 class Dropped(StrEnum):
-    """Why an interaction never got as far as a worker."""
+    """The reason why an item never reached a worker."""
 
     DROP_NEW = "drop_new"
     """The stream was full, and the policy is to drop new interactions."""
@@ -13,12 +13,12 @@ class Dropped(StrEnum):
     QUEUE_FULL = "queue_full"
     """The queue in the producer's process was full."""
     UNSENT = "unsent"
-    """The producer was closed, or its process ended, before Redis took it."""
+    """The producer was closed, or its process ended, before the interaction was sent."""
     INVALID = "invalid"
-    """It was no interaction, or larger than one entry may be."""
+    """The interaction was invalid or too large."""
     CAPPED = "capped"
-    """It was in the stream and the hard cap trimmed it before it was labeled."""
+    """The hard cap of the stream trimmed the interaction before it was labeled."""
     FEEDBACK = "feedback"
-    """No interaction but feedback, which a producer could not send."""
+    """A feedback item (not an interaction) that a producer could not send."""
     ALERTS = "alerts"
-    """No interaction but an alert, which the hard cap trimmed before it was recorded."""
+    """An alert (not an interaction) that the hard cap trimmed before it was recorded."""

@@ -1,7 +1,4 @@
-"""Errors of the contract.
-
-One class, a ValueError: `InvalidEntryError` says that a payload breaks the contract.
-"""
+"""The error for a payload that breaks the contract, with its reasons."""
 
 from enum import StrEnum
 
@@ -9,42 +6,42 @@ from .printable import printable
 
 
 class Reason(StrEnum):
-    """Why an entry was given up on: the code in a dead letter."""
+    """The reason of a dead letter, as a code."""
 
     MISSING_DATA_FIELD = "missing_data_field"
     """The stream entry has no field `data`."""
     NOT_JSON = "not_json"
     """The payload is not valid UTF-8 JSON (NaN, Infinity and lone surrogates are not JSON)."""
     TOO_LARGE = "too_large"
-    """The payload, or one field of it, is over its limit."""
+    """The payload, or a field of it, exceeds its limit."""
     UNKNOWN_SCHEMA_VERSION = "unknown_schema_version"
-    """The payload states a schema version this release does not read."""
+    """The payload has a schema version that this release cannot read."""
     INVALID = "invalid"
     """A field is missing, unknown, of a wrong type or out of its range."""
     DUPLICATE = "duplicate"
-    """Another entry with the same interaction id came first, within the dedupe window."""
+    """An earlier entry within the dedupe window has the same interaction id."""
     DELETED = "deleted"
-    """The entry was deleted from its stream while it waited to be labeled; nothing of it is left."""
+    """The entry was deleted from its stream before it was labeled, so its payload is lost."""
     LABELING_FAILED = "labeling_failed"
-    """The labeler failed on it at every delivery."""
+    """The labeler failed at every delivery."""
     TOO_MANY_DELIVERIES = "too_many_deliveries"
-    """No worker finished it in `max_deliveries` deliveries: it may crash each worker that takes it."""
+    """No worker finished the entry in `max_deliveries` deliveries: it may crash workers."""
     UNKNOWN_INTERACTION = "unknown_interaction"
-    """Feedback for an interaction that was not scored within the feedback window."""
+    """The feedback is about an interaction that was not scored within the feedback window."""
     NOT_AGGREGATABLE = "not_aggregatable"
-    """A metric event, or feedback, that the aggregator's state cannot take."""
+    """The state of the aggregator cannot take the metric event or feedback."""
 
 
 class InvalidEntryError(ValueError):
     """A payload breaks the contract.
 
     Attributes:
-        reason: the code for machines.
-        detail: one sentence for people: field, value and remedy.
+        reason: code of the reason.
+        detail: one sentence with field, value and remedy.
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        # The message may quote the payload, and it reaches logs, dead letters and terminals.
+        # Escaped, because the message may quote the payload, and is shown in logs, dead letters and terminals.
         self.detail = printable(detail)
         super().__init__(self.detail)
         self.reason = reason

@@ -19,12 +19,12 @@ def shown_metric(metric: str, version: str | None) -> str:
 
 
 class Share(WireModel):
-    """How many of a metric's values are at or below an edge, as a share of all."""
+    """The share of a metric's values that are at or below an edge."""
 
     upto: float
     """The edge."""
     share: Annotated[float, Field(ge=0, le=1)]
-    """Share of the values."""
+    """The share."""
     lower: Annotated[float, Field(ge=0, le=1)]
     """Lower end of its interval."""
     upper: Annotated[float, Field(ge=0, le=1)]
@@ -49,9 +49,9 @@ class Estimate(VersionedModel):
     highest: float | None = None
     """Highest possible value of the metric."""
     direction: Direction | None = None
-    """Which way the metric gets better; None where that is not known."""
+    """Direction in which the metric gets better; None if unknown."""
     kind: Kind | None = None
-    """`algebraic` for a mean or a proportion, `distributive` for a sum or a count; None where that is not known."""
+    """`algebraic` for a mean or a proportion, `distributive` for a sum or a count; None if unknown."""
     profile: Name
     """Variant of the formulas."""
     labeler: Name
@@ -59,48 +59,48 @@ class Estimate(VersionedModel):
     labeler_version: Name
     """Version of the labeler."""
     window: str = "all"
-    """Which interactions are counted; `all` since the first, `1h` those of this hour, `24h/1h` a sliding day."""
+    """The counted interactions: `all` since the first, `1h` of this hour, `24h/1h` of a sliding day."""
     window_start: WindowTime | None = None
     """Start of the window, in event time."""
     window_end: WindowTime | None = None
-    """End of the window; it is not in it."""
+    """End of the window (exclusive)."""
     estimator: Literal["mean", "weighted", "prediction_powered"] = "mean"
-    """`mean` of the values; `weighted` with the inverse of the probability of being chosen; `prediction_powered` joins
-    a cheap labeler's scores of everything with true ones of a sample."""
+    """`mean` of the values; `weighted` by the inverse of the probability of being chosen; `prediction_powered` from
+    proxy scores of all interactions and reference scores of a sample."""
     n: Count
     """Number of values in the estimate."""
     n_absent: Count = 0
     """Number of interactions for which the metric was absent."""
     absent: dict[str, Count] = Field(default_factory=dict)
-    """The same by reason, the most frequent first; of whole pipelines."""
+    """Number of these interactions by reason, the most frequent first; for whole pipelines."""
     n_late: Count = 0
-    """Number of values that came too late for their windows; all-time estimates have them."""
+    """Number of values that came too late for their windows; all-time estimates include them."""
     n_out_of_order: Count = 0
-    """Number of values whose interaction was older than another one before them."""
+    """Number of values with an older interaction than a value before them."""
     n_processed: Count | None = None
-    """For a window: number of values that were scored during it, whenever the interaction was."""
+    """For a window: number of values that were scored during it, of interactions of any time."""
     n_effective: Annotated[float, Field(ge=0)] | None = None
-    """For `weighted` and `prediction_powered`: how many true scores alone, drawn at one rate, would be as precise."""
+    """For `weighted` and `prediction_powered`: number of uniformly drawn reference scores with the same precision."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """n / (n + n_absent)."""
     population_size: Size | None = None
-    """Size of the finite run, where known."""
+    """Size of the finite run, if known."""
     estimate: float | None = None
     """The estimate."""
     lower: float | None = None
-    """Lower end of the interval; the metric's lowest value while nothing is known; None for values without a range."""
+    """Lower end of the interval; the metric's lowest value without values; None for a metric without a range."""
     upper: float | None = None
-    """Upper end of the interval; the metric's highest value while nothing is known; None for values without a range."""
+    """Upper end of the interval; the metric's highest value without values; None for a metric without a range."""
     total: float | None = None
-    """For metrics that add up, in a run of known size: the total over all of the run, projected."""
+    """For metrics that add up, in a run of known size: the projected total of the whole run."""
     total_lower: float | None = None
     """Lower end of the total's interval."""
     total_upper: float | None = None
     """Upper end of the total's interval."""
     strategy: Name
-    """How the interval was made: `running`, `normal`, `wilson`, `hoeffding`, `asymptotic`; `none` without one."""
+    """Strategy of the interval: `running`, `normal`, `wilson`, `hoeffding`, `asymptotic`; `none` for no interval."""
     anytime_valid: bool
-    """True if the interval may be looked at as often as one likes."""
+    """Whether the interval is valid at every look."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence level of the interval."""
     standard_deviation: float | None = None
@@ -112,15 +112,15 @@ class Estimate(VersionedModel):
     recent: float | None = None
     """Exponentially weighted mean of about the last 64 values."""
     baseline: float | None = None
-    """For an RMSE: the RMSE of always predicting the mean gold score; a labeler above it adds nothing."""
+    """For an RMSE: the RMSE of always predicting the mean gold score; a useful labeler has a lower RMSE."""
     quantiles: dict[str, float] | None = None
-    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; of whole pipelines."""
+    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; for whole pipelines."""
     distribution: tuple[Share, ...] = ()
-    """For metrics with edges: the share of interactions at or below each."""
+    """For metrics with edges: the share of interactions at or below each edge."""
     previous: float | None = None
     """For a window: the estimate of the window of the same length before it."""
     trend: Literal["rising", "falling", "steady"] | None = None
-    """For a window: whether it lies, for certain, above or below the one before: their intervals do not meet."""
+    """For a window: whether its interval is above or below the interval of the window before, or overlaps it."""
     band: str | None = None
     """Quality band of the estimate, for metrics that have bands."""
     updated_at: UtcTime | None = None
@@ -136,5 +136,5 @@ class Estimate(VersionedModel):
         """Lowest and highest possible value of the metric."""
         if self.lowest is not None and self.highest is not None:
             return self.lowest, self.highest
-        # An estimate of an older version does not say it.
+        # Estimates of an older release have no range.
         return range_of(self.metric.removeprefix("rmse."), None)

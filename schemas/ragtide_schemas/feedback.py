@@ -1,4 +1,4 @@
-"""Gold scores that come later than the interaction: from people, or from a judge they trust."""
+"""Feedback: gold scores that people, or a judge that they trust, give after an interaction."""
 
 from typing import Any, Self
 
@@ -10,21 +10,21 @@ from .times import utc_now, without_zero_time
 
 
 class Feedback(VersionedModel):
-    """True scores of the response of one interaction, by its id."""
+    """Gold scores of the response of one interaction, found by its id."""
 
     pipeline: Name
     """The interaction's pipeline."""
     interaction_id: Name
     """The interaction's id."""
     gold_scores: GoldScores = Field(min_length=1)
-    """True scores by metric (`trace.adherence`); of each metric the first gold score counts."""
+    """Gold scores by metric (`trace.adherence`); of each metric the first gold score counts."""
     given_at: UtcTime = Field(default_factory=utc_now)
-    """When they were given, with a time zone, from 1970 to 2200; the zero time `0001-01-01T00:00:00Z` counts as not
+    """Time of the feedback, with a time zone, from 1970 to 2200; the zero time `0001-01-01T00:00:00Z` counts as not
     given."""
     annotator: Name | None = None
     """Author of the scores."""
     metadata: Metadata = Field(default_factory=dict)
-    """Anything else; kept, never interpreted."""
+    """Further fields; stored, never interpreted."""
 
     @model_validator(mode="before")
     @classmethod

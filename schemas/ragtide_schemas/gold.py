@@ -1,4 +1,4 @@
-"""Gold scores, as interactions and feedback carry them."""
+"""Gold scores of interactions and feedback."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -11,14 +11,14 @@ from .metric_definitions import METRICS
 from .metrics import MetricName
 
 GoldScores = Annotated[dict[MetricName, Value], Field(max_length=GOLD_SCORES_MAX)]
-"""True scores by qualified metric name."""
+"""Gold scores by qualified metric name."""
 
 
 def check_gold_scores(scores: Mapping[str, float]) -> None:
-    """Check that each score is in the range of its metric, where that is known.
+    """Check that each score is in the range of its metric, if the range is known.
 
     Raises:
-        ValueError: one is not.
+        ValueError: a score is outside its range.
     """
     for name, score in scores.items():
         definition = METRICS.get(name)

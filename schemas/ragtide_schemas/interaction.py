@@ -13,18 +13,18 @@ from .times import from_milliseconds, to_wire_time, utc_now, without_zero_time
 
 
 class RetrievedDocument(WireModel):
-    """One document (or chunk) that the retriever returned, in the order the generator saw it."""
+    """One document (or chunk) that the retriever returned."""
 
     id: Name | None = None
     """The document's id in the user's own store."""
     text: Annotated[str, StringConstraints(max_length=DOCUMENT_TEXT_MAX_CHARS), NotBlank]
-    """The text the generator saw."""
+    """The text that the generator got."""
     score: float | None = None
-    """The retriever's score, in the retriever's own unit."""
+    """The retriever's score, in its own unit."""
     sentences: tuple[str, ...] | None = None
-    """The text cut into sentences, where the producer knows better; they are then counted as given."""
+    """The sentences of the text, if the producer splits it; ragtide then uses these sentences."""
     metadata: Metadata = Field(default_factory=dict)
-    """Anything else about the document."""
+    """Further fields of the document."""
 
 
 def _text_is_a_document(value: object) -> object:
@@ -34,51 +34,51 @@ def _text_is_a_document(value: object) -> object:
 class RagInteraction(VersionedModel):
     """One question, the documents retrieved for it, and the response: the unit that is scored.
 
-    An empty list of documents (nothing was retrieved) and an empty response (a refusal, a tool's error) are everyday
-    outcomes: the interaction is accepted and counted, and its other metrics are absent with the reason. A document
-    without a text is refused, because the keys of sentences count the documents by their place.
+    An empty list of documents (nothing was retrieved) and an empty response (such as a refusal) are everyday outcomes.
+    Such an interaction is counted, and its other metrics are absent with the reason. A document without a text is
+    refused, because the keys of sentences contain the index of the document.
     """
 
     interaction_id: Name = Field(default_factory=lambda: uuid4().hex)
-    """Unique in its pipeline; publishing the same id again within the dedupe window adds nothing."""
+    """Unique in its pipeline; publishing the same id again within the dedupe window adds no entry."""
     pipeline: Name
-    """The RAG pipeline (application, version, variant) that answered: the first axis of every estimate."""
+    """The RAG pipeline (application, version, variant) that answered; each pipeline has its own estimates."""
     occurred_at: UtcTime = Field(default_factory=utc_now)
-    """When the response was given, with a time zone, from 1970 to 2200; the zero time `0001-01-01T00:00:00Z`, as Go and
-    .NET write a time that was never set, counts as not given."""
+    """Time of the response, with a time zone, from 1970 to 2200. The zero time `0001-01-01T00:00:00Z`, which Go and
+    .NET write for a time that was never set, counts as not given."""
     question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
     """The question of the user."""
     documents: Annotated[
         tuple[Annotated[RetrievedDocument, BeforeValidator(_text_is_a_document)], ...],
         Field(max_length=DOCUMENTS_MAX),
     ]
-    """The retrieved documents, best first, or an empty list; a plain string stands for a document with that text."""
+    """The retrieved documents, best first, or an empty list; a string is a document with this text."""
     response: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS)]
-    """The pipeline's response; an empty text, or only white space, says that there was none."""
+    """The pipeline's response; an empty text, or only white space, means that there was no response."""
     response_sentences: tuple[str, ...] | None = None
-    """The response cut into sentences, where the producer knows better; they are then counted as given."""
+    """The sentences of the response, if the producer splits it; ragtide then uses these sentences."""
     reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None = None
     """The right answer, if it is known."""
     gold_scores: GoldScores = Field(default_factory=dict)
-    """True scores of this very response by metric (`trace.adherence`), from people or a judge they trust."""
+    """Gold scores of this response by metric (`trace.adherence`), from people or a judge that they trust."""
     segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)] = Field(default_factory=dict)
-    """Slices to estimate separately, such as `{"lang": "de"}`; keep the number of different values small."""
+    """Slices to estimate separately, such as `{"lang": "de"}`; use few different values."""
     session_id: Name | None = None
     """Id of the session (conversation) that the question belongs to."""
     turn: Count | None = None
     """Number of this answer in its session, such as 0 for the first."""
     user_id: Name | None = None
-    """Id of the user that asked."""
+    """Id of the user who asked."""
     cluster: Name | None = None
-    """Name of the answers that depend on each other and of which this is one: of a batch, a customer, a document."""
+    """Name of a group of answers that depend on each other, such as those of a batch, a customer or a document."""
     run: Name | None = None
-    """Name of the offline run this belongs to; absent in live traffic."""
+    """Name of the offline run; absent in live traffic."""
     population_size: Size | None = None
-    """Number of interactions in the whole run, where it is finite and known."""
+    """Number of interactions in the whole run, if it is finite and known."""
     source: Name | None = None
-    """Where the interaction came from: `sdk`, a file's name, a trace exporter."""
+    """Source of the interaction, such as `sdk`, a file's name, or a trace exporter."""
     metadata: Metadata = Field(default_factory=dict)
-    """Anything else; kept, never interpreted."""
+    """Further fields; stored, never interpreted."""
 
     @model_validator(mode="before")
     @classmethod
@@ -106,8 +106,8 @@ class RagInteraction(VersionedModel):
     def from_entry(cls, entry_id: str, payload: bytes) -> Self:
         """Return the interaction in a stream entry of any client.
 
-        A plain `XADD` may leave out `interaction_id` and `occurred_at`. They are then taken from the entry's own id
-        (`entry-<id>`, and its milliseconds), so that every delivery of the entry reads the same.
+        A plain `XADD` may leave out `interaction_id` and `occurred_at`. They are then taken from the entry's id
+        (`entry-<id>`, and its milliseconds), so that every delivery of the entry gives the same interaction.
 
         Raises:
             InvalidEntryError: the payload is not an interaction; the message names field, value and remedy.
@@ -117,8 +117,8 @@ class RagInteraction(VersionedModel):
         if "occurred_at" not in fields:
             try:
                 fields["occurred_at"] = to_wire_time(from_milliseconds(int(entry_id.partition("-")[0])))
-            except (ValueError, OverflowError, OSError):  # an id chosen by hand need not be a time
+            except (ValueError, OverflowError, OSError):  # an id chosen by hand may be no time
                 raise InvalidEntryError(
-                    Reason.INVALID, f"occurred_at is missing: add it, the entry's id {entry_id} is not a time"
+                    Reason.INVALID, f"occurred_at is missing: add it, because the entry's id {entry_id} is not a time"
                 ) from None
         return cls.from_fields(fields)

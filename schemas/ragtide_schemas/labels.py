@@ -17,27 +17,27 @@ Claim = str | tuple[str, ...]
 class SentenceLabels(WireModel):
     """TRACe labels of one interaction: which document sentences are relevant or used, and which support the response.
 
-    A document sentence's key is its document's index and letters (`0a`, `0b`, ..., `0z`, `0aa`); a response sentence's
-    key is letters (`a`, `b`, ...). Key lists are kept as the labeler gave them: what a duplicate or an unknown key
-    means is the profile's decision. Source: Friel et al., RAGBench (arXiv:2407.11005), appendix 7.4.
+    The key of a document sentence is the document's index and letters (`0a`, `0b`, ..., `0z`, `0aa`); the key of a
+    response sentence is letters (`a`, `b`, ...). Key lists are stored as the labeler gave them; the profile decides
+    about duplicate and unknown keys. Source: Friel et al., RAGBench (arXiv:2407.11005), appendix 7.4.
     """
 
     relevant: tuple[str, ...] | None
-    """Keys of the document sentences that are relevant to the question; None where the labeler did not say."""
+    """Keys of the document sentences that are relevant to the question; None if the labeler gave none."""
     utilized: tuple[str, ...] | None
-    """Keys of the document sentences that the response used; None where the labeler did not say."""
+    """Keys of the document sentences that the response used; None if the labeler gave none."""
     support: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """For each response sentence the document keys (or special keys) that support it; empty means none does."""
+    """For each response sentence the document keys (or special keys) that support it; empty for no support."""
     fully_supported: dict[str, bool | None] = Field(default_factory=dict)
-    """For each response sentence whether it is fully supported, where the labeler said so."""
+    """For each response sentence whether it is fully supported, if the labeler states it."""
     unsupported: tuple[str, ...] | None = None
-    """Keys of the unsupported response sentences, where the labeler or data set states them."""
+    """Keys of the unsupported response sentences, if the labeler or data set states them."""
     n_document_sentences: Count
     """Number of sentences in all documents."""
     document_keys: tuple[str, ...] | None = None
-    """Every document sentence's key, where known: other keys in the labels are then dropped and counted."""
+    """Keys of all document sentences, if known; other keys in the labels are then dropped and counted."""
     response_keys: tuple[str, ...] | None = None
-    """Every response sentence's key, where known: a sentence without a verdict then makes adherence absent."""
+    """Keys of all response sentences, if known; adherence is then absent if a sentence has no verdict."""
 
     @model_validator(mode="after")
     def _counts_agree(self) -> Self:
@@ -50,7 +50,7 @@ class SentenceLabels(WireModel):
 
 
 class SentenceProbabilities(WireModel):
-    """TRACe labels as probabilities, as the local labeler predicts them: a value in [0, 1] per sentence."""
+    """TRACe labels as probabilities, which the local labeler predicts: a value in [0, 1] per sentence."""
 
     relevant: tuple[Annotated[float, Field(ge=0, le=1)], ...]
     """For each document sentence, in order, the probability that it is relevant to the question."""
@@ -70,9 +70,9 @@ class SentenceProbabilities(WireModel):
 
 
 class ClaimLabels(WireModel):
-    """RAGChecker labels of one interaction: which claims are entailed by what.
+    """RAGChecker labels of one interaction: verdicts whether its claims are entailed by answer, response and chunks.
 
-    With N response claims, G reference claims and K chunks. Source: Ru et al., RAGChecker (arXiv:2408.08067).
+    There are N response claims, G reference claims and K chunks. Source: Ru et al., RAGChecker (arXiv:2408.08067).
     """
 
     answer2response: tuple[Entailment, ...] | None = None
@@ -84,9 +84,9 @@ class ClaimLabels(WireModel):
     retrieved2response: tuple[tuple[Entailment, ...], ...]
     """N rows of K verdicts: is response claim i entailed by chunk k."""
     response_claims: tuple[Claim, ...] | None = None
-    """The N response claims, where known."""
+    """The N response claims, if known."""
     reference_claims: tuple[Claim, ...] | None = None
-    """The G claims of the reference answer, where known."""
+    """The G claims of the reference answer, if known."""
 
     @model_validator(mode="after")
     def _shapes_agree(self) -> Self:

@@ -1,4 +1,4 @@
-"""Upper bounds of the content of a stream entry: an entry beyond them is rejected with a reason."""
+"""Limits on the content of a stream entry: an entry beyond a limit is rejected with a reason."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -37,31 +37,31 @@ TIME_MAX: Final = datetime(2200, 1, 1, tzinfo=UTC)
 """The latest time of an entry."""
 
 KEPT_BYTES: Final = 64 * 1024
-"""Bytes that are kept of a payload larger than an entry may be."""
+"""Stored bytes of a payload that is larger than an entry may be."""
 
 DETAIL_MAX_CHARS: Final = 4000
-"""Characters of the sentence that says why an entry was given up on: a labeler's error may hold a whole page."""
+"""Characters of a dead letter's detail, because a labeler's error may be a whole page."""
 
 LATENCY_MAX_S: Final = 86_400.0
-"""Seconds that labeling one interaction, or one call of an experiment, may take."""
+"""Seconds of labeling one interaction, or of one call of an experiment."""
 
 COST_MAX_USD: Final = 10_000.0
-"""US dollars that one interaction, or one call of an experiment, may cost."""
+"""US dollars of one interaction, or of one call of an experiment."""
 
 TOKENS_MAX: Final = 1_000_000_000
 """Tokens of all calls about one interaction, sent or answered."""
 
 REPLY_TOKENS_MAX: Final = 10_000_000
-"""Tokens that one reply of a judge may say it took; a higher count is taken for an error, and not counted."""
+"""Tokens that one reply of a judge reports; a higher count is an error, and is not counted."""
 
 COUNTER_MAX: Final = 1_000_000_000_000
 """The highest count, such as a counter of a labeler or the size of a run."""
 
 VALUE_MAX: Final = 1e15
-"""The largest score, and the largest gold score; the lowest is its negative."""
+"""The largest score and gold score; the lowest is its negative."""
 
 PROBABILITY_MIN: Final = 1e-9
-"""The lowest probability of being chosen: its inverse is a weight."""
+"""The lowest probability of being chosen; its inverse is a weight."""
 
 RUN_LENGTH_MAX: Final = 1e100
-"""The longest mean run between false alarms that a rule may ask for."""
+"""The largest `run_length` of a rule."""

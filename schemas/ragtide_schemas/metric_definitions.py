@@ -1,6 +1,6 @@
-"""The metrics ragtide computes itself: an immutable table.
+"""The definitions of ragtide's own metrics, in an immutable table.
 
-Bands are rules of thumb for the tables; they decide nothing.
+Bands are rules of thumb for tables; no decision depends on them.
 """
 
 from collections.abc import Mapping

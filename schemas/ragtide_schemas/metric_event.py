@@ -1,4 +1,4 @@
-"""One metric event: the scores of one interaction by one labeler."""
+"""A metric event: the scores of one interaction by one labeler."""
 
 from typing import Self
 
@@ -10,7 +10,7 @@ from .metrics import MetricName
 
 
 class JudgedScores(WireModel):
-    """The scores by a second labeler, a judge, of an interaction that was chosen for it."""
+    """The scores of a second labeler (a judge) for an interaction that was chosen for it."""
 
     labeler: Name
     """Name of the labeler, such as `judge`."""
@@ -19,30 +19,30 @@ class JudgedScores(WireModel):
     profile: Name
     """Variant of the formulas."""
     prompts: tuple[Name, ...] = ()
-    """Prompts it was given, such as `trace.en.1`."""
+    """Prompts of the judge, such as `trace.en.1`."""
     scores: dict[MetricName, Value]
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
-    """For each metric that could not be computed, why."""
+    """Reason for each metric that could not be computed."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen; its weight is the inverse."""
     uniform: bool = False
-    """Whether it is in the part of the sample that was drawn at one rate from all, whose plain mean is fair."""
+    """Whether the interaction is in the uniform part of the sample, whose plain mean is unbiased."""
 
 
 class MetricEvent(VersionedModel):
-    """The scores of one interaction, emitted exactly once per interaction."""
+    """The scores of one interaction; each interaction has exactly one metric event."""
 
     interaction_id: Name
-    """Id of the interaction that was scored."""
+    """Id of the scored interaction."""
     entry_id: Name | None = None
-    """Stream entry the interaction was read from; absent when it was scored without a stream."""
+    """Stream entry of the interaction; absent if it was scored without a stream."""
     pipeline: Name
     """The interaction's pipeline."""
     occurred_at: UtcTime
-    """When the response was given."""
+    """Time of the response."""
     labeled_at: UtcTime
-    """When it was scored."""
+    """Time of scoring."""
     segments: dict[Name, Name] = Field(default_factory=dict)
     """The interaction's segments."""
     session_id: Name | None = None
@@ -62,41 +62,41 @@ class MetricEvent(VersionedModel):
     labeler: Name
     """Name of the labeler, such as `local`."""
     labeler_version: Name
-    """Version of the labeler: a new one whenever its scores may differ."""
+    """Version of the labeler, which changes whenever its scores may differ."""
     profile: Name
-    """Which variant of the formulas was used, such as `ragbench`; profiles are never mixed in one aggregate."""
+    """Variant of the formulas, such as `ragbench`; profiles are never mixed in one aggregate."""
     splitter: Name | None = None
-    """Which rules cut the sentences; `given` where the interaction brought its own."""
+    """Rules that split the texts into sentences; `given` if the interaction has its own sentences."""
     scores: dict[MetricName, Value]
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
-    """For each metric that could not be computed, why."""
+    """Reason for each metric that could not be computed."""
     gold_scores: dict[MetricName, Value] = Field(default_factory=dict)
-    """True scores of the same response, where known."""
+    """Gold scores of the same response, if known."""
     prompt_tokens: Tokens = 0
     """Tokens sent to a judge."""
     completion_tokens: Tokens = 0
-    """Tokens a judge answered."""
+    """Tokens of a judge's answers."""
     cost_usd: Dollars = 0.0
     """Price of the judge's calls in US dollars."""
     latency_s: Seconds = 0.0
-    """Seconds the labeler took."""
+    """Seconds of labeling."""
     prompts: tuple[Name, ...] = ()
-    """Prompts a judge was given, such as `trace.en.1`."""
+    """Prompts of a judge, such as `trace.en.1`."""
     judged: JudgedScores | None = None
-    """Scores of the same interaction by a judge, if it was chosen for one."""
+    """Scores of the same interaction by a judge, if it was chosen for a judge."""
     counters: dict[Name, Count] = Field(default_factory=dict)
-    """Counts by name of repairs and events while labeling: dropped keys, retries, cache hits."""
+    """Counts of repairs and events while labeling, by name: dropped keys, retries, cache hits."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""
     declared: Declared | None = None
-    """Range and meaning of each metric, in `scores`, `absent` or `judged`, that is not one of ragtide's own."""
+    """Declarations of metrics in `scores`, `absent` or `judged` that are not ragtide's own."""
 
     def judgement(self) -> Self | None:
-        """Return the judge's scores as an event of their own, where their plain mean is fair; else None.
+        """Return the judge's scores as an event, if their plain mean is unbiased; otherwise None.
 
-        The part of a cascade's sample that was drawn at one rate from all interactions estimates what the judge would
-        say of all of them. The rest, chosen for low scores or by segment, would bias a plain mean.
+        A uniform part of a cascade's sample estimates the judge's mean over all interactions. The other part, chosen
+        for low scores or by segment, would bias a plain mean.
         """
         judged = self.judged
         if judged is None or not judged.uniform:

@@ -1,4 +1,4 @@
-"""Definition of a metric as a value: name, range, direction, kind, bands and meaning."""
+"""The definition of a metric: name, range, direction, kind, bands and meaning."""
 
 import re
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ MetricName = Annotated[str, StringConstraints(max_length=200, pattern=_NAME.patt
 """A metric qualified by its family, such as `trace.adherence`."""
 
 BOUND_MOST: Final = 1e15
-"""Largest absolute value that an end of a range may have: squares and totals stay finite."""
+"""Largest absolute value of an end of a range, so that squares and totals stay finite."""
 
 WIDTH_LEAST: Final = 1e-12
-"""Smallest width of a range: a quotient by it stays finite."""
+"""Smallest width of a range, so that quotients stay finite."""
 
 
 class Direction(StrEnum):
-    """Which way a metric gets better."""
+    """The direction in which a metric gets better."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -30,7 +30,7 @@ class Direction(StrEnum):
 
 
 class Kind(StrEnum):
-    """How values of a metric combine over interactions."""
+    """The way in which values of a metric are combined over interactions."""
 
     ALGEBRAIC = "algebraic"
     """A mean or a proportion."""
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Three levels of quality, each better than the one before: at least acceptable, then good, then excellent."""
+    """The limits of three levels of quality, each better than the one before: acceptable, good, excellent."""
 
     minimum: float
     good: float
@@ -64,13 +64,13 @@ class MetricDefinition:
     """Inputs that an interaction or its labels must have for the metric to be defined."""
     bands: Bands | None = None
     edges: tuple[float, ...] = ()
-    """Values at which its distribution is shown: the share of interactions at or below each, rising."""
+    """Rising values at which the distribution is shown: the share of interactions at or below each."""
 
     def __post_init__(self) -> None:
         """Check the definition.
 
         Raises:
-            ValueError: its name has no family, its range is empty or too large, or its edges do not rise inside it.
+            ValueError: the name has no family, the range is empty or too large, or the edges do not rise inside it.
         """
         if not _NAME.fullmatch(self.name):
             raise ValueError(
@@ -84,7 +84,7 @@ class MetricDefinition:
         return self.name.rpartition(".")[0]
 
     def band(self, value: float) -> str | None:
-        """Return `poor`, `acceptable`, `good` or `excellent` for a value, None for a metric without bands."""
+        """Return `poor`, `acceptable`, `good` or `excellent` for a value; None for a metric without bands."""
         if self.bands is None:
             return None
         sign = -1.0 if self.direction is Direction.LOWER else 1.0
@@ -108,8 +108,8 @@ def check_range(name: str, lower: float, upper: float, edges: tuple[float, ...] 
         raise ValueError(f"the range of {name} is {lower:g} to {upper:g}: give two finite numbers, the smaller first")
     if max(abs(lower), abs(upper)) > BOUND_MOST or upper - lower < WIDTH_LEAST:
         raise ValueError(
-            f"the range of {name} is {lower:g} to {upper:g}: its ends are {BOUND_MOST:g} at most, and "
-            f"{WIDTH_LEAST:g} apart at least; choose another unit"
+            f"the range of {name} is {lower:g} to {upper:g}: its ends must be at most {BOUND_MOST:g}, and at least "
+            f"{WIDTH_LEAST:g} apart; choose another unit"
         )
     if not all(a < b for a, b in pairwise((lower, *edges, upper))):
         raise ValueError(f"the edges of {name} are {edges}: give rising numbers inside its range")

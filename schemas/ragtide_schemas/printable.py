@@ -1,8 +1,8 @@
-r"""Text from outside, made fit for a terminal, a log or a page: characters that steer are shown, never obeyed.
+r"""Escapes text from outside for a terminal, a log or a page, so that no character can control the output.
 
-A terminal obeys control characters (C0, C1), a bidirectional control lets a name pose as another, and a line or
-paragraph separator ends a line where none ends. Names must not hold them; other text is escaped where it is shown. All
-other characters stay, among them the zero-width joiner that emoji and Indic scripts need.
+Control characters (C0, C1) control a terminal, bidirectional controls can make a name look like another, and line and
+paragraph separators break lines. Names must not contain them; other text is escaped when it is shown. All other
+characters stay, including the zero-width joiner, which emoji and Indic scripts need.
 """
 
 import json
@@ -19,11 +19,11 @@ _UNFIT: Final = re.compile(f"[{STEERING}\\ud800-\\udfff]")
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text with every character that controls a terminal or hides text written as an escape.
+    r"""Return a text in which characters that control a terminal or hide text are escaped.
 
     Args:
-        text: from outside.
-        keep: characters that stay, such as a line feed where lines are meant.
+        text: text from outside.
+        keep: characters that are not escaped, such as a line feed.
 
     >>> printable("\x1b[2Jshop\u202e\n")
     '\\x1b[2Jshop\\u202e\\n'
@@ -34,7 +34,7 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def printable_json(value: Any, **options: Any) -> str:
-    r"""Return a value as JSON that is fit for a terminal; a program that parses it reads the same value.
+    r"""Return a value as JSON that is safe for a terminal; parsing gives the same value.
 
     >>> printable_json({"name": "\x9b2J", "city": "Köln"})
     '{"name": "\\u009b2J", "city": "Köln"}'
@@ -43,8 +43,8 @@ def printable_json(value: Any, **options: Any) -> str:
 
 
 def escaped_json(text: str) -> str:
-    """Return JSON with the same value, fit for a terminal; line feeds between its parts stay."""
-    # The JSON writer has escaped the C0 controls in strings: the ones that are left are white space of its layout.
+    """Return JSON with the same value that is safe for a terminal; line feeds of its layout stay."""
+    # The JSON writer has escaped C0 controls in strings, so the remaining ones are white space of the layout.
     return _UNFIT.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
 
 

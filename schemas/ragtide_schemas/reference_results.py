@@ -1,4 +1,4 @@
-"""Published results to stand beside one's own, as data. Other data, other judges: a landmark, not a goal."""
+"""Published results, to be shown beside your own. They have other data and other judges, so they are no goal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

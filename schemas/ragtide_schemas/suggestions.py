@@ -1,15 +1,15 @@
-"""Sentences for a name that is unknown: the name that was probably meant, and the names that there are."""
+"""Sentences about an unknown name, with the name that was probably meant and the known names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
 SHOWN: Final = 10
-"""Most names that are listed."""
+"""Most listed names."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return a sentence that a name is unknown, with the one that was probably meant.
+    """Return a sentence about an unknown name.
 
     >>> unknown("pipeline", "shpo", ["shop", "search"])
     "there is no pipeline 'shpo'; did you mean 'shop'? There are: search, shop"

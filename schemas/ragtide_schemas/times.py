@@ -1,4 +1,4 @@
-"""Times on the wire: aware, in UTC, from 1970 to 2200."""
+"""Times on the wire: with a time zone, in UTC, from 1970 to 2200."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from .limits import TIME_MAX, TIME_MIN
 
 _ZERO_TIME: Final = re.compile(
     r"0001-01-01[Tt ]00:00:00(\.0{1,9})?([Zz]|[+-]\d\d:?\d\d)?"
-    # The same moment in a zone of its own.
+    # The same moment in another time zone.
     r"|(0001-01-01|0000-12-31)[Tt ]\d\d:\d\d:\d\d(\.0{1,9})?[+-]\d\d:?\d\d"
 )
 _ZERO_TIME_CHARS: Final = 40
@@ -28,16 +28,16 @@ def to_utc(time: datetime) -> datetime:
 def to_wire_time(time: datetime) -> datetime:
     """Return the same instant in UTC.
 
-    Raises: ValueError unless it is from 1970 to 2200.
+    Raises: ValueError unless the time is from 1970 to 2200.
     """
-    # Before the conversion, which fails for times near the ends of the calendar.
+    # Checked before the conversion, which fails for times near the ends of the calendar.
     if not TIME_MIN <= time <= TIME_MAX:
         raise ValueError("must be a time from 1970 to 2200: correct the clock or the unit, or leave the time out")
     return to_utc(time)
 
 
 def is_zero_time(value: object) -> bool:
-    """Return whether a value is the first moment of year 1: how Go, .NET and others write a time that was never set.
+    """Return whether a value is the first moment of year 1, which Go, .NET and others write for an unset time.
 
     >>> is_zero_time("0001-01-01T00:00:00Z"), is_zero_time("2026-11-21T00:00:00Z")
     (True, False)
@@ -48,7 +48,7 @@ def is_zero_time(value: object) -> bool:
 
 
 def without_zero_time(fields: Any, name: str) -> Any:
-    """Return fields without the one of this name if it holds the zero time: the time then counts as not given."""
+    """Return fields without the field of this name if it is the zero time, which counts as not given."""
     if isinstance(fields, Mapping) and is_zero_time(fields.get(name)):
         return {field: value for field, value in fields.items() if field != name}
     return fields

@@ -1,4 +1,4 @@
-"""Workspaces: a replay or an experiment has Redis keys of its own, so it never touches live numbers."""
+"""Workspaces: each replay and experiment has Redis keys of its own, so it never changes live estimates."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -20,21 +20,21 @@ def is_workspace_name(text: str) -> bool:
 
 
 class Workspace(VersionedModel):
-    """The entry of a workspace in the deployment's list, written once when the replay or experiment begins."""
+    """The entry of a workspace in the deployment's list, which is written when the replay or experiment begins."""
 
     run: WorkspaceName
-    """Its name, and the field `run` of the interactions that are labeled in it."""
+    """Name of the workspace, and the field `run` of the interactions that are labeled in it."""
     kind: Literal["replay", "experiment"]
     """The kind of offline eval."""
     created_at: UtcTime = Field(default_factory=utc_now)
-    """When it began."""
+    """Time of the beginning."""
     source: str
-    """The recording or data set that it reads."""
+    """The recording or data set of the eval."""
     population_size: Count | None = None
-    """Number of interactions (of each config) when it is complete."""
+    """Number of interactions (of each config) in the complete eval."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of partitions of its keys."""
+    """Number of partitions of the workspace."""
     splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
-    """Pipelines that are split over several partitions, with their sharding factors."""
+    """Sharding factors of split pipelines."""
     options: Metadata = Field(default_factory=dict)
-    """Options of the eval; a process that continues it must be given the same options."""
+    """Options of the eval; a process that continues the eval must have the same options."""

@@ -91,7 +91,7 @@ def test_words_about_a_metric_may_change_and_the_newest_count() -> None:
 def test_a_score_that_nothing_declares_is_between_0_and_1() -> None:
     state = state_of([event(1, {WORDS: 0.4})])
     assert [(e.estimate, e.value_range, e.metric_version) for e in found(state)] == [(0.4, (0.0, 1.0), None)]
-    with pytest.raises(InvalidEntryError, match="declare the range of a metric of your own"):
+    with pytest.raises(InvalidEntryError, match="declare the range of your own metric"):
         state.apply(event(2, {WORDS: 120.0}))
 
 

@@ -259,7 +259,7 @@ def test_two_rules_on_one_key_and_one_on_its_segments_all_fire() -> None:
         ({"detector": "guess"}, "detector"),
         ({"metric": "trace.rmse_aggregation"}, "no better or worse"),
         ({"metric": "rmse.trace.adherence"}, "use kind rmse with the metric trace.adherence"),
-        ({"metric": "labeling.latency_s"}, "no rule can watch"),
+        ({"metric": "labeling.latency_s"}, "no rule can use"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused_with_what_to_do(fields: dict[str, Any], words: str) -> None:

@@ -351,7 +351,7 @@ def test_a_strict_producer_raises_what_others_count() -> None:
         with pytest.raises(InvalidEntryError, match="interaction i-0 has"):
             producer.submit(interaction(0, documents=["x" * 900_000] * 6))
         assert producer.submit(interaction(1))
-        with pytest.raises(QueueFullError, match="takes no more: look whether Redis can be reached"):
+        with pytest.raises(QueueFullError, match="check that Redis can be reached"):
             producer.submit(interaction(2))
     assert producer.counts.dropped == {Dropped.QUEUE_FULL: 1, Dropped.UNSENT: 1}
 
@@ -384,7 +384,7 @@ def test_the_end_of_the_process_waits_only_so_long_and_says_what_it_gives_up() -
         _script("for n in range(5): producer.submit(interaction(n))"), NOWHERE, RAGTIDE_PRODUCER_FLUSH_S="0.2"
     )
     assert done.returncode == 0
-    assert "5 interactions were not sent within 0.2 s and are given up" in done.stderr
+    assert "5 interactions were not sent within 0.2 s and are dropped" in done.stderr
 
 
 def test_a_forked_child_sends_its_own_and_nothing_of_its_parent(redis: Any, redis_url: str) -> None:

@@ -212,8 +212,8 @@ def test_metadata_always_fits_and_only_larger_fields_are_left_out(sizes: list[in
         (['{"question": "q", "id": ""}'], r":1: item_id"),
         (['{"question": "q", "segments": {"lang": 1}}'], r":1: segments.lang must be a string"),
         (['{"question": "q", "metadata": "x"}'], r":1: metadata"),
-        (['{"question": "q", "id": 1}', '{"question": "r", "id": "1"}'], r":2: the id '1' is that of .*:1 too"),
-        ([], "holds no question"),
+        (['{"question": "q", "id": 1}', '{"question": "r", "id": "1"}'], r":2: .*:1 has the id '1', too"),
+        ([], "has no question"),
     ],
 )
 def test_a_row_that_is_no_item_is_named_with_its_line_and_a_remedy(tmp_path: Path, lines: list[str], said: str) -> None:
@@ -227,7 +227,7 @@ def test_a_row_that_is_no_item_is_named_with_its_line_and_a_remedy(tmp_path: Pat
 def test_a_row_from_python_that_is_no_item_is_named_by_its_number() -> None:
     with pytest.raises(ValueError, match="row 2: it is of type int: give a question, an object or an interaction"):
         items_of(["q", 7])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="row 2: the id 'a' is that of row 1 too"):
+    with pytest.raises(ValueError, match="row 2: row 1 has the id 'a', too"):
         items_of([{"id": "a", "question": "q"}, {"id": "a", "question": "q"}])
 
 

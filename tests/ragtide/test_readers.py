@@ -91,7 +91,7 @@ def test_a_dead_letter_of_which_only_the_beginning_was_kept_is_shown_and_not_ret
     done = run_command(capsys, "dead-letters", "--json")
     assert json.loads(done.stdout)["size_bytes"] == len(payload)
     done = run_command(capsys, "dead-letters", "retry", entry_id)
-    assert "it had 4,194,305 bytes, of which only the beginning was kept: publish a smaller interaction" in done.stderr
+    assert "only the beginning of its 4,194,305 bytes is stored: publish a smaller interaction" in done.stderr
     assert "0 published again" in done.stderr
     assert (redis.xlen(STREAMS.dead_letters), redis.xlen(STREAMS.interactions)) == (1, 0)
 

@@ -34,7 +34,7 @@ def test_shards_differ_by_at_most_one_item_and_hold_all(size: int, shards: int) 
     [
         ({"configs": [Config(name="a"), Config(name="a")]}, "configs has two named 'a'"),
         ({"metrics": [{"name": "own.x", "lower": 1, "upper": 0}]}, "the smaller first"),
-        ({"shards": 21}, "at most one shard an item"),
+        ({"shards": 21}, "at most one shard per item"),
         ({"race": {"margin": -0.1}}, "margin"),
         ({"limits": {"max_cost_usd": 0}}, "max_cost_usd"),
         ({"intervals": {"strategy": "best"}}, "strategy"),

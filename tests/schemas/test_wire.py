@@ -82,7 +82,7 @@ def test_any_json_object_is_an_interaction_or_a_clear_error(fields: dict[str, An
         (with_(pipeline="a\x00b"), Reason.INVALID, "pipeline"),
         (with_(pipeline="p" * 201), Reason.TOO_LARGE, "pipeline"),
         (with_(respnse="x"), Reason.INVALID, "respnse is not a field of this schema"),
-        (with_(schema_version=2), Reason.UNKNOWN_SCHEMA_VERSION, "schema_version 2 is not known here"),
+        (with_(schema_version=2), Reason.UNKNOWN_SCHEMA_VERSION, "schema_version 2 is unknown"),
         (with_(schema_version=0), Reason.UNKNOWN_SCHEMA_VERSION, "schema_version 0"),
         (with_(schema_version="1"), Reason.INVALID, "schema_version"),
         (with_(occurred_at="2026-01-01T00:00:00"), Reason.INVALID, "occurred_at has no time zone"),

@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 
 from .batches import Floats
+from .tables import check_confidence
 from .clusters import ClusterSums
 
 _GRID: Final = np.geomspace(3e-4, 0.9, 46)
@@ -52,8 +53,7 @@ def clustered_interval(sums: ClusterSums, *, confidence: float) -> tuple[Floats,
 
     Raises: ValueError unless 0 < confidence < 1.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     side = (1 - confidence) / 2
     n = np.maximum(sums.n, 1)
     below = clustered_boundary(sums.squares, sums.squares_below, sums.largest_below, alpha_side=side) / n

@@ -59,7 +59,7 @@ class Alarm:
     change_mean: float
     """Mean of these values."""
     change_variance: float
-    """Sample variance of these values, 0 for a single value; for clusters n times the variance of the mean of n values."""
+    """Sample variance of these values, 0 for a single value; of clusters n times the variance of their mean."""
     change_tag: int
     """Tag of the first of these values."""
     change_clusters: int

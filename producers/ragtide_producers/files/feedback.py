@@ -10,7 +10,7 @@ from ..errors import UnreadableFileError
 
 
 class FeedbackLine(NamedTuple):
-    """One line of the file: feedback, or the problem with it."""
+    """One line of the file: its feedback or its problem."""
 
     number: int
     feedback: Feedback | None = None

@@ -1,4 +1,4 @@
-"""Interactions in files and Hugging Face data sets: in our own schema, as RAGBench rows or RAGChecker results."""
+"""Reads interactions from files and Hugging Face data sets, in ragtide's schema or as RAGBench or RAGChecker rows."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,71 +17,71 @@ FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": 
 """Formats of files by name."""
 
 _SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json"}
-"""Format by the end of a file's name; everything else is JSON Lines."""
+"""Format by the ending of a file's name; other files are JSON Lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record of a file: the interaction in it and its stored labels, or the error in it."""
+    """A record of a file: its interaction with stored labels, or its problem."""
 
     line: int
-    """Line, row or result, from 1; in a file of lines blank ones are counted."""
+    """Number of the line, row or result, from 1; blank lines count."""
     interaction: RagInteraction | None = None
     problem: str | None = None
     labels: tuple[SentenceLabels | ClaimLabels, ...] = field(default=())
-    """Labels of the same response that the file holds, as RAGBench and RAGChecker do."""
+    """Labels of the response, in files of RAGBench and RAGChecker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """Values for fields that a row lacks, the run that the rows are put into, and the file's format."""
+    """Values of missing fields, the run of the rows, and the file's format."""
 
     pipeline: str | None = None
-    """Pipeline of rows that name none; by default `ragbench` or `ragchecker` for theirs, required for others."""
+    """Pipeline of rows without one; by default `ragbench` or `ragchecker` for their rows, required for other rows."""
     run: str | None = None
-    """Run of every row: its ids are then `<run>/<id>`, so that one file can be published in several runs."""
+    """Run of every row. Ids become `<run>/<id>`, so that one file can be published in several runs."""
     population_size: int | None = None
     """Number of interactions in the run."""
     format: str | None = None
-    """Name of a format in `FORMATS`; by default the file's name decides."""
+    """Name of a format in `FORMATS`; by default found by the file's name."""
 
 
 def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
     """Yield every record of a file or of a Hugging Face data set, in order.
 
-    A record without `interaction_id` gets one from its number and content, so that publishing an unchanged file
+    A record without `interaction_id` gets an id from its number and content, so that publishing an unchanged file
     again adds nothing.
 
     Args:
-        source: a file's path; or `hf:owner/name/config?split=test`, see `formats/huggingface.py`.
-        options: fields that rows lack.
+        source: path of a file, or `hf:owner/name/config?split=test` (see `formats/huggingface.py`).
+        options: values of missing fields.
 
     Raises:
-        UnreadableFileError: the source cannot be opened, or is not of its format.
+        UnreadableFileError: the source cannot be opened, or has another format.
     """
     yield from (_row(record, options) for record in read_records(source, options))
 
 
 def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
-    """Yield every record of a source as it stands there, in order; see `read_rows`.
+    """Yield every record of a source, not yet interpreted, in order; see `read_rows`.
 
     Raises:
-        UnreadableFileError: the source cannot be opened, or is not of its format.
+        UnreadableFileError: the source cannot be opened, or has another format.
     """
     chosen, place = _format(source, options)
     yield from _guarded(place, lambda: chosen.records(place))
 
 
 def made_id(record: Record) -> str:
-    """Return the id of a record that has none, made from its number and content."""
+    """Return an id for a record without one, from its number and content."""
     return f"row-{blake2b(b'%d:' % record.number + record.content, digest_size=16).hexdigest()}"
 
 
 def count_rows(source: str | Path, options: FileOptions) -> int | None:
-    """Return how many records a source has, where that is known without reading all of it; else None.
+    """Return the number of records of a source; None if that takes reading the whole source.
 
     Raises:
-        UnreadableFileError: the source cannot be opened, or is not of its format.
+        UnreadableFileError: the source cannot be opened, or has another format.
     """
     chosen, place = _format(source, options)
     if not hasattr(chosen, "count"):
@@ -91,10 +91,10 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
 
 
 def _format(source: str | Path, options: FileOptions) -> tuple[ModuleType, str | Path]:
-    """Return the module that reads a source, and the source as that module takes it."""
+    """Return the module that reads a source, and its argument."""
     if huggingface.is_huggingface(source):
         if options.format is not None:
-            raise UnreadableFileError(f"format {options.format!r} is for files, and {source} is none: leave it out")
+            raise UnreadableFileError(f"format {options.format!r} is for files, but {source} is no file: leave it out")
         return huggingface, str(source)
     path = Path(source)
     name = options.format or _SUFFIXES.get(path.suffix.lower(), "jsonl")
@@ -128,7 +128,7 @@ def _row(record: Record, options: FileOptions) -> Row:
 def _understood(
     fields: dict[str, Any], options: FileOptions
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...]]:
-    """Return the fields of an interaction and the labels in a record of RAGBench, RAGChecker or our own schema."""
+    """Return the fields of an interaction and the labels in a record of RAGBench, RAGChecker or ragtide's schema."""
     if ragbench.is_ragbench_row(fields):
         sentence_labels = ragbench.sentence_labels(fields)
         labels = () if sentence_labels is None else (sentence_labels,)

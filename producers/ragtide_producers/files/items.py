@@ -1,4 +1,4 @@
-"""Questions to ask of a pipeline: the data set of an experiment, from the same files and sources as interactions."""
+"""Reads the items of an experiment's data set: questions, from the same files and sources as interactions."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,39 +19,39 @@ from .formats import Record
 from .interactions import FileOptions, made_id, read_records
 
 QUESTIONS: Final = ("question", "query")
-"""Fields that hold the question; the first that is there counts."""
+"""Names of the field with the question; the first existing field counts."""
 
 REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer")
-"""Fields that hold the right answer; the first that is not empty counts, the others stay in the metadata."""
+"""Names of the field with the right answer; the first that is not empty counts, others stay in the metadata."""
 
 IDS: Final = ("item_id", "interaction_id", "query_id", "id")
-"""Fields that hold the item's id; the first that is there counts, the others stay in the metadata."""
+"""Names of the field with the item's id; the first existing field counts, others stay in the metadata."""
 
 ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
-"""Bytes of JSON that a row's fields may take in its metadata; the rest is left for facts about the item's answers."""
+"""Most bytes of JSON of a row's fields in its metadata; the rest is for the metadata of its answers."""
 
 _OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores")
-"""Fields of a stored interaction that say nothing about its question."""
+"""Fields of a stored interaction that are not about its question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A question to ask, and the known facts about its answer."""
+    """A question, with the known facts about its answer."""
 
     item_id: str
     """Unique in the data set."""
     question: str
     """The question; never blank."""
     reference_answer: str | None
-    """The right answer, where the data set has one."""
+    """The right answer, if the data set has one."""
     segments: Mapping[str, str]
     """Slices to estimate separately, such as `{"lang": "de"}`."""
     metadata: Mapping[str, Any]
-    """Everything else that the row says and JSON can say: ids of the right documents, a stored response, and so on."""
+    """All other JSON values of the row, such as ids of the right documents, or a stored response."""
 
 
 class _CheckedItem(WireModel):
-    """The bounds of an item's fields, which are those of an interaction's."""
+    """The bounds of an item's fields, which equal those of an interaction."""
 
     item_id: Name
     question: Annotated[str, StringConstraints(max_length=QUESTION_MAX_CHARS), NotBlank]
@@ -61,38 +61,38 @@ class _CheckedItem(WireModel):
 
 
 def read_items(source: str | Path, options: FileOptions | None = None) -> list[Item]:
-    """Return the questions of a data set, in its order.
+    """Return the items of a data set, in its order.
 
-    It may be in any format that `read_rows` takes, and a row needs no more than a question:
+    The data set may have any format that `read_rows` takes. A row needs only a question:
 
-    - id: `item_id`, `interaction_id`, `query_id` or `id`, else one made from the row's number and content;
+    - id: `item_id`, `interaction_id`, `query_id` or `id`, otherwise made from the row's number and content;
     - question: `question` or `query`;
     - reference answer: `reference_answer`, `gt_answer`, `ground_truth` or `answer`; of a list of answers the first;
     - segments: `segments`; for RAGBench the data set;
-    - metadata: what `metadata` holds and every other field. Fields that are not JSON are left out, and the largest
-      ones where all of them are more than 48 KiB together.
+    - metadata: `metadata`, and all other fields. Fields that are not JSON are left out; so are the largest fields if
+      all fields together exceed 48 KiB.
 
-    A stored `response` is metadata and never the reference answer: in RAGBench a model wrote it, and some of it is
+    A stored `response` is metadata and never the reference answer: in RAGBench a model wrote it, and some responses are
     known to be wrong.
 
     Args:
         source: a file, or a Hugging Face data set.
-        options: `format` as for `read_rows`; the other options say nothing about questions.
+        options: `format` as for `read_rows`; other options are ignored.
 
     Raises:
-        UnreadableFileError: it cannot be opened, holds no question, a row is not an item, or two have the same id.
+        UnreadableFileError: the source cannot be opened, has no question, a row is not an item, or two have one id.
     """
     try:
         items = _items(read_records(source, options or FileOptions()), f"{source}:")
     except ValueError as error:
         raise UnreadableFileError(str(error)) from None
     if not items:
-        raise UnreadableFileError(f"{source} holds no question: give at least one row with a question")
+        raise UnreadableFileError(f"{source} has no question: give at least one row with a question")
     return items
 
 
 def items_of(rows: Iterable[str | Mapping[str, Any] | RagInteraction]) -> list[Item]:
-    """Return the questions in rows that are questions, objects as in a file, or interactions, in their order.
+    """Return the items in rows, in their order; a row is a question, an object as in a file, or an interaction.
 
     >>> [item] = items_of([{"id": 7, "question": "Who wrote Emma?", "answer": "Jane Austen", "level": "easy"}])
     >>> item.item_id, item.reference_answer, item.metadata
@@ -109,13 +109,13 @@ def digest(items: Sequence[Item]) -> str:
     made = blake2b(digest_size=16)
     for item in items:
         fields = [item.item_id, item.question, item.reference_answer, dict(item.segments), dict(item.metadata)]
-        # ASCII JSON has no line feed of its own, so that no two lists of items read the same.
+        # ASCII JSON contains no line feed, so two different lists of items never give the same bytes.
         made.update(json.dumps(fields, sort_keys=True).encode() + b"\n")
     return made.hexdigest()
 
 
 def _items(records: Iterable[Record], place: str) -> list[Item]:
-    """Return the items in records; `place` and the record's number say in an error where it is."""
+    """Return the items in records; errors name `place` and the record's number."""
     items: dict[str, Item] = {}
     numbers: dict[str, int] = {}
     for record in records:
@@ -127,8 +127,8 @@ def _items(records: Iterable[Record], place: str) -> list[Item]:
             raise ValueError(f"{place}{record.number}: {error.detail}") from None
         if item.item_id in items:
             raise ValueError(
-                f"{place}{record.number}: the id {item.item_id!r} is that of {place}{numbers[item.item_id]} too: "
-                "give each question an id of its own, or none at all"
+                f"{place}{record.number}: {place}{numbers[item.item_id]} has the id {item.item_id!r}, too: give each "
+                "question an id of its own, or no ids at all"
             )
         items[item.item_id] = item
         numbers[item.item_id] = record.number
@@ -152,7 +152,7 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     """Return the item in a record.
 
     Raises:
-        InvalidEntryError: there is no question, or a field is of the wrong kind or outside its bounds.
+        InvalidEntryError: the question is missing, or a field has a wrong type or is outside its bounds.
     """
     rest = {name: value for name, value in fields.items() if value is not None and name not in _OF_THE_OLD_RUN}
     item_id, segments = None, rest.pop("segments", None) or {}
@@ -185,7 +185,7 @@ def _id(name: str, value: Any) -> str:
 
 
 def _reference_answer(rest: dict[str, Any]) -> str | None:
-    """Take the right answer out of a row's fields; a list of right answers stays there."""
+    """Remove the right answer from a row's fields and return it; a list of right answers stays in the fields."""
     for name in REFERENCES:
         value = rest.get(name)
         if isinstance(value, list):
@@ -201,7 +201,7 @@ def _reference_answer(rest: dict[str, Any]) -> str | None:
 
 
 def _that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are JSON, in their order; where there is no room for all, without the largest."""
+    """Return the fields that are JSON, in their order; if there is no room for all, without the largest."""
     sizes = {name: (value, size) for name, value, size in _as_json(rest) if name not in own}
     room = ROOM_BYTES - 2 - sum(size for _, _, size in _as_json(own))
     kept: set[str] = set()
@@ -214,12 +214,12 @@ def _that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _as_json(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
-    """Yield name, value and bytes of the fields that JSON can say; the others, such as times and NaN, are passed by."""
+    """Yield name, value and bytes of the fields that JSON can represent; others, such as times and NaN, are skipped."""
     for name, value in fields.items():
         try:
             written = json.dumps({name: value}, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
             size = len(written.encode()) - 1  # without the braces, with a comma
         except (TypeError, ValueError, RecursionError):
             continue
-        ((said, as_read),) = json.loads(written).items()
-        yield said, as_read, size
+        ((read_name, read_value),) = json.loads(written).items()
+        yield read_name, read_value, size

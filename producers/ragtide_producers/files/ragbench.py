@@ -1,4 +1,4 @@
-"""RAGBench rows as interactions, with the stored scores as gold scores."""
+"""Turns rows of RAGBench into interactions, with the stored scores as gold scores."""
 
 from typing import Any
 
@@ -16,26 +16,26 @@ _GOLD = {
 
 
 def is_ragbench_row(fields: dict[str, Any]) -> bool:
-    """Return whether a JSON object is a row of RAGBench rather than an interaction."""
+    """Return whether a JSON object is a row of RAGBench."""
     return "pipeline" not in fields and any(mark in fields for mark in _MARKS)
 
 
 def dataset_of(row: dict[str, Any]) -> Any:
-    """Return the name of the data set within RAGBench that a row is of, or None."""
+    """Return the name of a row's data set within RAGBench; None without one."""
     return row.get("subset") or row.get("dataset_name")
 
 
 def row_id(row: dict[str, Any]) -> str:
-    """Return the id of a RAGBench row, which names the model too: some questions were answered by two under one id."""
+    """Return the id of a RAGBench row; it contains the model, because some ids have answers of two models."""
     parts = ("ragbench", dataset_of(row), row.get("id"), row.get("generation_model_name"))
     return "-".join(str(part) for part in parts if part is not None)
 
 
 def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
-    """Return the fields of an interaction for a RAGBench row; a field that the row lacks is missing here too.
+    """Return the fields of an interaction for a RAGBench row; a field that the row lacks is missing.
 
-    The stored completeness is 1 where no sentence is relevant; such a value is left out, because the profile
-    `ragbench` leaves it undefined. Source: Friel et al., RAGBench (arXiv:2407.11005); columns of `rungalileo/ragbench`.
+    The stored completeness is 1 if no sentence is relevant. Such a value is left out, because it is undefined in the
+    profile `ragbench`. Source: Friel et al., RAGBench (arXiv:2407.11005); columns of `rungalileo/ragbench`.
     """
     subset, model = dataset_of(row), row.get("generation_model_name")
     gold = {metric: float(row[column]) for metric, column in _GOLD.items() if row.get(column) is not None}
@@ -49,7 +49,7 @@ def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
         "source": "ragbench",
     }
     fields |= {name: row[name] for name in ("question", "documents", "response") if name in row}
-    # The stored scores count the data set's own sentences.
+    # The stored scores were computed with the sentences of the data set.
     if isinstance(row.get("response_sentences"), list):
         fields["response_sentences"] = _texts(row["response_sentences"])
     cuts, documents = row.get("documents_sentences"), fields.get("documents")
@@ -61,10 +61,10 @@ def interaction_fields(row: dict[str, Any], pipeline: str) -> dict[str, Any]:
 
 
 def sentence_labels(row: dict[str, Any]) -> SentenceLabels | None:
-    """Return the labels stored in a RAGBench row, as they are; None if it has none.
+    """Return the unchanged labels of a RAGBench row; None if it has none.
 
     Raises:
-        InvalidEntryError: they are not in the form of RAGBench.
+        InvalidEntryError: the labels do not have the form of RAGBench.
     """
     names = ("documents_sentences", "all_relevant_sentence_keys", "all_utilized_sentence_keys")
     if any(row.get(name) is None for name in names):

@@ -1,4 +1,4 @@
-"""Submitting without waiting: the application's side of the queue, at work, at exit, and in forked children."""
+"""Submits items without waiting: the application's side of the queue, also at exit and in forked processes."""
 
 import atexit
 import logging
@@ -22,18 +22,18 @@ from .sending import BackgroundSender
 log: Final = logging.getLogger("ragtide.producer")
 
 LAST_REPORT_S = 1.0
-"""Seconds that closing waits, after everything else, for the report to Redis about dropped items."""
+"""Seconds for which closing waits at last for the report of dropped items to Redis."""
 
 
 class Background:
-    """Takes interactions or feedback from any thread, and has a daemon thread send them; the first one starts it.
+    """Queues interactions or feedback from any thread. A daemon thread, which the first item starts, sends them.
 
-    A forked child starts with nothing: its parent sends the queued items.
+    A forked child starts with an empty queue, because its parent sends the queued items.
 
     Args:
-        settings: which Redis, and how.
-        route: how they are sent, and where.
-        strict: raise errors that are otherwise only counted.
+        settings: of the deployment and the producer.
+        route: command and destination of the items.
+        strict: whether to raise errors that are otherwise only counted.
         at_exit: called at the end of the process; must call `close`.
     """
 
@@ -53,21 +53,21 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def in_child(self) -> None:
-        """Start with nothing in a forked process: the queued items belong to its parent."""
-        # Kept, not closed: the parent uses the same sockets and locks.
+        """Reset in a forked process, because the queued items belong to its parent."""
+        # Keep a reference, so that nothing is closed: the parent uses the same sockets and locks.
         self._of_parent = self._sender
         self._reset()
 
     def submit(self, given: Item | Mapping[str, Any] | None, fields: Mapping[str, Any]) -> bool:
-        """Return whether an item was taken; if not, it is dropped and counted.
+        """Queue an item and return True, or drop and count it and return False.
 
         Args:
             given: the item, or a mapping of its fields.
-            fields: more of its fields, by keyword.
+            fields: more fields, by keyword.
 
         Raises:
-            InvalidEntryError: strict, and it is invalid or too large.
-            QueueFullError: strict, and the queue is full.
+            InvalidEntryError: in strict mode, for an item that is invalid or too large.
+            QueueFullError: in strict mode, if the queue is full.
         """
         try:
             queued = self._route.queued(self._item(given, fields))
@@ -77,14 +77,14 @@ class Background:
             if self._strict:
                 raise refused(error) from None
             self._outbox.refuse(self._partition_of(given, fields))
-            self._mistakes.say(error)
-            self._started()  # it reports the drop
+            self._mistakes.log(error)
+            self._started()  # the thread reports the drop
             return False
         taken = self._outbox.put(queued) and self._started()
         if self._strict and not taken:
             raise QueueFullError(
-                f"the producer holds {self._outbox.counts().queued} {self._route.kind} and takes no more: look whether "
-                "Redis can be reached and workers keep up, or raise producer.queue"
+                f"the queue of the producer is full ({self._outbox.counts().queued} {self._route.kind}): check "
+                "that Redis can be reached and that workers keep up, or raise producer.queue"
             )
         return taken
 
@@ -105,7 +105,7 @@ class Background:
         return given
 
     def _partition_of(self, given: object, fields: Mapping[str, Any]) -> int:
-        """Return where an invalid item is counted: where it would have gone, as far as it says."""
+        """Return the partition in which an invalid item is counted: its own if known, otherwise 0."""
         names = {**given, **fields} if isinstance(given, Mapping) else fields
         pipeline, interaction_id = names.get("pipeline"), names.get("interaction_id")
         known = isinstance(pipeline, str) and isinstance(interaction_id, str | None)
@@ -128,28 +128,28 @@ class Background:
             self._register()
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter is going down, or the process may have no more threads
+            except RuntimeError:  # the interpreter is shutting down, or the process has too many threads
                 self._outbox.give_up()
                 return False
             self._sender, self._thread = sender, thread
             return True
 
     def _register(self) -> None:
-        """Register again, to be called first at exit: before an embedded Redis that was opened meanwhile is stopped."""
+        """Register again, to be called first at exit, before an embedded Redis that was opened meanwhile is stopped."""
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
 
     def counts(self) -> ProducerCounts:
-        """Return the counts of submitted items and of their outcomes."""
+        """Return the counts of submitted items and their outcomes."""
         return self._outbox.counts()
 
     def nudge(self) -> None:
-        """Try again at once, if the thread is waiting."""
+        """Let a waiting thread try again at once."""
         if self._sender is not None:
             self._sender.nudge()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Return whether all queued items reached Redis, or were dropped and reported, within the timeout.
+        """Return whether all queued items are in Redis, or dropped and reported, within the timeout.
 
         Args:
             timeout_s: by default `producer.flush_s`.
@@ -158,7 +158,7 @@ class Background:
         return self._outbox.wait_complete(self._settings.producer.flush_s if timeout_s is None else timeout_s)
 
     def close(self, flush_s: float) -> None:
-        """Flush for so many seconds, give up the rest, and end the thread; another submit starts another."""
+        """Flush for at most `flush_s`, drop the other items, and end the thread; a later submit starts a new thread."""
         sender, thread = self._sender, self._thread
         if sender is None or thread is None:
             return
@@ -170,7 +170,7 @@ class Background:
             thread.join(CLOSE_TIMEOUT_S)
         if given_up:
             log.warning(
-                "%d %s were not sent within %g s and are given up",
+                "%d %s were not sent within %g s and are dropped",
                 given_up,
                 self._route.kind,
                 self._settings.producer.flush_s,

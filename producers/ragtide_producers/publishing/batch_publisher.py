@@ -1,6 +1,6 @@
-"""`publish_many` without its I/O: the next batch, the wait for room, the outcome of each interaction.
+"""The logic of `publish_many`: the next batch, the wait for room, and the outcome of each interaction.
 
-There is no clock either, so that synchronous and asynchronous code share it.
+It has no I/O and no clock, so that synchronous and asynchronous code share it.
 """
 
 from collections import deque
@@ -12,23 +12,23 @@ from ..errors import StreamFullError
 from .publish_command import Publication, PublishCommand
 
 BATCH = 200
-"""Interactions sent in one round trip."""
+"""Most interactions in one round trip."""
 
 FIRST_PAUSE_S = 0.01
-"""Seconds until a full stream is looked at again; doubled each time."""
+"""Seconds before a full stream is tried again; doubled each time."""
 
 LONGEST_PAUSE_S = 0.5
-"""Most seconds between two looks."""
+"""Most seconds between two tries."""
 
 
 class BatchPublisher:
-    """Divides interactions into batches, each of one partition and so of one hash slot.
+    """Divides interactions into batches, each for one partition and so for one hash slot.
 
     While `batch()` is not empty, send it, pass the outcomes to `complete`, and wait for the seconds that it returns.
 
     Args:
-        commands: to send; those of one pipeline keep their order.
-        block_s: seconds to wait for room, counted anew whenever something found room.
+        commands: commands to send; commands of one pipeline keep their order.
+        block_s: seconds to wait for room, counted from the last interaction that found room.
     """
 
     def __init__(self, commands: Iterable[PublishCommand], block_s: float) -> None:
@@ -41,7 +41,7 @@ class BatchPublisher:
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=0.0)
 
     def batch(self) -> list[PublishCommand]:
-        """Return the batch to send next; one command if the stream was full, to see whether there is room again."""
+        """Return the batch to send next; a single command after a full stream, to test whether there is room again."""
         if not self._waiting:
             return []
         most = 1 if self._backoff.failing else BATCH

@@ -1,4 +1,4 @@
-"""Counts of submitted interactions, or feedback items, and of their outcomes."""
+"""The counts of submitted items and their outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ragtide_schemas import Dropped
 
 @dataclass(frozen=True, slots=True)
 class ProducerCounts:
-    """Counts of the items that a producer took by `submit`, or by `submit_feedback`, at one moment.
+    """Counts of the items of `submit`, or of `submit_feedback`, at one moment.
 
     `submitted` is always the sum of `published`, `duplicates`, the counts in `dropped`, and `queued`.
     """
@@ -18,10 +18,10 @@ class ProducerCounts:
     published: int
     """Items added to their stream."""
     duplicates: int
-    """Items that were there already."""
+    """Items that were in their stream already."""
     dropped: Mapping[Dropped, int]
-    """Items that are lost to the evaluation, by reason."""
+    """Items that are not evaluated, by reason."""
     queued: int
     """Items in the process: waiting, or sent without a reply yet."""
     resent: int
-    """Published items that Redis lost and got again; they count once in `published`."""
+    """Published items that Redis lost and that were sent again; they count once in `published`."""

@@ -1,4 +1,4 @@
-"""Submitted items that cannot be sent: each kind of mistake is logged once. No I/O but the log."""
+"""Logs the mistakes of submitted items that cannot be sent, each kind of mistake once."""
 
 import logging
 from typing import Final
@@ -11,7 +11,7 @@ from ragtide_schemas.base import describe, reason_of
 log: Final = logging.getLogger("ragtide.producer")
 
 MOST_KINDS: Final = 20
-"""Kinds of mistakes that are logged; more are only counted, since their number is the application's."""
+"""Most kinds of mistakes that are logged; other kinds are only counted."""
 
 
 class Mistakes:
@@ -19,17 +19,17 @@ class Mistakes:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._said: set[object] = set()
+        self._logged: set[object] = set()
 
-    def say(self, error: Exception) -> None:
-        """Log a mistake with field and remedy, if none of its kind was logged before."""
+    def log(self, error: Exception) -> None:
+        """Log a mistake with field and remedy, if it is the first of its kind."""
         kind = _kind_of(error)
-        if kind in self._said or len(self._said) >= MOST_KINDS:
+        if kind in self._logged or len(self._logged) >= MOST_KINDS:
             return
-        self._said.add(kind)
-        last = " (further kinds of mistakes are counted and not logged)" if len(self._said) == MOST_KINDS else ""
+        self._logged.add(kind)
+        last = " (other kinds of mistakes are counted and not logged)" if len(self._logged) == MOST_KINDS else ""
         log.warning(
-            "one of the submitted %s is invalid and dropped: %s; others of this kind are only counted, as "
+            "one of the submitted %s is invalid and dropped: %s; further mistakes of this kind are only counted, as "
             "counts.dropped['invalid']%s",
             self._kind,
             refused(error).detail,
@@ -38,7 +38,7 @@ class Mistakes:
 
 
 def refused(error: Exception) -> InvalidEntryError:
-    """Return an error in the words of the contract: field, value and remedy."""
+    """Return an error as an InvalidEntryError with field, value and remedy."""
     if isinstance(error, InvalidEntryError):
         return error
     if isinstance(error, ValidationError):
@@ -49,7 +49,7 @@ def refused(error: Exception) -> InvalidEntryError:
 def _kind_of(error: Exception) -> object:
     if isinstance(error, ValidationError):
         details = error.errors(include_url=False, include_input=False, include_context=False)
-        # The place in a list is left out: ten documents without a text are one kind of mistake.
+        # Without the index in a list, because ten documents without a text are one kind of mistake.
         found = {(tuple(part for part in one["loc"] if isinstance(part, str)), one["type"]) for one in details[:10]}
         return frozenset(found)
     return error.reason if isinstance(error, InvalidEntryError) else type(error)

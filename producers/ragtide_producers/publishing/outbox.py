@@ -1,4 +1,4 @@
-"""A bounded queue of items that Redis does not have yet; it counts everything. No I/O."""
+"""The bounded queue of submitted items, with the counts of all outcomes. No I/O."""
 
 import threading
 from collections import Counter, deque
@@ -16,7 +16,7 @@ Item = RagInteraction | Feedback
 
 
 class Sent(Enum):
-    """Redis's answer about an item that is in its stream."""
+    """The outcome of an item that is in its stream."""
 
     PUBLISHED = "published"
     DUPLICATE = "duplicate"
@@ -24,24 +24,24 @@ class Sent(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuedItem:
-    """A submitted item; two of them are never equal, even with equal content."""
+    """A submitted item; two queued items are never equal, even with equal content."""
 
     item: Item
     partition: int
     size_bytes: int
     traceparent: str = ""
-    """Trace context of where it was submitted; empty for none."""
+    """Trace context of the submitting code; empty for none."""
 
 
 class Outbox:
     """Takes items from any thread without waiting, and passes them to one sender.
 
-    The lock is held for some microseconds only, and one thread may take it twice: a signal handler or a finalizer that
-    submits while its thread is submitting must not stop it.
+    The lock is held for microseconds only. It is reentrant, because a signal handler or a finalizer may submit while
+    its thread is submitting.
 
     Args:
-        most: items queued at once.
-        most_bytes: bytes queued at once.
+        most: most queued items.
+        most_bytes: most queued bytes.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -60,7 +60,7 @@ class Outbox:
         self._unreported: Counter[tuple[int, Dropped]] = Counter()
 
     def put(self, item: QueuedItem) -> bool:
-        """Return whether there was room for it; if not, it is dropped and counted."""
+        """Queue an item and return True, or drop and count it and return False if there is no room."""
         with self._changed:
             self._submitted += 1
             full = len(self._unfinished) >= self._most or self._bytes + item.size_bytes > self._most_bytes
@@ -75,16 +75,16 @@ class Outbox:
         return not full
 
     def refuse(self, partition: int) -> None:
-        """Count an item that is invalid, and so never queued."""
+        """Count an invalid item, which is never queued."""
         with self._changed:
             self._submitted += 1
             self._drop(partition, Dropped.INVALID)
             self._changed.notify_all()
 
     def take(self, most: int, timeout_s: float | None, ended: threading.Event) -> list[QueuedItem]:
-        """Return the oldest items to send; an empty list after the timeout, or when there is something else to do.
+        """Return the oldest items to send.
 
-        That is when drops have to be reported, or `ended` is set (call `wake` then).
+        The list is empty after the timeout, when drops must be reported, or when `ended` is set (call `wake` then).
         """
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._unreported or ended.is_set(), timeout_s)
@@ -93,12 +93,12 @@ class Outbox:
             return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
     def wake(self) -> None:
-        """Make `take` look again whether it is ended."""
+        """Let `take` check `ended` again."""
         with self._changed:
             self._changed.notify_all()
 
     def complete(self, outcomes: Iterable[tuple[QueuedItem, Sent | Dropped]]) -> None:
-        """Count the outcomes of items; an item that was given up before is not counted again."""
+        """Count the outcomes of items; an item that was dropped by `give_up` is not counted again."""
         with self._changed:
             for item, outcome in outcomes:
                 if item not in self._unfinished:
@@ -123,7 +123,7 @@ class Outbox:
                 self._dropped[why] += 1
 
     def give_up(self) -> int:
-        """Drop all queued items, also those sent without a reply, and return how many there were."""
+        """Drop all queued items, also items sent without a reply, and return their number."""
         with self._changed:
             given_up = len(self._unfinished)
             self._waiting.clear()
@@ -131,25 +131,25 @@ class Outbox:
         return given_up
 
     def unreported(self) -> dict[tuple[int, Dropped], int]:
-        """Return drops that Redis does not know of, by partition and reason."""
+        """Return the drops that are not yet reported to Redis, by partition and reason."""
         with self._changed:
             return dict(self._unreported)
 
     def reported(self, drops: dict[tuple[int, Dropped], int]) -> None:
-        """Note that Redis knows of these now."""
+        """Count these drops as reported."""
         with self._changed:
             self._unreported.subtract(drops)
-            self._unreported += Counter()  # drops zeros
+            self._unreported += Counter()  # removes zeros
             self._changed.notify_all()
 
     def wait_complete(self, timeout_s: float) -> bool:
-        """Return whether all queued items were completed, and all drops reported, within the timeout."""
+        """Return whether all queued items are completed, and all drops reported, within the timeout."""
         with self._changed:
             wanted = self._accepted
             return self._changed.wait_for(lambda: self._completed >= wanted and not self._unreported, timeout_s)
 
     def counts(self) -> ProducerCounts:
-        """Return all counts, of one moment."""
+        """Return all counts of one moment."""
         with self._changed:
             return ProducerCounts(
                 submitted=self._submitted,

@@ -1,8 +1,8 @@
 """The background sender's buffer of one partition: items to send next, and items to send again after a loss. No I/O.
 
-A power cut or a failover can make Redis lose its last writes, never something in between. So the newest entry that the
-buffer knows of is a durability probe: if Redis no longer knows its id, Redis has lost something. The probe is looked up
-in the same round trip as the next batch, and once more when `keep_s` have passed without a batch.
+After a power cut or a failover Redis may have lost its last writes, but no earlier ones. So the newest confirmed entry
+is a durability probe: if Redis no longer knows its id, Redis has lost entries. The probe is looked up in the same round
+trip as the next batch, and once more when `keep_s` have passed without a batch.
 """
 
 from collections import deque
@@ -19,13 +19,13 @@ from .publish_command import Publication, PublishCommand
 
 @dataclass(slots=True)
 class _Waiting:
-    """A command that is still to be sent."""
+    """A command to send."""
 
     command: PublishCommand
     item: QueuedItem | None
-    """None if Redis had confirmed it before, and then lost it."""
+    """None for a command that Redis confirmed and then lost."""
     tried: bool = False
-    """Sent before without a reply."""
+    """Whether it was sent before, without a reply."""
 
 
 @dataclass(slots=True)
@@ -33,25 +33,25 @@ class RoundTrip:
     """The outcomes of one round trip."""
 
     outcomes: list[tuple[QueuedItem, Sent | Dropped]] = field(default_factory=list)
-    """Outcomes of items that were sent for the first time."""
+    """Outcomes of items without an earlier confirmation."""
     resent: int = 0
-    """Number of items that were added again."""
+    """Number of lost items that were added again."""
     dropped_again: list[Dropped] = field(default_factory=list)
-    """Reasons why other lost items were not added again."""
+    """Reasons why other lost items were dropped."""
     lost: int = 0
-    """Number of items to send again, because Redis lost something."""
+    """Number of items to send again after a loss."""
     full: bool = False
     """Whether the stream had no room."""
 
 
 class PartitionBuffer:
-    """The items to send to one partition, and the items that were sent last.
+    """The items to send to one partition, and the most recently confirmed items.
 
     Args:
-        keep_s: seconds for which an item is kept after Redis confirmed it; 0 keeps nothing.
-        safe_s: seconds after which an item must not be sent again, since Redis may have forgotten its id.
-        most: most items kept.
-        most_bytes: most bytes of them.
+        keep_s: seconds for which a confirmed item is kept; 0 keeps no item.
+        safe_s: seconds after which an item must not be sent again, because Redis may have deleted its id.
+        most: most kept items.
+        most_bytes: most bytes of kept items.
     """
 
     def __init__(self, *, keep_s: float, safe_s: float, most: int, most_bytes: int) -> None:
@@ -67,30 +67,30 @@ class PartitionBuffer:
         self._full = False
 
     def add(self, items: Iterable[tuple[QueuedItem, PublishCommand]]) -> None:
-        """Take items to send."""
+        """Add items to send."""
         self._waiting.extend(_Waiting(command, item) for item, command in items)
 
     @property
     def check_at(self) -> float | None:
-        """When to look up the probe; None if nothing is kept."""
+        """Time of the next lookup of the probe; None if no item is kept."""
         return self._confirmed[-1][0] + self._keep_s if self._confirmed else None
 
     def is_due(self, now: float) -> bool:
-        """Return whether there is something to do."""
+        """Return whether a round trip is due."""
         return bool(self._waiting) or (self.check_at is not None and now >= self.check_at)
 
     def batch(self) -> list[PublishCommand]:
-        """Return the next batch: empty if only the probe is to be looked up, one command if the stream was full."""
+        """Return the next batch: empty for a lookup of the probe only, a single command after a full stream."""
         most = 1 if self._full else BATCH
         return [waiting.command for waiting in (self._waiting[at] for at in range(min(most, len(self._waiting))))]
 
     @property
     def probe(self) -> PublishCommand | None:
-        """The command whose id is looked up with the next batch; None if nothing would be sent again."""
+        """The command whose id is looked up with the next batch; None if no item is kept."""
         return self._probe if self._confirmed else None
 
     def failed(self, count: int) -> None:
-        """Note that a batch of this many got no reply: any of it may be in the stream."""
+        """Mark a batch of `count` commands without a reply, some of which may be in the stream."""
         for at in range(count):
             self._waiting[at].tried = True
 
@@ -100,7 +100,7 @@ class PartitionBuffer:
         Args:
             outcomes: one for each command of the batch; None if the stream had no room.
             probe_found: whether Redis knew the probe; True if there was none.
-            now: when the batch was sent, in seconds of a monotonic clock.
+            now: time of sending, in seconds of a monotonic clock.
         """
         trip = RoundTrip()
         batch = [self._waiting.popleft() for _ in outcomes]
@@ -119,7 +119,7 @@ class PartitionBuffer:
         return trip
 
     def _forget(self, now: float, *, probe_found: bool) -> list[PublishCommand]:
-        """Forget commands that are safe by now, or return and forget all commands that may be lost."""
+        """Remove commands that are durable by now; without the probe remove all commands and return those to resend."""
         if probe_found:
             while self._confirmed and self._confirmed[0][0] <= now - self._keep_s:
                 self._drop_oldest()
@@ -154,6 +154,6 @@ def _complete_one(waiting: _Waiting, outcome: Publication, trip: RoundTrip) -> N
     elif outcome.dropped is not None:
         trip.outcomes.append((waiting.item, outcome.dropped))
     else:
-        # If the item was sent again after a lost reply, "there already" means that the first try went in.
+        # For an item that was sent again after a lost reply, a duplicate means that the first try succeeded.
         new = outcome.added or waiting.tried
         trip.outcomes.append((waiting.item, Sent.PUBLISHED if new else Sent.DUPLICATE))

@@ -19,13 +19,13 @@ PUBLISH_INTERACTION: Final = Lua("publish_interaction")
 PUBLISH_FEEDBACK: Final = Lua("publish_feedback")
 
 FULL: Final = b"full"
-"""Reply in place of an entry id when the stream is full and the policy is to wait."""
+"""Reply instead of an entry id if the stream is full and the policy is `block`."""
 
 PROBE_S: Final = 600.0
 """Seconds for which Redis keeps the probe of a feedback item."""
 
 STREAMS_REMEMBERED = 1024
-"""Pipelines whose keys are kept at hand."""
+"""Most partitions whose keys are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Publication:
 
     interaction_id: str
     entry_id: str | None
-    """Stream entry that holds it; None if it was dropped."""
+    """Stream entry of the interaction; None if it was dropped."""
     added: bool
-    """False if it was dropped, or if an interaction with this id was already there, within the dedupe window."""
+    """False if the interaction was dropped, or if its id was published before within the dedupe window."""
     dropped: Dropped | None = None
-    """Why the policy dropped it (`drop_new` or `sample`); None if it is in the stream."""
+    """Policy that dropped the interaction (`drop_new` or `sample`); None if it is in the stream."""
 
 
 class PublishCommand(NamedTuple):
@@ -47,22 +47,22 @@ class PublishCommand(NamedTuple):
     interaction_id: str
     partition: int
     script: ScriptCall[Publication | None]
-    """Publishes the item; the reply is None if it has to wait for room."""
+    """Publishes the item; the reply is None if the item must wait for room."""
     size_bytes: int
-    """Bytes of its JSON."""
+    """Bytes of the item's JSON."""
     probe_keys: Sequence[str]
-    """Keys that hold the id of the entry from the moment it is in the stream."""
+    """Keys with the id of the entry from the moment it is in the stream."""
     digest: bytes
-    """Digest by which the id is found there."""
+    """Digest under which these keys have the id."""
 
     def probe(self) -> ScriptCall[str | None]:
-        """Return the call that looks whether Redis still has the entry; None as its reply if not."""
+        """Return the call that checks whether Redis still has the entry; its reply is None if not."""
         return find_id(self.probe_keys, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The settings of a deployment that a publish command depends on: where interactions go, and on which terms."""
+    """The settings of a deployment on which a publish command depends."""
 
     layout: Layout
     dedupe_window_s: float
@@ -71,23 +71,18 @@ class Routing:
 
     @classmethod
     def of(cls, settings: Settings) -> "Routing":
-        """Return the routing that these settings describe."""
-        return cls(
-            settings.layout,
-            settings.dedupe_window_s,
-            settings.interactions_cap,
-            settings.producer.policy,
-        )
+        """Return the routing of these settings."""
+        return cls(settings.layout, settings.dedupe_window_s, settings.interactions_cap, settings.producer.policy)
 
     def command(self, interaction: RagInteraction, traceparent: str = "") -> PublishCommand:
         """Return the command for one interaction.
 
         Args:
-            interaction: to publish.
-            traceparent: trace context that travels with it; empty for none.
+            interaction: interaction to publish.
+            traceparent: trace context of the interaction; empty for none.
 
         Raises:
-            InvalidEntryError: its JSON is larger than one entry may be.
+            InvalidEntryError: the interaction is larger than an entry may be.
         """
         payload = _checked(
             interaction.encode(), f"interaction {interaction.interaction_id}", "send fewer or shorter documents"
@@ -110,10 +105,10 @@ class Routing:
 
 
 def feedback_command(layout: Layout, feedback: Feedback) -> PublishCommand:
-    """Return the command for one feedback item, which goes to the partition of its interaction.
+    """Return the command for one feedback item, which is published in the partition of its interaction.
 
     Raises:
-        InvalidEntryError: its JSON is larger than one entry may be.
+        InvalidEntryError: the feedback is larger than an entry may be.
     """
     payload = _checked(feedback.encode(), f"feedback of interaction {feedback.interaction_id}", "send less metadata")
     streams = layout.of(feedback.pipeline, feedback.interaction_id)
@@ -127,7 +122,8 @@ def feedback_command(layout: Layout, feedback: Feedback) -> PublishCommand:
 def _checked(payload: bytes, item: str, remedy: str) -> bytes:
     if len(payload) > ENTRY_MAX_BYTES:
         raise InvalidEntryError(
-            Reason.TOO_LARGE, f"{item} has {len(payload)} bytes of JSON; at most {ENTRY_MAX_BYTES} are taken: {remedy}"
+            Reason.TOO_LARGE,
+            f"{item} has {len(payload)} bytes of JSON; the limit is {ENTRY_MAX_BYTES}: {remedy}",
         )
     return payload
 
@@ -138,7 +134,7 @@ def _keys(streams: Streams) -> tuple[int, str, str, Streams]:
 
 
 def draw(pipeline: str, interaction_id: str) -> float:
-    """Return a number in [0, 1), uniform over interactions and the same whenever this one is published.
+    """Return a number in [0, 1) for an interaction: uniform over interactions, and always the same for one of them.
 
     >>> draw("shop", "i-1") == draw("shop", "i-1")
     True
@@ -147,7 +143,7 @@ def draw(pipeline: str, interaction_id: str) -> float:
 
 
 def publication(interaction_id: str, reply: tuple[bytes, int]) -> Publication | None:
-    """Return the outcome of an item from the reply of its script; None if it has to wait for room."""
+    """Return the outcome of an item from the reply of its script; None if the item must wait for room."""
     entry, added = reply
     if added >= 0:
         return Publication(interaction_id, entry.decode(), added == 1)

@@ -1,4 +1,4 @@
-"""Publishing a dead letter again: its entry moves back to the stream it came from, in one script."""
+"""Publishes a dead letter again: one script moves its entry back to its stream."""
 
 from typing import Final
 
@@ -24,27 +24,28 @@ class Retrier:
     async def retry(self, streams: Streams, letter_id: str, letter: DeadLetter) -> bool:
         """Publish an interaction or feedback again, and return whether it was published.
 
-        Other dead letters, such as metric events, stay; so does one that has gone meanwhile.
+        Other dead letters, such as metric events, are not published.
 
         Args:
-            streams: keys of its partition.
-            letter_id: its id in the stream of dead letters.
+            streams: keys of the dead letter's partition.
+            letter_id: id in the stream of dead letters.
             letter: the dead letter.
 
         Raises:
-            ValueError: the payload cannot be decoded, or only its beginning was kept.
+            ValueError: the payload cannot be decoded, or only its beginning is stored.
         """
         if letter.stream not in {streams.interactions, streams.feedback}:
             return False
         if letter.truncated:
-            size = f"{letter.size_bytes:,} bytes, of which only the beginning was kept"
-            raise ValueError(f"it had {size}: publish a smaller interaction instead")
+            raise ValueError(
+                f"only the beginning of its {letter.size_bytes:,} bytes is stored: publish a smaller interaction"
+            )
         payload = letter.payload_bytes()
         return await run_script(self._redis, retry_dead_letter(streams, letter_id, letter, payload)) is not None
 
 
 def retry_dead_letter(streams: Streams, letter_id: str, letter: DeadLetter, payload: bytes) -> ScriptCall[str | None]:
-    """Return the call that moves a payload back to its stream; it returns the new entry, None if the letter is gone."""
+    """Return the call that moves a payload back to its stream; the reply is the new id, None if the letter is gone."""
     keys: tuple[str, ...] = (streams.dead_letters, letter.stream)
     arguments: tuple[Argument, ...] = (letter_id, payload, letter.entry_id)
     identity = _identity(letter, payload) if letter.stream == streams.interactions else None
@@ -57,6 +58,6 @@ def retry_dead_letter(streams: Streams, letter_id: str, letter: DeadLetter, payl
 def _identity(letter: DeadLetter, payload: bytes) -> tuple[str, str] | None:
     try:
         interaction = RagInteraction.from_entry(letter.entry_id, payload)
-    except (ValueError, OverflowError):  # the second: an entry id of an impossible time
+    except (ValueError, OverflowError):  # OverflowError: the time in the entry id is impossible
         return None
     return interaction.pipeline, interaction.interaction_id

@@ -1,4 +1,4 @@
-"""How the background thread sends interactions, and how it sends feedback: where to, by which script. No I/O."""
+"""Routes: the command and the destination of interactions, and of feedback, for the background thread. No I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from .outbox import Item, QueuedItem
 from .publish_command import PROBE_S, PublishCommand, Routing, feedback_command
 
 ITEM_BYTES: Final = 1000
-"""Bytes that an item is estimated to hold besides its texts."""
+"""Estimated bytes of an item besides its texts."""
 
 
 class Route(Protocol):
-    """How one kind of item is sent."""
+    """The command and the destination of one kind of item."""
 
     @property
     def kind(self) -> str:
@@ -31,17 +31,17 @@ class Route(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """Where pipelines live."""
+        """Layout of the deployment."""
 
     @property
     def remembered_s(self) -> float:
-        """Seconds for which Redis knows that it has an item."""
+        """Seconds for which Redis knows the id of an item."""
 
     def read(self, fields: Mapping[str, Any]) -> Item:
         """Return the item with these fields; raises pydantic's ValidationError."""
 
     def queued(self, item: Any) -> QueuedItem:
-        """Return an item as the queue holds it."""
+        """Return an item for the queue."""
 
     def command(self, queued: QueuedItem) -> PublishCommand:
         """Return the command that publishes an item; raises InvalidEntryError if it is too large."""
@@ -52,7 +52,7 @@ class Route(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InteractionRoute:
-    """How interactions are sent."""
+    """The route of interactions."""
 
     routing: Routing
     kind: ClassVar[str] = "interactions"
@@ -73,7 +73,7 @@ class InteractionRoute:
         return RagInteraction.model_validate(fields)
 
     def queued(self, item: RagInteraction) -> QueuedItem:
-        """Return an interaction as the queue holds it, with the trace context of its caller."""
+        """Return an interaction for the queue, with the trace context of its caller."""
         partition = self.layout.of(item.pipeline, item.interaction_id).partition
         return QueuedItem(item, partition, _size(item), trace_publishing(item))
 
@@ -89,7 +89,7 @@ class InteractionRoute:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackRoute:
-    """How feedback is sent: to the partition of its interaction."""
+    """The route of feedback, which is published in the partition of its interaction."""
 
     layout: Layout
     kind: ClassVar[str] = "feedback items"
@@ -101,7 +101,7 @@ class FeedbackRoute:
         return Feedback.model_validate(fields)
 
     def queued(self, item: Feedback) -> QueuedItem:
-        """Return a feedback as the queue holds it."""
+        """Return a feedback item for the queue."""
         return QueuedItem(item, self.layout.of(item.pipeline, item.interaction_id).partition, ITEM_BYTES)
 
     def command(self, queued: QueuedItem) -> PublishCommand:
@@ -109,19 +109,19 @@ class FeedbackRoute:
         return feedback_command(self.layout, queued.item)  # type: ignore[arg-type]  # `queued` takes nothing else
 
     def counted_as(self, why: Dropped) -> Dropped:
-        """Return that it was feedback: the counts of interactions stay theirs."""
+        """Return `feedback`, because other counts are of interactions."""
         del why
         return Dropped.FEEDBACK
 
 
 def _size(interaction: RagInteraction) -> int:
-    """Return about how many bytes an interaction holds, cheaply."""
+    """Return an estimate of the bytes of an interaction."""
     texts = len(interaction.question) + len(interaction.response) + len(interaction.reference_answer or "")
     return ITEM_BYTES + texts + sum(len(document.text) for document in interaction.documents)
 
 
 def batches(layout: Layout, feedback: Iterable[Feedback]) -> Iterator[tuple[str, list[dict[Any, Any]]]]:
-    """Yield feedback as entries of one stream at a time, each batch in one partition and so in one hash slot."""
+    """Yield batches of feedback entries, each for one partition and so for one hash slot."""
     iterator = iter(feedback)
     while taken := list(islice(iterator, BATCH)):
         placed = sorted(

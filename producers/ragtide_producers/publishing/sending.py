@@ -1,11 +1,11 @@
-"""The thread that sends submitted items: batches, retries, drop reports. It alone touches its connection.
+"""The thread that sends submitted items, retries, and reports dropped items. Only this thread uses its connection.
 
-Each turn:
+Each turn has three steps:
 
-1. Take up to a batch of items from the outbox and encode them; an item that cannot be encoded is dropped as `invalid`.
-2. For each partition: send until Redis took or refused all of it, waiting longer and longer while it cannot be reached
-   or has no room. The same round trip shows whether Redis lost confirmed items; those are then sent first.
-3. Report drops that Redis does not know of.
+1. Take up to a batch of items from the outbox and encode them. An item that cannot be encoded is dropped as `invalid`.
+2. For each partition, send until Redis has accepted or refused every item. While Redis cannot be reached or has no
+   room, the pauses grow. The same round trip shows whether Redis lost confirmed items; these are then sent first.
+3. Report drops to Redis.
 """
 
 import logging
@@ -43,7 +43,7 @@ LONGEST_PAUSE_S = 10.0
 """Most seconds between two tries."""
 
 LONGEST_WAIT_FOR_ROOM_S = 1.0
-"""Most seconds between two looks at a full stream."""
+"""Most seconds between two tries to send to a full stream."""
 
 SAFE_SHARE = 0.5
 """Share of the dedupe window within which sending again is safe."""
@@ -51,8 +51,8 @@ SAFE_SHARE = 0.5
 NOT_FORKING: Final = threading.Lock()
 """Held while an interaction is encoded or modules are imported, and while the process forks.
 
-Pydantic's encoder and Python's imports have locks of their own: a child that is forked while another thread holds them
-would wait for ever.
+Pydantic's encoder and Python's imports have locks of their own. A child that is forked while another thread holds these
+locks would wait for ever.
 """
 
 if hasattr(os, "register_at_fork"):
@@ -65,11 +65,11 @@ class BackgroundSender:
     """Sends from an outbox until `end` is called; `run` is the thread.
 
     Args:
-        settings: which Redis, and how.
-        route: how they are sent, and where.
-        outbox: where they come from.
+        settings: of the deployment and the producer.
+        route: command and destination of the items.
+        outbox: the submitted items.
         mistakes: logs items that cannot be sent.
-        before_exit: called when Redis is known, so that work at exit comes before an embedded Redis stops.
+        before_exit: called when Redis is known, so that work at exit is done before an embedded Redis stops.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class BackgroundSender:
         self._warned: set[str] = set()
 
     def nudge(self) -> None:
-        """Try again at once, if it is waiting."""
+        """Let a waiting thread try again at once."""
         self._nudged.set()
 
     def end(self, timeout_s: float) -> bool:
-        """Stop sending, report drops that Redis does not know of, and return whether that is done within the timeout.
+        """Stop sending, report drops, and return whether the thread ended within the timeout.
 
-        If not, the thread waits for a reply; it ends when that comes or times out.
+        Otherwise the thread waits for a reply, and ends when the reply comes or times out.
         """
         self._ended.set()
         self._nudged.set()
@@ -112,12 +112,12 @@ class BackgroundSender:
         return self._done.wait(timeout_s)
 
     def run(self) -> None:
-        """Send until the end; no error leaves this thread."""
-        _import_what_is_imported_late()
+        """Send until `end` is called; the thread raises no error."""
+        _import_late_modules()
         while not self._ended.is_set():
             try:
                 self._turn()
-            except Exception:  # noqa: BLE001  # a mistake of ours must neither reach the application nor stop the rest
+            except Exception:  # noqa: BLE001  # a defect of this code must not stop the thread
                 self._warn("failed", "sending %s failed; it is tried again", self._route.kind, exc_info=True)
                 self._pause(self._unreachable)
         try:
@@ -138,7 +138,7 @@ class BackgroundSender:
             self._report()
 
     def _idle_s(self) -> float | None:
-        """Return the seconds until something is to be done, whatever is submitted; None if nothing is."""
+        """Return the seconds until the next round trip without new items; None without one."""
         now = time.monotonic()
         if any(buffer.is_due(now) for buffer in self._buffers.values()):
             return 0.0
@@ -152,7 +152,7 @@ class BackgroundSender:
                     command = self._route.command(item)
             except Exception as error:  # noqa: BLE001  # the application may submit anything
                 self._outbox.complete([(item, Dropped.INVALID)])
-                self._mistakes.say(error)
+                self._mistakes.log(error)
             else:
                 self._buffer(command.partition).add([(item, command)])
 
@@ -168,7 +168,7 @@ class BackgroundSender:
         return self._buffers[partition]
 
     def _round(self, partition: int, buffer: PartitionBuffer) -> None:
-        """Make one round trip, and wait if it did not succeed or the stream has no room."""
+        """Make one round trip, and wait if it failed or if the stream has no room."""
         batch, probe, now = buffer.batch(), buffer.probe, time.monotonic()
         try:
             probe_found, outcomes = self._send(batch, probe)
@@ -178,7 +178,7 @@ class BackgroundSender:
             return
         self._recovered()
         trip = buffer.complete(outcomes, probe_found=probe_found, now=now)
-        # First the resent items: `flush` must not return before they are counted.
+        # Count the resent items first, because `flush` must not return before that.
         self._outbox.complete_again(resent=trip.resent, dropped=trip.dropped_again)
         self._outbox.complete(trip.outcomes)
         if trip.lost:
@@ -186,7 +186,7 @@ class BackgroundSender:
         if trip.full:
             stream = Streams(self._route.layout.prefix, partition).interactions
             self._warn(
-                "full", "the stream %s is full; interactions wait, and are dropped when the queue is full", stream
+                "full", "the stream %s is full; interactions wait, and are dropped once the queue is full", stream
             )
             self._pause(self._full)
         elif outcomes:
@@ -203,7 +203,7 @@ class BackgroundSender:
         return found is not None, cast("list[Publication | None]", outcomes)
 
     def _report(self) -> None:
-        """Add drops that Redis does not know of to its counts; after a lost reply they may be added twice."""
+        """Add new drops to the counts in Redis; after a lost reply they may be added twice."""
         drops = self._outbox.unreported()
         try:
             client = self._connected()
@@ -218,7 +218,7 @@ class BackgroundSender:
 
     def _last_report(self) -> None:
         if self._client is not None and self._outbox.unreported():
-            self._warned.add("unreachable")  # no warning here: `close` logs the items that were given up
+            self._warned.add("unreachable")  # no warning here: `close` logs the dropped items
             self._report()
 
     def _connected(self) -> Redis:
@@ -228,7 +228,7 @@ class BackgroundSender:
             )
             self._before_exit()
             client = connect(self._handle.url)
-            # Trying again is done here, where it can be interrupted. A client of a cluster has to do it itself.
+            # This thread retries, because its wait can be interrupted. A cluster client must retry itself.
             if isinstance(client, Redis):
                 client.set_retry(Retry(NoBackoff(), 0))
             check_layout_blocking(client, self._settings.layout)
@@ -242,17 +242,17 @@ class BackgroundSender:
             if self._handle is not None:
                 self._handle.close()
         except (RedisError, RagtideError, OSError):
-            pass  # it was to be left anyway
+            pass  # the connection is given up anyway
         self._client = self._handle = None
 
     def _trouble(self, error: Exception) -> None:
         if not self._failed:
             self._failed = True
-            return  # an idle connection may have been closed: the next try opens another
+            return  # an idle connection may have been closed; the next try opens a new one
         url = redact(self._handle.url) if self._handle else "Redis"
         self._warn(
             "unreachable",
-            "%s cannot be used (%s); %s are queued, and dropped when the queue is full",
+            "%s cannot be used (%s); %s are queued, and dropped once the queue is full",
             url,
             error,
             self._route.kind,
@@ -267,23 +267,23 @@ class BackgroundSender:
             log.info("Redis can be used again")
 
     def _pause(self, backoff: Backoff) -> None:
-        """Wait, longer after each failure in a row; a nudge ends the wait."""
+        """Wait longer after each failure in a row; a nudge ends the wait."""
         if not self._ended.is_set() and self._nudged.wait(backoff.pause_s()):
             self._nudged.clear()
             self._unreachable.succeeded()
             self._full.succeeded()
 
     def _warn(self, what: str, message: str, *details: object, exc_info: bool = False) -> None:
-        """Log once until it is over: an outage must not fill the application's log."""
+        """Log a warning once per outage, so that an outage does not fill the application's log."""
         if what not in self._warned:
             self._warned.add(what)
             log.warning(message, *details, exc_info=exc_info)
 
 
-def _import_what_is_imported_late() -> None:
-    """Make redis-py and the resolver import their late modules now: a later import could block a forked child."""
-    # A failure is ignored: it endangers only a fork at the wrong moment.
+def _import_late_modules() -> None:
+    """Let redis-py and the resolver import all modules now, because a later import could block a forked child."""
+    # A failure is ignored, because it matters only for a fork at the wrong moment.
     with suppress(Exception), NOT_FORKING, connect("redis://localhost") as client:
         if isinstance(client, Redis):
-            client.connection_pool.make_connection()  # makes an object; nothing is connected
+            client.connection_pool.make_connection()  # creates an object without connecting
         "localhost".encode("idna")

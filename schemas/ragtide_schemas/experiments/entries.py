@@ -1,7 +1,7 @@
 """The entries of an experiment's log, and the result of each execution.
 
-The log is the experiment: read from its start, it says which config runs, and which was stopped when and why. Any
-process may add a command; the race stops configs by commands too.
+The log is the state of an experiment: the status of every config follows from its entries. Any process may add a
+command; the race stops configs by commands, too.
 """
 
 from typing import Annotated, Any, Final, Literal, Self
@@ -30,14 +30,14 @@ RACE: Final = "race"
 """Author of the commands of the race."""
 
 DRIVER: Final = "driver"
-"""Author of the command that stops a config whose calls fail again and again."""
+"""Author of the command that stops a config whose calls keep failing."""
 
 
 class Evidence(WireModel):
-    """Evidence with which the race stopped a config: its difference to the leader, on the items both have."""
+    """Evidence with which the race stopped a config: its difference to the leader, on the items that both have."""
 
     by: Name
-    """Config that led the race: better, or so close that the rest of the items is not worth their cost."""
+    """The leader of the race: better than the config, or so close that further items are not worth their cost."""
     n: int
     """Items on which both have a score."""
     item: int
@@ -45,13 +45,13 @@ class Evidence(WireModel):
     difference: float
     """Mean of the leader minus the mean of the stopped config, on these items, in the metric's unit."""
     lower: float
-    """Lower end of the interval for that difference over all items."""
+    """Lower end of the interval for the difference over all items."""
     upper: float
-    """Upper end."""
+    """Upper end of the interval."""
     e_value: float
-    """Capital of the bet against "the config is better than the leader by the margin or more", of 1 at the start."""
+    """Capital, which began with 1, of the bet against "the config is better than the leader by the margin or more"."""
     alpha: float
-    """Probability that the race stops this config wrongly, all comparisons together."""
+    """Probability that the race stops this config wrongly, over all comparisons."""
     margin: float
     """The difference that does not matter."""
 
@@ -62,7 +62,7 @@ class _Timed(VersionedModel):
 
 
 class Begun(_Timed):
-    """The experiment begins: the first entry."""
+    """The first entry: the experiment begins."""
 
     kind: Literal["begun"] = "begun"
     """Kind of the entry."""
@@ -71,26 +71,26 @@ class Begun(_Timed):
 
 
 class Command(_Timed):
-    """A command to an experiment: it takes effect from the most recent comparison point before it in the log."""
+    """A command to an experiment, which takes effect from the most recent comparison point before it in the log."""
 
     kind: Literal["command"] = "command"
     """Kind of the entry."""
     op: Literal["stop", "resume", "clone", "delete", "limits"]
-    """Operation; `limits` sets new limits of the whole experiment and lets it go on."""
+    """Operation; `limits` sets new limits of the whole experiment and lets it continue."""
     config: Name | None = None
-    """Config that the command is about."""
+    """Config of the command."""
     clone: Name | None = None
     """Name of the clone."""
     parameters: Metadata = Field(default_factory=dict)
     """With `clone`: the parameters in which the clone differs from its parent."""
     keep: bool = False
-    """With `resume`: a veto, the race must not stop the config again."""
+    """With `resume`: a veto, so that the race must not stop the config again."""
     limits: Limits | None = None
-    """With `limits`: the new ones."""
+    """With `limits`: the new limits."""
     by: Name = "unknown"
     """Author of the command."""
     reason: str = ""
-    """Reason in a sentence, for the report."""
+    """Reason for the report, in a sentence."""
     evidence: Evidence | None = None
     """Evidence of the race."""
 
@@ -108,7 +108,7 @@ class Command(_Timed):
 
 
 class Look(_Timed):
-    """A comparison point: every config that runs has a result on so many items."""
+    """A comparison point: every running config has results on all items up to it."""
 
     kind: Literal["look"] = "look"
     """Kind of the entry."""
@@ -117,7 +117,7 @@ class Look(_Timed):
 
 
 class Paused(_Timed):
-    """The experiment is paused, for example at a limit: no config is called until a command lets it go on."""
+    """The experiment is paused, for example at a limit: no config is called until a command lets it continue."""
 
     kind: Literal["paused"] = "paused"
     """Kind of the entry."""
@@ -126,7 +126,7 @@ class Paused(_Timed):
 
 
 class Completed(_Timed):
-    """Every config that was not stopped has been run on every item."""
+    """The experiment is complete: every config that was not stopped has run on every item."""
 
     kind: Literal["completed"] = "completed"
     """Kind of the entry."""
@@ -142,7 +142,7 @@ def decode_entry(payload: bytes) -> LogEntry:
     """Return an entry of the log.
 
     Raises:
-        InvalidEntryError: not JSON, of an unknown kind or schema version, or invalid in a field.
+        InvalidEntryError: the entry is not JSON, has an unknown kind or schema version, or a field is invalid.
     """
     fields: dict[str, Any] = _with_new_names(read_json_object(payload))
     try:
@@ -155,7 +155,7 @@ _FORMER_KINDS: Final = {"order": "command", "looked": "look", "halted": "paused"
 
 
 def _with_new_names(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with the names of this release; logs of earlier releases have others, and stay readable."""
+    """Return an entry with the names of this release, so that logs of earlier releases stay readable."""
     kind, plan = fields.get("kind"), fields.get("plan")
     if isinstance(kind, str):
         fields["kind"] = _FORMER_KINDS.get(kind, kind)
@@ -175,30 +175,30 @@ def _rename(fields: dict[str, Any], former: str, name: str) -> None:
 
 
 class Execution(VersionedModel):
-    """The result of calling one config on one item: an answer that was published, or a failure. Never both."""
+    """The result of calling one config on one item: a published answer, or a failure."""
 
     config: Name
-    """Config that was called."""
+    """The called config."""
     item: Count
     """Index of the item in the order in which items are run, from 0."""
     item_id: Name
     """The item's id in the data set."""
     interaction_id: Name | None = None
-    """Id under which the answer was published; None if the call failed."""
+    """Interaction id of the answer; None if the call failed."""
     failure: str | None = None
     """Error of the call; None if it has an answer."""
     tries: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Calls it took."""
+    """Number of tries."""
     latency_s: Seconds = 0.0
     """Seconds of the last call."""
     tokens: Tokens = 0
-    """Tokens of the answer, prompt and completion, as the target reports them."""
+    """Tokens of prompt and completion that the target reports."""
     cost_usd: Dollars = 0.0
-    """Cost of the answer, as the target reports it."""
+    """Cost of the answer that the target reports."""
     copied_from: Name | None = None
-    """Config with the same parameters whose answer was taken over without a call."""
+    """Config with the same parameters whose answer was copied without a call."""
     at: UtcTime = Field(default_factory=utc_now)
-    """Time at which the call ended."""
+    """End of the call."""
 
     @model_validator(mode="after")
     def _answered_or_failed(self) -> Self:

@@ -1,7 +1,7 @@
-"""The plan of an experiment: its configs, its items and their order, and the rules by which configs are stopped.
+"""The plan of an experiment: its configs, the order of its items, and the options of its race.
 
-Each setting of an experiment is declared here once. The file and the keyword arguments in which users write it
-(`drafts.py` in the offline package), the options of commands and the table in docs/experiments.md follow from it.
+Each setting of an experiment is declared here once. The TOML file, the keyword arguments (`drafts.py` in the offline
+package), the options of commands and the table in docs/experiments.md follow from it.
 """
 
 from collections.abc import Iterable
@@ -16,28 +16,28 @@ from ..metrics import Direction, Kind, MetricDefinition, MetricName
 from ..workspace import WorkspaceName
 
 CONFIGS_MAX: Final = 1000
-"""Configs an experiment may begin with."""
+"""Most configs at the beginning of an experiment."""
 
 OWN: Final = "own"
 """Family of the metrics that an experiment measures itself."""
 
 OWN_SCORES: Final = "ragtide_scores"
-"""Name in an interaction's metadata under which an experiment's own scores are kept, by qualified metric name."""
+"""Name in an interaction's metadata of the experiment's own scores, by qualified metric name."""
 
 
 class Config(WireModel):
     """One variant of the pipeline: its name and its parameters."""
 
     name: Name
-    """Unique in its experiment; the pipeline of its interactions."""
+    """Unique in its experiment; also the pipeline of its interactions."""
     parameters: Metadata = Field(default_factory=dict)
-    """Values that the function or the endpoint is given besides the question, such as `{"top_k": 4}`."""
+    """Arguments of the function or endpoint besides the question, such as `{"top_k": 4}`."""
     parent: Name | None = None
-    """Config it was cloned from."""
+    """Config of which this is a clone."""
 
 
 class OwnMetric(WireModel):
-    """A metric that the experiment measures itself, besides those of the labeler."""
+    """A metric that the experiment measures itself, besides the metrics of the labeler."""
 
     name: MetricName
     """Qualified name, such as `own.token_f1`."""
@@ -48,12 +48,12 @@ class OwnMetric(WireModel):
     upper: float = 1.0
     """Highest possible value of one item."""
     direction: Direction = Direction.HIGHER
-    """Which way it gets better."""
+    """Direction in which the metric gets better."""
 
     def definition(self) -> MetricDefinition:
-        """Return its definition.
+        """Return the definition of the metric.
 
-        Raises: ValueError if its range is empty, or too large.
+        Raises: ValueError if the range is empty or too large.
         """
         return MetricDefinition(
             name=self.name,
@@ -67,10 +67,10 @@ class OwnMetric(WireModel):
 
 
 class RaceOptions(WireModel):
-    """When the race stops a config."""
+    """The options of the race."""
 
     enabled: bool = True
-    """Whether the race stops configs; without it only commands do."""
+    """Whether the race stops configs; otherwise only commands do."""
     margin: Annotated[float, Field(ge=0)] = 0.02
     """Difference that does not matter, in the metric's unit."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
@@ -78,7 +78,7 @@ class RaceOptions(WireModel):
     look_every: Annotated[int, Field(ge=1)] = 5
     """Items between two comparison points."""
     finish: bool = True
-    """Whether the last config that is left is still run on all items, for an exact estimate of it."""
+    """Whether the last running config runs on all items, for an exact estimate."""
 
 
 class Limits(WireModel):
@@ -90,27 +90,27 @@ class Limits(WireModel):
     """Most tokens, for answers and labels together; no limit unless given."""
 
     def reached(self, cost_usd: float, tokens: int) -> str | None:
-        """Return the limit that a cost reaches, as a sentence; None if it reaches none."""
+        """Return a sentence about the limit that is reached; None if no limit is reached."""
         if self.max_cost_usd is not None and cost_usd >= self.max_cost_usd:
-            return f"cost {cost_usd:.4f} USD of at most {self.max_cost_usd:g}: raise max_cost_usd to go on"
+            return f"cost {cost_usd:.4f} USD of at most {self.max_cost_usd:g}: raise max_cost_usd to continue"
         if self.max_tokens is not None and tokens >= self.max_tokens:
-            return f"{tokens:,} tokens of at most {self.max_tokens:,}: raise max_tokens to go on"
+            return f"{tokens:,} tokens of at most {self.max_tokens:,}: raise max_tokens to continue"
         return None
 
 
 class IntervalOptions(WireModel):
-    """How the leaderboard computes its intervals."""
+    """The options of the leaderboard's intervals."""
 
     strategy: Literal["normal", "wilson", "hoeffding", "running", "empirical_bernstein", "betting", "auto"] = "auto"
     """Strategy of the intervals; the last four hold at every look. `auto`: `betting`, or `asymptotic` for counts."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level."""
     use_fpc: bool = True
-    """Whether intervals make use of the number of items, and close when all have a score."""
+    """Whether intervals use the number of items, and close once all items have a score."""
 
 
 class ExperimentOptions(WireModel):
-    """The settings of an experiment: a draft has them, and its plan keeps them."""
+    """The settings of an experiment, in its draft and in its plan."""
 
     target: str = "a function"
     """Function that answers, as `module:function`, or the http(s) URL of an endpoint."""
@@ -121,46 +121,46 @@ class ExperimentOptions(WireModel):
     shards: Annotated[int, Field(ge=1)] = 8
     """Number of parts of (almost) equal size in which progress is shown; at most the number of items."""
     race: RaceOptions = RaceOptions()
-    """When the race stops a config."""
+    """Options of the race."""
     limits: Limits = Limits()
     """Limits on cost and tokens."""
     intervals: IntervalOptions = IntervalOptions()
-    """How the leaderboard computes its intervals."""
+    """Options of the leaderboard's intervals."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 8
-    """Most calls at once, all configs together."""
+    """Most calls in flight, of all configs together."""
     concurrency_per_config: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Most calls at once of one config; no limit of its own unless given."""
+    """Most calls in flight of one config; no further limit unless given."""
     tries: Annotated[int, Field(ge=1, le=100)] = 3
-    """How often a call that fails is tried."""
+    """Most tries of a call."""
     timeout_s: Annotated[float, Field(gt=0, le=LATENCY_MAX_S)] = 120.0
-    """Seconds a call may take."""
+    """Most seconds of a call."""
     same_failures: Annotated[int, Field(ge=0)] = 10
-    """Calls of a config in a row that fail with the same error, after which the config is stopped; 0 stops none."""
+    """A config is stopped after this number of calls in a row that fail with the same error; 0 stops none."""
     labeler: str = "local"
-    """Labeler that scores the answers; the one of the settings unless given."""
+    """Labeler that scores the answers; the labeler of the settings unless given."""
 
 
 class Plan(VersionedModel, ExperimentOptions):
-    """An experiment as its log begins with it. A plan never changes: commands change the rest."""
+    """The plan in the first entry of an experiment's log. It never changes; commands change the status of configs."""
 
     run: WorkspaceName
     """Name of the experiment, and of its workspace."""
     data_digest: str
-    """Changes whenever an item or their order in the source does."""
+    """Digest of the items and their order in the source."""
     population_size: Size
     """Number of items."""
     order_digest: str
-    """Digest of the order of the items, so that the order can be checked."""
+    """Digest of the order in which items are run."""
     configs: Annotated[tuple[Config, ...], Field(min_length=1, max_length=CONFIGS_MAX)]
     """Configs at the beginning."""
     metric: MetricName
     """Metric by which the race and the leaderboard compare configs."""
     higher_is_better: bool = True
-    """Whether the best config is the one with the highest mean."""
+    """Whether the best config has the highest mean."""
     metrics: tuple[OwnMetric, ...] = ()
     """Metrics that the experiment measures itself."""
     target_parameters: tuple[Name, ...] | None = None
-    """Names of the parameters that the target takes; None if it takes any, or if that is not known."""
+    """Names of the parameters that the target takes; None if it takes any parameter, or if the names are unknown."""
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -171,10 +171,10 @@ class Plan(VersionedModel, ExperimentOptions):
             doubled = _first_doubled(names)
             if doubled is not None:
                 raise ValueError(f"{what} has two named {doubled!r}: give each a name of its own")
-        _ = self.declared  # raises for a name or a range that cannot be
+        _ = self.declared  # raises for an impossible name or range
         if self.shards > self.population_size:
             raise ValueError(
-                f"shards is {self.shards}, but there are {self.population_size} items: give at most one shard an item"
+                f"shards is {self.shards}, but there are {self.population_size} items: give at most one shard per item"
             )
         return self
 

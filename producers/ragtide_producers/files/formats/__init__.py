@@ -1,4 +1,4 @@
-"""File formats: each turns a file into records, whose fields are then read in one way (`files.py`)."""
+"""File formats: each module turns a file into records, which `interactions.py` and `items.py` interpret."""
 
 from .record import Record, RecordError
 

@@ -1,7 +1,7 @@
-"""CSV with a header: a column per field, `segments.lang` for a field of a field; empty cells are missing.
+"""CSV with a header: a column per field, such as `segments.lang` for a nested field; empty cells are missing values.
 
-`documents` holds a JSON list of texts, or one text; `documents.0`, `documents.1`, ... hold one text each. An empty cell
-of `documents` or `response` says that nothing was retrieved or answered, if the file has both columns.
+`documents` is a JSON list of texts, or one text; `documents.0`, `documents.1`, ... are one text each. If a file has the
+columns `documents` and `response`, an empty cell means that nothing was retrieved or answered.
 """
 
 import csv
@@ -15,13 +15,13 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from .record import Record, RecordError
 
 _NUMBERS: Final = ("gold_scores",)
-"""Fields of which every value is a number."""
+"""Fields whose values are all numbers."""
 
 _WHOLE: Final = ("population_size", "schema_version")
 """Columns of whole numbers."""
 
 _LISTS: Final = ("documents", "response_sentences")
-"""Columns that may hold a JSON list."""
+"""Columns that may contain a JSON list."""
 
 
 def records(path: Path) -> Iterator[Record]:

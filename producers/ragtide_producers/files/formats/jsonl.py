@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line."""
+"""JSON Lines: one object per line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from .record import Record
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Yield every line that is not blank; its number counts the blank ones too."""
+    """Yield every line that is not blank; its number counts blank lines, too."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             content = line.strip()
@@ -22,6 +22,6 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def count(path: Path) -> int:
-    """Return the number of lines that are not blank, without looking into them."""
+    """Return the number of lines that are not blank, without decoding them."""
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip())

@@ -1,4 +1,4 @@
-"""Parquet: a column per field, nested columns for nested fields; read a few hundred rows at a time."""
+"""Parquet: a column per field, and nested columns for nested fields; a few hundred rows are read at once."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""RAGChecker's own JSON, with or without its labels: `{"results": [{"query_id": ..., "query": ...}, ...]}`.
+"""The JSON of RAGChecker, with or without labels: `{"results": [{"query_id": ..., "query": ...}, ...]}`.
 
 Source: amazon-science/RAGChecker, `ragchecker/container.py`.
 """
@@ -16,7 +16,7 @@ _TABLES: Final = ("answer2response", "response2answer", "retrieved2answer", "ret
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Yield every result; a whole file is one JSON value, so it is in memory at once.
+    """Yield every result; the whole file is in memory at once, because it is one JSON value.
 
     Raises:
         RecordError: the file is not JSON with a list `results`.
@@ -24,10 +24,10 @@ def records(path: Path) -> Iterator[Record]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise RecordError(f"it is not JSON ({error}): correct it, or name JSON Lines .jsonl") from None
+        raise RecordError(f"the file is not JSON ({error}): correct it, or name a file of JSON Lines .jsonl") from None
     results = content.get("results") if isinstance(content, dict) else content
     if not isinstance(results, list):
-        raise RecordError("it has no list results: give RAGChecker's JSON, a JSON list, or JSON Lines named .jsonl")
+        raise RecordError("the file has no list results: give RAGChecker's JSON, a JSON list, or JSON Lines as .jsonl")
     for number, result in enumerate(results, start=1):
         if isinstance(result, dict):
             yield Record(number, result, json.dumps(result, sort_keys=True).encode())
@@ -36,12 +36,12 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def is_ragchecker(fields: dict[str, Any]) -> bool:
-    """Return whether a record is one of RAGChecker's."""
+    """Return whether a record is a result of RAGChecker."""
     return "query" in fields and "question" not in fields
 
 
 def interaction_fields(result: dict[str, Any], pipeline: str) -> dict[str, Any]:
-    """Return the fields of an interaction for one of RAGChecker's results; fields that it lacks are missing here."""
+    """Return the fields of an interaction for a result of RAGChecker; a field that the result lacks is missing."""
     chunks = result.get("retrieved_context")
     fields: dict[str, Any] = {"pipeline": pipeline, "source": "ragchecker"}
     if result.get("query_id") is not None:
@@ -63,10 +63,10 @@ def _document(chunk: Any) -> Any:
 
 
 def claim_labels(result: dict[str, Any]) -> ClaimLabels | None:
-    """Return the labels stored in a result; None if it has none.
+    """Return the labels in a result; None if it has none.
 
     Raises:
-        InvalidEntryError: they do not fit together.
+        InvalidEntryError: the labels contradict each other.
     """
     if result.get("retrieved2response") is None:
         return None

@@ -4,27 +4,27 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _TABLES: Final = ("gold_scores", "segments", "metadata")
-"""Fields that are tables of names and values; Arrow gives its maps as lists of pairs."""
+"""Fields with names and values; Arrow returns its maps as lists of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Fields of a line, row or result; or its mistake."""
+    """The fields of a line, row or result, or its problem."""
 
     number: int
-    """Line, row or result, from 1."""
+    """Number of the line, row or result, from 1."""
     fields: dict[str, Any] | None = None
     content: bytes = b""
-    """Content from which an id is made if the record has none."""
+    """Content from which an id is made for a record without one."""
     problem: str | None = None
 
 
 class RecordError(ValueError):
-    """A file has another format than it was read as; the message names the remedy."""
+    """A file has another format than expected; the message names the remedy."""
 
 
 def present(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of an Arrow table, which has every column in every row, without the values that are missing."""
+    """Return a row of an Arrow table without missing values."""
     fields = {name: _clean(value) for name, value in row.items() if value is not None}
     for name in _TABLES:
         if isinstance(fields.get(name), list):
