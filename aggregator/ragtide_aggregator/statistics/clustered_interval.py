@@ -27,8 +27,8 @@ from typing import Final
 import numpy as np
 
 from .batches import Floats
-from .tables import check_confidence
 from .clusters import ClusterSums
+from .tables import check_confidence
 
 _GRID: Final = np.geomspace(3e-4, 0.9, 46)
 """Bet sizes, per value: the smallest suits about 10^8 values, the largest the first dozens."""
