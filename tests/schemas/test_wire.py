@@ -96,7 +96,7 @@ def test_any_json_object_is_an_interaction_or_a_clear_error(fields: dict[str, An
         (with_(metadata={"a": "x" * 70_000}), Reason.INVALID, "65536 bytes"),
         (with_(documents=["x" * 1_000_001]), Reason.TOO_LARGE, "documents.0.text"),
         (with_(documents=["x"] * 501), Reason.TOO_LARGE, "documents"),
-        (with_(documents=["x" * 5_000_000]), Reason.TOO_LARGE, "at most 4194304"),
+        (with_(documents=["x" * 5_000_000]), Reason.TOO_LARGE, "limit is 4194304"),
     ],
 )
 def test_bad_input_is_refused_with_field_value_and_remedy(payload: bytes, reason: Reason, words: str) -> None:
