@@ -232,7 +232,7 @@ def test_a_state_with_an_impossible_number_is_not_handed_out(number: dict[str, f
     for one in EVENTS[:10]:
         state.apply(one)
     make_impossible(state.moments, 0, **number)
-    with pytest.raises(ValueError, match=r"estimate:.*holds a number"):
+    with pytest.raises(ValueError, match=r"estimate:.*impossible"):
         state.take_changes()
 
 

@@ -290,5 +290,5 @@ def test_a_detector_of_clusters_stored_in_between_changes_no_bit(clusters: list[
 def test_sizes_that_are_no_whole_numbers_are_refused() -> None:
     detector = DriftDetector(baseline=0.6)
     for sizes in ([1, 2], [0.5], [0]):
-        with pytest.raises(ValueError, match="sizes must hold one whole number for each value"):
+        with pytest.raises(ValueError, match="sizes is wrong: give one whole number of 1 or more"):
             detector.update([0.5], sizes=sizes)
