@@ -169,7 +169,7 @@ def test_a_strict_producer_raises_what_others_count() -> None:
         with pytest.raises(InvalidEntryError, match="gold_scores is missing"):
             producer.submit_feedback(pipeline="shop", interaction_id="i-1")
         assert producer.submit_feedback(feedback(1))
-        with pytest.raises(QueueFullError, match="is full .1 feedback items"):
+        with pytest.raises(QueueFullError, match=r"is full \(1 feedback items"):
             producer.submit_feedback(feedback(2))
 
 
