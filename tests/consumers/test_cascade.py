@@ -261,7 +261,7 @@ async def test_a_reference_that_names_no_metrics_is_absent_for_those_of_the_prox
     "pair", [{"proxy": "judge"}, {"reference": "local"}, {"proxy": "cascade"}, {"reference": "cascade"}]
 )
 def test_a_cascade_is_of_two_different_labelers(pair: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="a cascade is of two different labelers"):
+    with pytest.raises(ValidationError, match="a cascade needs two different labelers"):
         CascadeSettings(**pair)
 
 

@@ -153,7 +153,7 @@ def test_an_entry_is_not_taken_over_before_a_judge_has_had_its_time() -> None:
         ("RAGTIDE_LABELLER", "RAGTIDE_LABELLER is no setting: did you mean RAGTIDE_LABELER?"),
         ("ragtide_labeller", "ragtide_labeller is no setting: did you mean RAGTIDE_LABELER?"),
         ("RAGTIDE_JUDGE_MODLE", "did you mean RAGTIDE_JUDGE_MODEL?"),
-        ("RAGTIDE_JUDGE__MODEL", "one underscore stands between table and name, write RAGTIDE_JUDGE_MODEL"),
+        ("RAGTIDE_JUDGE__MODEL", "write one underscore between table and name, as in RAGTIDE_JUDGE_MODEL"),
         ("RAGTIDE_REDIS", "RAGTIDE_REDIS is no setting: did you mean RAGTIDE_REDIS_URL?"),
         ("RAGTIDE_XYZ", "RAGTIDE_XYZ is no setting: see the settings in docs/settings.md, or unset it"),
     ],

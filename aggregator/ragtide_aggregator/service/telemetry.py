@@ -19,7 +19,7 @@ EventTrace = tuple[str, dict[str, str], int]
 
 
 class AggregatorTelemetry(OwnerTelemetry):
-    """Counts what the aggregators of a process commit, and ends the traces of committed events.
+    """Counts the commits of the aggregators of a process, and ends the traces of committed events.
 
     Only committed events count. Events that an owner had read when it lost its lease count for the next owner.
 

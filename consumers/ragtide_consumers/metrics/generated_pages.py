@@ -19,7 +19,7 @@ from .optional import optional_metrics
 _FAMILIES = {
     "trace": "From sentence labels: R relevant and U utilized document sentences, of T.",
     "sentences": "Counts of the response's sentences, from a judge's or stored labels.",
-    "ragchecker": "From claims of response and reference answer, and what entails them.",
+    "ragchecker": "From claims of response and reference answer, and their entailments.",
     "retrieval": "Of every interaction, whichever labeler scored it.",
     "response": "Of every interaction, whichever labeler scored it.",
 }

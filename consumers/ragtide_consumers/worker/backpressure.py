@@ -1,8 +1,15 @@
 """Backpressure: pauses labeling while too many metric events wait for an aggregator."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.telemetry.health import Heartbeat
+from ragtide_runtime.telemetry.outages import Attempt
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -11,13 +18,20 @@ class Backpressure:
     """The room for more metric events in the stream of a partition.
 
     Args:
-        partition: number, for the log.
+        redis: client.
+        streams: keys of the partition.
         cap: metric events in the stream at which labeling pauses.
+        heartbeat: of the loop that counts them.
+        attempt: logs an outage of Redis once.
     """
 
-    def __init__(self, partition: int, cap: int) -> None:
-        self._partition = partition
+    def __init__(self, redis: Redis, streams: Streams, *, cap: int, heartbeat: Heartbeat, attempt: Attempt) -> None:
+        self._redis = redis
+        self._stream = streams.metrics
+        self._partition = streams.partition
         self._cap = cap
+        self._heartbeat = heartbeat
+        self._attempt = attempt
         self._room = asyncio.Event()
         self._room.set()
 
@@ -30,8 +44,21 @@ class Backpressure:
         """Return when there is room."""
         await self._room.wait()
 
-    def update(self, metric_events: int) -> None:
-        """Pause or continue labeling by the length of the stream."""
+    async def run(self, pause_s: float, turned: Callable[[], None]) -> None:
+        """Count the metric events in the stream again and again, and call `turned` before each count."""
+        self._heartbeat.beat("starting")
+        while True:
+            await asyncio.sleep(pause_s)
+            turned()
+            try:
+                self._update(await self._redis.xlen(self._stream))
+                self._attempt.succeeded()
+                self._heartbeat.beat("labeling pauses: too many metric events wait" if self.paused else "there is room")
+            except RedisError as error:
+                self._heartbeat.failed(f"reading the length of the metrics stream fails: {error}")
+                self._attempt.failed(error)
+
+    def _update(self, metric_events: int) -> None:
         if metric_events < self._cap:
             if self.paused:
                 log.info("labeling continues: there is room for metric events again", partition=self._partition)

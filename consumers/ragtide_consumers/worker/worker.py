@@ -53,14 +53,13 @@ class LabelWorker:
         telemetry: WorkerTelemetry,
         outage: Outage,
     ) -> None:
-        self._redis = redis
         self._streams = streams
         self._patience = patience
         self._labeler = labeler = patience.labeler
         self._settings = settings
         self._claims = claims
         self._telemetry = telemetry
-        committing, self._counting, self._reclaiming = (
+        committing, counting, self._reclaiming = (
             outage.attempt(f"{doing} of partition {streams.partition}")
             for doing in ("committing results", "counting metric events", "taking over abandoned entries")
         )
@@ -91,7 +90,13 @@ class LabelWorker:
         self._execution = ExclusiveExecution()
         self._retry_budget = RetryBudget(redis, streams)
         # The cap has extra room for aggregated metric events, which stay in the stream but do not wait.
-        self._backpressure = Backpressure(streams.partition, settings.events_cap + settings.events_keep)
+        self._backpressure = Backpressure(
+            redis,
+            streams,
+            cap=settings.events_cap + settings.events_keep,
+            heartbeat=self.heartbeats["backpressure"],
+            attempt=counting,
+        )
         self._slots = asyncio.Semaphore(settings.worker_concurrency)
         self._working: dict[str, asyncio.Task[None]] = {}
         self._waiting: set[str] = set()
@@ -101,7 +106,9 @@ class LabelWorker:
 
     def start(self) -> None:
         """Start to commit results, renew claims, and take over abandoned entries."""
-        loops = (self._results.run(), self._watch_backpressure(), self._reclaim_loop())
+        # The turns of a loop show the claims thread that the event loop is alive.
+        counting = self._backpressure.run(self._pause_s, self._claims.event_loop_ran)
+        loops = (self._results.run(), counting, self._reclaim_loop())
         self.loops = [asyncio.create_task(loop) for loop in loops]
         self._claims.add(self._streams, self._entry_ids, self.heartbeats["claims"])
 
@@ -123,7 +130,7 @@ class LabelWorker:
         """Finish the entries in work, at most for the grace time; release the others for another worker."""
         if not self.loops:  # the start failed: still finish the entries that were taken before
             self.start()
-        committing, watching, reclaiming = self.loops
+        committing, counting, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
         if self._working:
@@ -136,7 +143,7 @@ class LabelWorker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._results.wait_empty(), grace_s)
         await end(committing)
-        await end(watching)
+        await end(counting)
         await asyncio.to_thread(self._claims.remove, self._streams)
         self._telemetry.in_flight.dec(len(self._working))
         self._working.clear()
@@ -266,21 +273,6 @@ class LabelWorker:
                 await self._retry_budget.refund(entry.entry_id)
         except RedisError as error:
             log.debug("a delivery could not be uncounted", error=str(error))
-
-    async def _watch_backpressure(self) -> None:
-        """Count the metric events in the stream, and report to the claims thread that the event loop is alive."""
-        heartbeat = self.heartbeats["backpressure"]
-        heartbeat.beat("starting")
-        while True:
-            await asyncio.sleep(self._pause_s)
-            self._claims.event_loop_ran()
-            try:
-                self._backpressure.update(await self._redis.xlen(self._streams.metrics))
-                self._counting.succeeded()
-                heartbeat.beat("labeling pauses: too many metric events wait" if self.paused else "there is room")
-            except RedisError as error:
-                heartbeat.failed(f"reading the length of the metrics stream fails: {error}")
-                self._counting.failed(error)
 
     async def _reclaim_loop(self) -> None:
         heartbeat = self.heartbeats["reclaiming"]

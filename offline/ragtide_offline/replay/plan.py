@@ -10,8 +10,9 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
+from ragtide_runtime.settings.alerting import StallSettings
 from ragtide_runtime.settings.errors import Explainer, read_toml
-from ragtide_runtime.settings.model import Settings, StallSettings
+from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
 from ragtide_schemas import AlertRule, Workspace
 from ragtide_schemas.base import describe

@@ -1,4 +1,4 @@
-"""Recordings: the recorder writes them; replays and data scientists read them. docs/recording.md has the format."""
+"""The files of a recording, which the recorder writes and replays read. docs/recording.md has the format."""
 
 from .entry import RecordedEntry
 from .entry_kinds import EntryKind

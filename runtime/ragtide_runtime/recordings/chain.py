@@ -1,4 +1,4 @@
-"""Reading the chain of manifests of each partition."""
+"""Reads the chain of manifests of each partition."""
 
 from collections import defaultdict
 
@@ -7,7 +7,7 @@ from .manifest import FOLDER, Recorded, decode_manifest, fold, is_complete, mani
 from .store import Store
 
 TRIES = 3
-"""Attempts to read a chain whose manifests are replaced during the read."""
+"""Attempts to read a chain while the recorder replaces manifests."""
 
 
 def partitions_of(store: Store) -> list[int]:

@@ -1,7 +1,7 @@
 """The Parquet column of each field of a model, and the conversion of its values. Needs pyarrow.
 
-Numbers, times and names are columns that any tool reads; each metric is a column of its own (`scores.trace.adherence`),
-empty where an entry has no such score. Nested content that is rarely used is a column of JSON text.
+Numbers, times and names are columns that any tool reads. Each metric is a column of its own (`scores.trace.adherence`),
+empty for an entry without such a score. Nested content that is rarely used is a column of JSON text.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Codec:
 
     type: Any
     write: Callable[[Any], Any] | None = None
-    """None writes values as they are; so for `read`."""
+    """None writes values unchanged; None in `read` reads them unchanged."""
     read: Callable[[Any], Any] | None = None
     repeats: bool = False
     """Whether few values repeat often, so that a dictionary stores each value once."""
@@ -63,6 +63,10 @@ def _write_json(value: Any) -> str | None:
     return to_json(value).decode() if value else None
 
 
+def _write_judged(value: JudgedScores) -> str:
+    return value.encode().decode()
+
+
 def _write_declared(value: dict[str, MetricDeclaration]) -> str:
     return to_json(value, exclude_none=True).decode()
 
@@ -76,17 +80,13 @@ TEXTS: Final = Codec(pa.list_(pa.string()))
 NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value.items()), dict)
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
-JUDGED: Final = Codec(pa.string(), lambda value: _judged(value).encode().decode(), from_json)
+JUDGED: Final = Codec(pa.string(), _write_judged, from_json)
 DECLARED: Final = Codec(pa.string(), _write_declared, from_json, repeats=True)
 DOCUMENTS: Final = Codec(
     pa.list_(_DOCUMENT),
     lambda value: [_write_document(document) for document in value],
     lambda rows: [_read_document(row) for row in rows],
 )
-
-
-def _judged(value: JudgedScores) -> JudgedScores:
-    return value
 
 
 COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
@@ -182,7 +182,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "schema_version": INT,
     },
 }
-"""The columns of each kind, by the model's field; those of scores come besides."""
+"""The columns of each kind by the model's field, without the columns of scores."""
 
 SCORES: Final[dict[EntryKind, tuple[str, ...]]] = {
     EntryKind.INTERACTIONS: ("gold_scores",),
@@ -190,7 +190,7 @@ SCORES: Final[dict[EntryKind, tuple[str, ...]]] = {
     EntryKind.FEEDBACK: ("gold_scores",),
     EntryKind.ALERTS: (),
 }
-"""Fields that are scores by metric: a column for each metric."""
+"""Fields with scores by metric, which have a column for each metric."""
 
 
 def field_of(kind: EntryKind, column: str) -> str:
@@ -199,7 +199,7 @@ def field_of(kind: EntryKind, column: str) -> str:
 
 
 def too_large(codec: Codec, values: Sequence[Any]) -> list[int]:
-    """Return which values do not fit their column: integers have no upper end on the wire."""
+    """Return the rows of the values that do not fit their column, because integers have no upper limit on the wire."""
     if codec is INT:
         return [row for row, value in enumerate(values) if value is not None and value > INT64_MAX]
     if codec is COUNTS:

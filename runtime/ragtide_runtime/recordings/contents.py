@@ -1,4 +1,4 @@
-"""The contents of a recording, counted from its manifests."""
+"""Summarizes a recording from its manifests: counts by day and pipeline, and the state of each partition."""
 
 from collections import Counter
 from datetime import date

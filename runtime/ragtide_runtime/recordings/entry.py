@@ -8,7 +8,7 @@ from ..redis.log import order
 
 
 class RecordedEntry(NamedTuple):
-    """One entry of a stream: partition, id, and the model, equal to the published one."""
+    """One recorded entry of a stream; its model equals the published model."""
 
     partition: int
     entry_id: str

@@ -1,4 +1,4 @@
-"""The four streams that are recorded, and the model in each."""
+"""The kinds of recorded entries: one for each of the four recorded streams, with its model."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from ..redis.keys import Streams
 
 
 class EntryKind(StrEnum):
-    """The kind of a recorded entry, and so its stream."""
+    """The kind of a recorded entry, named by its stream."""
 
     INTERACTIONS = "interactions"
     METRICS = "metrics"
@@ -23,7 +23,7 @@ class EntryKind(StrEnum):
 
     @property
     def time_field(self) -> str:
-        """The model's own time: when the response was given, the feedback given, the alert fired."""
+        """The field of the model's own time: of the response, of the feedback, or of the firing alert."""
         return {EntryKind.FEEDBACK: "given_at", EntryKind.ALERTS: "fired_at"}.get(self, "occurred_at")
 
     def stream(self, streams: Streams) -> str:

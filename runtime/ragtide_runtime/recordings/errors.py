@@ -1,11 +1,11 @@
 """Errors of recordings.
 
 RagtideError
-└── UnreadableRecordingError   a recording is not there, not whole, or of another release
+└── UnreadableRecordingError   a recording is missing, damaged, or of a newer release
 """
 
 from ..errors import RagtideError
 
 
 class UnreadableRecordingError(RagtideError):
-    """A recording is not there, not whole, or was written by a newer release."""
+    """A recording is missing, damaged, or of a newer release."""

@@ -1,8 +1,8 @@
-"""Compressed JSON Lines: one entry a line, its id and partition before the model's own fields."""
+"""Entries as compressed JSON Lines and back: one entry a line, with its id and partition before the model's fields."""
 
 import gzip
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
@@ -19,19 +19,18 @@ from .errors import UnreadableRecordingError
 SUFFIX: Final = ".jsonl.gz"
 
 SOURCE_ENTRY: Final = "interaction_entry_id"
-"""The name in a line for a metric event's own `entry_id` (its interaction's entry); `entry_id` is the event's entry."""
-
+"""Name in a line of a metric event's field `entry_id` (the interaction's entry); `entry_id` is the event's entry."""
 
 ENTRY_LINE_BYTES: Final = 2 * ENTRY_MAX_BYTES
-"""Most bytes of an entry's line: a model as JSON again, defaults included, is hardly longer than it was."""
+"""Most bytes of an entry's line: a model with its defaults as JSON is hardly longer than the entry."""
 
 UNSTATED_BYTES: Final = 1 << 30
-"""Most bytes that a file is unpacked to if its manifest, of an earlier release, does not state its size."""
+"""Most unpacked bytes of a file whose manifest, of an earlier release, does not state its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Bounds of a file, from its manifest: a small compressed file can unpack to a huge one."""
+    """Bounds of a file from its manifest, because a small compressed file can unpack to a huge file."""
 
     lines: int
     bytes: int = UNSTATED_BYTES
@@ -48,17 +47,12 @@ def pack(lines: bytes) -> bytes:
     return gzip.compress(lines, compresslevel=6, mtime=0)
 
 
-def encode_lines(rows: Iterable[dict[str, Any]]) -> bytes:
-    """Return objects as compressed lines; equal rows give equal bytes."""
-    return pack(lines_of(rows))
-
-
 def decode_lines(data: bytes, sizes: Sizes) -> list[dict[str, Any]]:
     """Return the objects in compressed lines.
 
     Raises:
-        UnreadableRecordingError: the data are no such lines, or more than the sizes allow; no more than that is
-            unpacked.
+        UnreadableRecordingError: the data are no such lines, or unpack to more than the sizes allow; unpacking stops
+            there.
     """
     rows: list[dict[str, Any]] = []
     unpacked = 0
@@ -67,12 +61,12 @@ def decode_lines(data: bytes, sizes: Sizes) -> list[dict[str, Any]]:
             while line := file.readline(min(sizes.line_bytes, sizes.bytes - unpacked) + 1):
                 unpacked += len(line)
                 if len(line) > sizes.line_bytes or unpacked > sizes.bytes or len(rows) == sizes.lines:
-                    raise UnreadableRecordingError("it unpacks to more than its manifest says")
+                    raise UnreadableRecordingError("it unpacks to more than its manifest states")
                 rows.append(_object(line))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UnreadableRecordingError(f"it is not compressed JSON Lines ({error})") from None
     if len(rows) != sizes.lines:
-        raise UnreadableRecordingError(f"it holds {len(rows)} lines, its manifest says {sizes.lines}")
+        raise UnreadableRecordingError(f"it has {len(rows)} lines, and its manifest states {sizes.lines}")
     return rows
 
 
@@ -83,13 +77,8 @@ def _object(line: bytes) -> dict[str, Any]:
     return found
 
 
-def encode_entries(entries: Sequence[RecordedEntry]) -> bytes:
-    """Return entries as compressed lines, fields without a value left out."""
-    return encode_lines(rows_of(entries))
-
-
 def rows_of(entries: Iterable[RecordedEntry]) -> Iterable[dict[str, Any]]:
-    """Return entries as objects."""
+    """Return entries as objects, without fields that have no value."""
     return map(_row, entries)
 
 
@@ -101,7 +90,7 @@ def _row(entry: RecordedEntry) -> dict[str, Any]:
 
 
 def decode_entries(kind: EntryKind, data: bytes, sizes: Sizes) -> list[RecordedEntry]:
-    """Return the entries that `encode_entries` wrote.
+    """Return the entries in compressed lines of `rows_of`.
 
     Raises:
         InvalidEntryError: this release does not know the model in a line.

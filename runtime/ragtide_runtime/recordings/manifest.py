@@ -1,8 +1,9 @@
 """The append-only chain of manifests of each partition; a manifest is created once and never changed.
 
-A data file counts from the moment a manifest names it. Each manifest's number is one higher than the number before it:
-if two recorders write the next manifest, the store refuses the second one. Every hundredth manifest repeats all files
-and replaces the manifests before it. The number alone decides this, so two recorders always choose the same file name.
+A data file counts from the moment a manifest names it. The number of a manifest is one higher than the number before
+it, and if two recorders write the next manifest, the store refuses the second. Every hundredth manifest is complete: it
+repeats all files and replaces the manifests before it. The number alone determines the file name, so two recorders
+always choose the same name.
 """
 
 import re
@@ -30,20 +31,20 @@ COMPLETE_EVERY: Final = 100
 FOLDER: Final = "manifests"
 
 FAR: Final = date(9999, 12, 31)
-"""Day of an entry whose id, chosen by hand, is no time."""
+"""Day of an entry whose id was chosen by hand and is no time."""
 
 _NAME: Final = re.compile(rf"^{FOLDER}/p(\d+)-(\d+)(\.complete)?\.json$")
 _DATA_NAME: Final = re.compile(r"^p(\d+)-(\d+)-")
 
 SUFFIXES: Final = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
-"""How the name of a data file ends, by its format."""
+"""Suffix of a data file by its format."""
 
 EntryId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}-[0-9]{1,20}$")]
 Natural = Annotated[int, Field(ge=0)]
 
 
 class _Stored(BaseModel):
-    # Fields that a newer release adds without changing the meaning of the others are ignored.
+    # Unknown fields are ignored: a newer release may add fields that do not change the meaning of the others.
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
@@ -52,42 +53,42 @@ class RecordedFile(_Stored):
 
     kind: EntryKind
     path: str
-    """Relative to the recording: the place and name that follow from the other fields, and the recorder's letters."""
+    """Path in the recording: it follows from the other fields, and ends with letters of the recorder."""
     format: Literal["parquet", "jsonl"]
     """`parquet` or `jsonl` (gzip)."""
     partition: Natural
     step: Natural
-    """Number of the manifest that added it: all entries of a step come before those of the next."""
+    """Number of the manifest that added the file; all entries of a step come before the entries of the next step."""
     day: date
     """UTC day on which the entries were added to the stream."""
     pipeline: str | None = None
     """None for unreadable entries."""
     unreadable: bool = False
-    """Whether the file holds entries that could not be read, unchanged, with the reason."""
+    """Whether the file holds unreadable entries, unchanged, with the reason."""
     first_id: EntryId
     last_id: EntryId
     count: Natural
     first_at: datetime | None = None
-    """Earliest time that the models themselves state (`occurred_at`, `given_at`, `fired_at`)."""
+    """Earliest time in the models (`occurred_at`, `given_at`, `fired_at`)."""
     last_at: datetime | None = None
     bytes: Natural
     unpacked_bytes: Natural | None = None
-    """Bytes of the lines of a `jsonl` file before they were compressed; None in recordings of earlier releases."""
+    """Bytes of a `jsonl` file before compression; None in recordings of earlier releases."""
     sha256: str
     void_after: EntryId | None = None
-    """Redis lost the entries after this one: they are passed over. None where nothing was lost."""
+    """Redis lost the entries after this entry, so they do not count; None if no entry was lost."""
 
     @model_validator(mode="after")
     def _is_where_a_recorder_puts_it(self) -> Self:
-        """Refuse any other place: retention removes the files that a manifest names, and readers read them."""
+        """Refuse any other path, because retention removes the files that a manifest names, and readers read them."""
         if self.unreadable != (self.pipeline is None):
-            raise ValueError("unreadable and pipeline do not agree: unreadable entries have no pipeline")
+            raise ValueError("unreadable and pipeline contradict each other: unreadable entries have no pipeline")
         begin = data_path(self.kind, self.day, self.pipeline, self._name_begins())
         rest = self.path.removeprefix(begin)
         if rest == self.path or re.fullmatch(rf"[A-Za-z0-9]{{1,16}}{re.escape(SUFFIXES[self.format])}", rest) is None:
             raise ValueError(
-                f"path {self.path[:200]!r} is not where a recorder puts this file ({begin}...): only files inside the "
-                "recording, under the names that recorders give, are read or removed"
+                f"path {self.path[:200]!r} is not the path of this file in a recording ({begin}...): only files inside "
+                "the recording, with names of recorders, are read or removed"
             )
         for entry_id in (self.first_id, self.last_id):
             if day_of(entry_id) != self.day:
@@ -119,19 +120,19 @@ class Manifest(_Stored):
     prefix: str
     """Key prefix of the recorded deployment."""
     positions: dict[EntryKind, EntryId] = {}
-    """Last entry of each stream that is recorded, or was found unreadable."""
+    """Last recorded entry of each stream."""
     files: tuple[RecordedFile, ...] = ()
     void: dict[EntryKind, EntryId] = {}
-    """Streams whose end Redis lost: entries after this one that earlier manifests recorded are void."""
+    """Streams whose end Redis lost: recorded entries after this entry do not count."""
     anew: tuple[EntryKind, ...] = ()
-    """Streams that began anew, because Redis was emptied or replaced: nothing earlier is void."""
+    """Streams that began again, because Redis was emptied or replaced: all recorded entries count."""
     dropped_before: date | None = None
-    """Days before this one were removed by retention."""
+    """Retention removed the days before this day."""
     unreadable: dict[EntryKind, int] = {}
-    """Entries of this step that could not be read."""
+    """Number of unreadable entries of this step."""
     written_at: datetime
     written_by: str
-    """Holder of the lease; a name of its own for every start."""
+    """Holder of the lease; each start of a recorder has another name."""
     ragtide_version: str
     schema_version: int
     redaction: tuple[str, ...] = ()
@@ -142,18 +143,18 @@ class Manifest(_Stored):
         for file in self.files:
             if file.partition != self.partition or file.step > self.number:
                 raise ValueError(
-                    f"manifest {self.number} of partition {self.partition} names {file.path}, which is of another "
-                    "partition or of a later step"
+                    f"manifest {self.number} of partition {self.partition} names {file.path}, which belongs to another "
+                    "partition or to a later step"
                 )
         return self
 
     def encode(self) -> bytes:
-        """Return the JSON of it."""
+        """Return the manifest as JSON."""
         return self.model_dump_json(exclude_none=True, indent=1).encode() + b"\n"
 
 
 def manifest_path(partition: int, number: int) -> str:
-    """Return where a manifest lies.
+    """Return the path of a manifest.
 
     >>> manifest_path(0, 200)
     'manifests/p0-000000000200.complete.json'
@@ -173,7 +174,7 @@ def manifest_of(path: str) -> tuple[int, int] | None:
 
 
 def step_of(path: str) -> tuple[int, int] | None:
-    """Return partition and step of the data file at a path, even an unfinished one; None if it is no data file."""
+    """Return partition and step of the data file at a path, finished or not; None if it is no data file."""
     found = _DATA_NAME.match(path.rpartition("/")[2].lstrip("."))
     return None if found is None else (int(found[1]), int(found[2]))
 
@@ -188,13 +189,12 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
         raise UnreadableRecordingError(
-            f"{path} is no manifest that a recorder wrote ({describe(error)}): restore it from a copy, or upgrade "
-            "ragtide"
+            f"{path} is no valid manifest ({describe(error)}): restore it from a copy, or upgrade ragtide"
         ) from None
     if manifest.manifest_version > MANIFEST_VERSION:
         raise UnreadableRecordingError(
-            f"{path} has manifest_version {manifest.manifest_version}, this release reads up to {MANIFEST_VERSION}: "
-            "upgrade ragtide"
+            f"{path} has manifest_version {manifest.manifest_version}, and this release reads versions up to "
+            f"{MANIFEST_VERSION}: upgrade ragtide"
         )
     if path != manifest_path(manifest.partition, manifest.number) or manifest.complete != is_complete(manifest.number):
         raise UnreadableRecordingError(
@@ -206,7 +206,7 @@ def decode_manifest(data: bytes, path: str) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The recorded state of a partition after some manifest; `following` returns the state after the next one."""
+    """The recorded state of a partition after a manifest; `following` returns the state after the next manifest."""
 
     partition: int
     number: int = 0
@@ -218,11 +218,11 @@ class Recorded:
     redaction: tuple[str, ...] = ()
 
     def position(self, kind: EntryKind) -> str:
-        """Return the last entry of a stream that is recorded."""
+        """Return the last recorded entry of a stream."""
         return self.positions.get(kind, START)
 
     def following(self, manifest: Manifest) -> "Recorded":
-        """Return the recorded state after another manifest, which is the next one or a complete one."""
+        """Return the recorded state after another manifest: the next manifest or a complete manifest."""
         if manifest.complete:
             files = list(manifest.files)
         else:
@@ -280,7 +280,7 @@ def day_of(entry_id: str) -> date:
 
 
 def data_path(kind: EntryKind, day: date, pipeline: str | None, name: str) -> str:
-    """Return where a data file lies; a pipeline's name is percent-encoded, and without one entries are unreadable."""
+    """Return the path of a data file; without a pipeline it is a file of unreadable entries."""
     if pipeline is None:
         return f"{kind}-unreadable/day={day}/{name}"
     return f"{kind}/day={day}/pipeline={safe_name(pipeline)}/{name}"
@@ -289,14 +289,13 @@ def data_path(kind: EntryKind, day: date, pipeline: str | None, name: str) -> st
 def data_name(*, partition: int, step: int, first_id: str, last_id: str, writer: str, suffix: str) -> str:
     """Return the name of a data file: partition, step, first and last entry, and a few letters of its writer.
 
-    The letters prevent a recorder that was frozen and woke up from overwriting a file that another recorder's manifest
-    already names.
+    The letters keep a recorder that was frozen from overwriting a file that another recorder's manifest already names.
     """
     return f"p{partition}-{step}-{first_id}-{last_id}-{writer}{suffix}"
 
 
 def safe_name(pipeline: str) -> str:
-    """Return a pipeline's name as part of a path: percent-encoded, and a long one cut with a hash behind.
+    """Return a pipeline's name as part of a path: percent-encoded; a long name is cut and followed by a hash.
 
     >>> safe_name("shop/v2 Ä")
     'shop%2Fv2%20%C3%84'

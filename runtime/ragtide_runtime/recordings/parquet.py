@@ -19,10 +19,10 @@ from .json_lines import ENTRY_LINE_BYTES
 SUFFIX: Final = ".parquet"
 
 EXACT: Final = "exact"
-"""Column with the model as JSON, for the rare entry that the other columns cannot say to the bit."""
+"""Column with the model as JSON, for a rare entry that the other columns cannot represent exactly."""
 
 ENTRY: Final = ("entry_id", "entry_ms", "entry_number", "partition")
-"""Columns of where an entry was: its id, that in two numbers to sort by, and the partition."""
+"""Columns of an entry's place: its id, the two numbers of the id for sorting, and the partition."""
 
 
 def encode_table(table: Any) -> bytes:
@@ -46,11 +46,11 @@ def decode_table(data: bytes, rows: int) -> Any:
 
 
 def check(data: bytes, rows: int) -> Any:
-    """Return a Parquet file that has so many rows, before anything of it is unpacked.
+    """Return a Parquet file with so many rows; nothing is unpacked.
 
     Raises:
-        UnreadableRecordingError: the data are no Parquet file, or have another number of rows, or more bytes than so
-            many entries can have.
+        UnreadableRecordingError: the data are no Parquet file, have another number of rows, or unpack to more bytes
+            than so many entries can have.
     """
     try:
         file = parquet.ParquetFile(BytesIO(data))
@@ -60,7 +60,7 @@ def check(data: bytes, rows: int) -> Any:
     unpacked = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
     if metadata.num_rows != rows or unpacked > rows * ENTRY_LINE_BYTES + len(data):
         raise UnreadableRecordingError(
-            f"it unpacks to {metadata.num_rows} rows and {unpacked} bytes, its manifest says {rows} rows"
+            f"it unpacks to {metadata.num_rows} rows and {unpacked} bytes, and its manifest states {rows} rows"
         )
     return file
 
@@ -98,7 +98,7 @@ def table_of(kind: EntryKind, entries: Sequence[RecordedEntry]) -> Any:
 
 
 def in_order(names: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return all names so that each sequence's own order is kept, as far as they agree.
+    """Return all names in an order that keeps the order of each sequence, as far as the sequences agree.
 
     >>> in_order([("a", "c"), ("a", "b", "c")])
     ['a', 'b', 'c']
@@ -156,9 +156,9 @@ def _values(codec: Codec, column: Any) -> list[Any]:
 
 
 def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
-    """Return tables of one step as one, in the order of the stream; the scores' columns in the order all agree on.
+    """Return the tables of a step as one table, in the order of the stream, with the columns of scores in `in_order`.
 
-    A column that a file does not have, because an earlier release wrote it, is empty.
+    A column that a file of an earlier release does not have is empty.
     """
     tables = [_with_every_column(kind, table) for table in tables]
     if len(tables) == 1:

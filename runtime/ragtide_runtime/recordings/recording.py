@@ -1,4 +1,4 @@
-"""Reading a recording: its files, its entries in the order of the streams, and a check of all files."""
+"""Reads a recording: its files, its entries in the order of the streams, and a check of all files."""
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
@@ -24,10 +24,10 @@ from .store import Store, open_store
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording as it was when it was opened. Only files that a manifest names count; left-overs of a kill do not.
+    """A recording at the time of opening. Only files that a manifest names count.
 
-    `since` and `until` limit the time at which an entry was added to its stream (the time in its id). `until` itself is
-    excluded. Without `pipelines` all pipelines are read; without `partitions` all partitions are read.
+    `since` and `until` limit the time at which an entry was added to its stream (the time in its id); `until` itself is
+    excluded. By default all pipelines and all partitions are read.
     """
 
     url: str
@@ -49,7 +49,7 @@ class Recording:
         except (OSError, ValueError) as error:
             raise UnreadableRecordingError(f"{url} cannot be read ({error}): correct the path or its rights") from None
         if not partitions:
-            raise UnreadableRecordingError(f"{url} holds no recording: give the URL that a recorder wrote to")
+            raise UnreadableRecordingError(f"{url} holds no recording: give the recorder.url of a recorder")
         return cls(url, partitions, store)
 
     def files(
@@ -84,8 +84,8 @@ class Recording:
     ) -> Iterator[Any]:
         """Yield one `pyarrow.Table` for each step of the recorder; only one step is in memory at a time.
 
-        Rows are in the order of the stream, over all pipelines of a partition; one partition comes after the other.
-        The columns are described in docs/recording.md; a row whose column `exact` is not null is to be read from it.
+        Rows are in the order of the stream, over all pipelines of a partition; partitions come one after another.
+        docs/recording.md describes the columns. If the column `exact` of a row is not null, read the row from it.
 
         Raises:
             UnreadableRecordingError: a file is missing or damaged.
@@ -144,7 +144,7 @@ class Recording:
         )
 
     def unreadable(self, kind: EntryKind | str) -> Iterator[dict[str, Any]]:
-        """Yield the entries of a kind that could not be read, with the reason, as they were."""
+        """Yield the unreadable entries of a kind, unchanged, with the reason."""
         for one in self.partitions.values():
             for file in one.files:
                 if file.kind == kind and file.unreadable and not file.void:
@@ -157,9 +157,9 @@ class Recording:
         return sorted({file.pipeline for kind in EntryKind for file in self.files(kind) if file.pipeline is not None})
 
     def verify(self) -> list[str]:
-        """Return a sentence for each file that is missing or differs from its manifest; an empty list means no damage.
+        """Return a sentence for each file that is missing or differs from its manifest.
 
-        Rows of Parquet files are counted only where pyarrow is installed.
+        Rows of Parquet files are counted only if pyarrow is installed.
         """
         problems = []
         for one in self.partitions.values():
@@ -181,11 +181,11 @@ class Recording:
 
     def _data(self, file: RecordedFile) -> bytes:
         try:
-            # A byte more than it should have, to see whether it has more.
+            # One byte more than stated, to find a file that is too long.
             data = self._store.read(file.path, file.bytes + 1)
         except FileNotFoundError:
             raise UnreadableRecordingError(
-                f"{file.path} is missing: restore it from a copy, or open the recording again if retention is at work"
+                f"{file.path} is missing: restore it from a copy, or open the recording again if retention removed it"
             ) from None
         except OSError as error:
             raise UnreadableRecordingError(f"{file.path} cannot be read ({error}): look at the store") from None
@@ -207,7 +207,7 @@ class _Wanted:
     def of(cls, since: datetime | None, until: datetime | None) -> "_Wanted":
         for name, time in (("since", since), ("until", until)):
             if time is not None and time.tzinfo is None:
-                raise ValueError(f"{name} is {time}, without a time zone: give it one, such as UTC")
+                raise ValueError(f"{name} is {time}, without a time zone: add a time zone, such as UTC")
         return cls(*(None if time is None else max(to_milliseconds(time), 0) for time in (since, until)))
 
     def has(self, ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""The store of a recording: a local folder, or an object store that fsspec knows. Each write is whole or not at all."""
+"""The store of a recording: a local folder, or an object store that fsspec knows. Each write is atomic."""
 
 import errno
 import os
@@ -35,20 +35,20 @@ class Store(Protocol):
         """Write a file completely or not at all, so that it survives a power cut."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a file as `write` does unless there is one, and return whether it was written."""
+        """Write a file as `write` does, unless it exists, and return whether it was written."""
 
     def remove(self, path: str) -> None:
         """Remove a file; a missing file is no error."""
 
 
 class LocalStore:
-    """A folder of this machine, made when the first file is written; a path that leads out of it is refused."""
+    """A folder of this machine, made with its first file; a path that leads out of the folder is refused."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def list(self, folder: str) -> list[str]:
-        """Return the paths of all files below a folder, those that are still being written too."""
+        """Return the paths of all files below a folder, including unfinished files."""
         start = self._at(folder)
         if not start.is_dir():
             return []
@@ -64,14 +64,14 @@ class LocalStore:
             return file.read(limit)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write under another name, make the disk keep it, and give it its name."""
+        """Write a temporary file, sync it to disk, and rename it."""
         target = self._at(path)
         temporary = self._temporary(target, data)
         temporary.replace(target)
         _keep(target.parent)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write under another name, make the disk keep it, and link it: of two that try, one succeeds."""
+        """Write a temporary file, sync it to disk, and link it; of two processes that try, one succeeds."""
         target = self._at(path)
         temporary = self._temporary(target, data)
         try:
@@ -81,14 +81,14 @@ class LocalStore:
         except OSError as error:
             if error.errno not in _NO_LINKS or target.exists():
                 raise
-            temporary.rename(target)  # only the lease keeps two from doing this at once
+            temporary.rename(target)  # here only the lease keeps two processes from writing the same file
         finally:
             temporary.unlink(missing_ok=True)
         _keep(target.parent)
         return True
 
     def remove(self, path: str) -> None:
-        """Remove a file, and the folders that are empty then."""
+        """Remove a file, and the folders that become empty."""
         target = self._at(path)
         target.unlink(missing_ok=True)
         with suppress(OSError):  # not empty, or gone already
@@ -98,7 +98,7 @@ class LocalStore:
                 parent.rmdir()
 
     def _at(self, path: str) -> Path:
-        """Return the file at a path below the root; links are followed to see where it is."""
+        """Return the file at a path below the root; links are followed to check that it is there."""
         target = self._root / _inside(path)
         if not target.resolve().is_relative_to(self._root.resolve()):
             raise PermissionError(f"{path} leads out of the recording {self._root}: remove the link")
@@ -119,10 +119,10 @@ class LocalStore:
 
 
 def _inside(path: str) -> str:
-    """Return a path that names a place below its root.
+    """Return a path unchanged, if it is below its root.
 
     Raises:
-        PermissionError: it is absolute, or has `..` or a backslash in it.
+        PermissionError: the path is absolute, or contains `..` or a backslash.
     """
     if path.startswith("/") or "\\" in path or "\0" in path or not {"..", "."}.isdisjoint(path.split("/")):
         raise PermissionError(f"{path!r} is not a path inside the recording: restore the manifest that names it")
@@ -130,7 +130,7 @@ def _inside(path: str) -> str:
 
 
 def _keep(folder: Path) -> None:
-    """Make the disk keep the names in a folder."""
+    """Sync the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -140,7 +140,7 @@ def _keep(folder: Path) -> None:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raise errors of a file system's own library as an OSError."""
+    """Raise errors of a file system's library as OSErrors."""
     try:
         yield
     except (OSError, NotImplementedError):
@@ -150,7 +150,7 @@ def _os_errors() -> Iterator[None]:
 
 
 class FsspecStore:
-    """A place that fsspec knows by its URL; a PUT of an object is whole or not at all. Failures are OSErrors."""
+    """An object store that fsspec knows by its URL, where a PUT is atomic. All failures are OSErrors."""
 
     def __init__(self, filesystem: Any, root: str) -> None:
         self._fs = filesystem
@@ -164,7 +164,7 @@ class FsspecStore:
                 found = self._fs.find(f"{self._root}/{folder}")
             except FileNotFoundError:
                 return []
-        # Some file systems put a slash in front, others do not.
+        # Some file systems return paths with a leading slash.
         marker = f"{self._root.strip('/')}/"
         return [path.lstrip("/").removeprefix(marker) for path in found]
 
@@ -181,7 +181,7 @@ class FsspecStore:
             self._fs.pipe_file(self._at(path), data)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a file, unless it exists. Without a conditional write, look first whether the file exists."""
+        """Create a file, unless it exists; a check before the write serves stores without conditional writes."""
         target = self._at(path)
         with _os_errors():
             self._fs.invalidate_cache()
@@ -193,7 +193,7 @@ class FsspecStore:
             except FileExistsError:
                 return False
             self._fs.invalidate_cache()
-            # A store that does not know the mode has overwritten an existing file.
+            # A store that does not know the mode overwrites an existing file: the last writer succeeds.
             return bool(self._fs.cat_file(target) == data)
 
     def remove(self, path: str) -> None:

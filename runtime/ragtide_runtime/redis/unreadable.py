@@ -25,7 +25,7 @@ class Unreadable:
         self.count = 0
         """Number of entries that were skipped."""
         self._first = ""
-        self._told = 0
+        self._reported = 0
 
     def decode(self, model: type[M], stream: str, entry: Entry) -> M | None:
         """Return the model in an entry of a stream; count the entry and return None if it is unreadable."""
@@ -52,7 +52,7 @@ class Unreadable:
 
         So a reader that runs for months logs only a few lines about a flood of such entries.
         """
-        if self.count < max(2 * self._told, 1):
+        if self.count < max(2 * self._reported, 1):
             return None
-        self._told = self.count
+        self._reported = self.count
         return self.warning()

@@ -1,1 +1,1 @@
-"""Settings from the environment and from a TOML file, with errors that name field, value and remedy."""
+"""The settings, from the environment and a TOML file, with error messages that name field, value and remedy."""

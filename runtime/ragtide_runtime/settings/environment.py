@@ -1,4 +1,4 @@
-"""Variables of the environment: which there are, which name meant another, and lists in their everyday form."""
+"""Reads settings from environment variables: lists and pairs with commas, and suggestions for unknown names."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from ..errors import ConfigurationError
 PREFIX: Final = "RAGTIDE_"
 
 OTHERS: Final = frozenset({"RAGTIDE_CONFIG"})
-"""Variables that are no setting: the file that holds the settings."""
+"""Variables with the prefix that are no settings; this variable names the file of settings."""
 
 _OF_KUBERNETES: Final = re.compile(
     r"_SERVICE_(HOST|PORT(_[A-Z0-9_]{1,63})?)$|_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_[A-Z]{1,5})?$"
@@ -28,7 +28,7 @@ _OF_KUBERNETES_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
 
 
 def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the variable and the field of every setting, those of tables after the table's own."""
+    """Yield the variable and the field of every setting; the fields of a table come after the table."""
     for name, field in model.model_fields.items():
         variable = f"{PREFIX}{name}".upper()
         yield variable, field
@@ -37,26 +37,26 @@ def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each variable with our prefix that is no setting: the name, and which one may be meant.
+    """Return a sentence for each variable with the prefix that is no setting: its name, and a similar setting.
 
     Args:
         model: the settings.
-        environment: by default that of this process.
+        environment: by default the environment of this process.
     """
     environment = os.environ if environment is None else environment
     known = {variable for variable, _ in fields_of(model)} | OTHERS
-    # A pair of a top setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
+    # A pair of a setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
     pairs = [name for name, field in model.model_fields.items() if _kind_of(field.annotation) == "pairs"]
     prefixes = tuple(f"{PREFIX}{name}_".upper() for name in pairs)
-    said = []
+    sentences = []
     for name, value in sorted(environment.items()):
         variable = name.upper()
         if not variable.startswith(PREFIX) or variable in known or variable.startswith(prefixes):
             continue
         if _OF_KUBERNETES.search(variable) or (variable.endswith("_PORT") and _OF_KUBERNETES_VALUE.match(value)):
             continue
-        said.append(_sentence(name, sorted(known)))
-    return said
+        sentences.append(_sentence(name, sorted(known)))
+    return sentences
 
 
 def _sentence(name: str, known: list[str]) -> str:
@@ -64,7 +64,7 @@ def _sentence(name: str, known: list[str]) -> str:
     near = get_close_matches(wanted, [variable.removeprefix(PREFIX) for variable in known], n=1, cutoff=0.7)
     why = f"{name} is no setting"
     if "__" in name and near:
-        return f"{why}: one underscore stands between table and name, write {PREFIX}{near[0]}"
+        return f"{why}: write one underscore between table and name, as in {PREFIX}{near[0]}"
     meant = f"did you mean {PREFIX}{near[0]}?" if near else "see the settings in docs/settings.md, or unset it"
     return f"{why}: {meant}"
 
@@ -73,14 +73,14 @@ class Environment(EnvSettingsSource):
     """The environment as a source of settings, in which lists and pairs may be written with commas.
 
     `RAGTIDE_JUDGE_FAMILIES=trace,ragchecker` is a list, `RAGTIDE_CASCADE_BELOW=trace.adherence=0.3` are pairs. JSON is
-    taken too, and is the only form of what holds more than texts and numbers.
+    accepted too, and is required for a value with more than texts and numbers.
     """
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
         """Return the value of a variable.
 
         Raises:
-            ConfigurationError: it cannot be read; the message shows the form, never the value: it may be a secret.
+            ConfigurationError: the value cannot be read; the message never shows it, because it may be a secret.
         """
         kind, text = _kind_of(field.annotation), str(value).strip()
         if kind == "json" or text[:1] in ("[", "{", '"'):

@@ -1,4 +1,4 @@
-"""Mistakes in settings, in words: where the value stands, the rule by its name, the remedy."""
+"""Explains mistakes in settings: the variable or line of the value, the name of the rule, and the remedy."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from ..errors import ConfigurationError
 from .environment import PREFIX
 from .toml_lines import line_of
 
-TOLD: Final = 10
+MOST_SHOWN: Final = 10
 """Most mistakes that a message describes."""
 
 _FORMS: Final = {
@@ -33,7 +33,7 @@ _DURATION: Final = "is no duration: write one such as 30m, 6h or 7d"
 
 
 def read_toml(file: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a TOML file and its content; nothing if there is no such file.
+    """Return the text of a TOML file and its content; both are empty if there is no such file.
 
     Raises:
         ConfigurationError: it cannot be read, or is not TOML.
@@ -84,16 +84,16 @@ class Explainer:
             {**one, "loc": (*self._inside, *one["loc"])} for one in error.errors(include_url=False)
         ]
         blamed = {loc[:length] for loc in (one["loc"] for one in details) for length in range(1, len(loc))}
-        told = [self._sentence(one) for one in details if one["loc"] not in blamed]
-        more = f"; and {len(told) - TOLD} more" if len(told) > TOLD else ""
-        return printable("; ".join(told[:TOLD]) + more)
+        sentences = [self._sentence(one) for one in details if one["loc"] not in blamed]
+        more = f"; and {len(sentences) - MOST_SHOWN} more" if len(sentences) > MOST_SHOWN else ""
+        return printable("; ".join(sentences[:MOST_SHOWN]) + more)
 
     def _sentence(self, detail: Any) -> str:
         where = self._where(detail["loc"])
         return f"{where}: {self._problem(detail)}" if where else self._problem(detail)
 
     def _where(self, loc: Sequence[str | int]) -> str:
-        """Return the variable, or file and line, and the rule that a mistake is in; nothing for an argument."""
+        """Return the variable, or file and line, and the rule of a mistake; empty for an argument."""
         if not loc or loc[0] in self._given:
             return ""
         variable = self._variable(loc)
@@ -135,10 +135,10 @@ class Explainer:
             return f"{name} is no setting{self._meant(loc)}"
         if kind == "missing":
             return f"{name} is missing: add it"
-        said = self._form(detail) if kind == "string_pattern_mismatch" else message[:1].lower() + message[1:]
+        problem = self._form(detail) if kind == "string_pattern_mismatch" else message[:1].lower() + message[1:]
         if may_hold_a_secret(detail):
-            return f"{name}: {said}"
-        return f"{name} {said} (got {shortened(repr(detail['input']))})"
+            return f"{name}: {problem}"
+        return f"{name} {problem} (got {shortened(repr(detail['input']))})"
 
     def _meant(self, loc: Sequence[str | int]) -> str:
         model = _model_at(self._model, loc[:-1])

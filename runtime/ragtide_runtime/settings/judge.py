@@ -17,42 +17,42 @@ class Price(BaseModel):
     output: Dollars
     """Tokens answered."""
     cached_input: Dollars | None = None
-    """Tokens sent that the endpoint had cached; None for the price of other tokens."""
+    """Tokens sent that the endpoint had cached; None for the price of `input`."""
 
 
 class JudgeSettings(RemoteSettings):
-    """The judge: any endpoint that speaks OpenAI's chat completions protocol."""
+    """The judge: any endpoint with OpenAI's chat completions protocol."""
 
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    """Model to ask; required by the labelers `judge` and `cascade`."""
+    """Name of the model; required by the labelers `judge` and `cascade`."""
     base_url: str | None = None
-    """Where the endpoint is; by default `OPENAI_BASE_URL`, or else OpenAI's own."""
+    """Address of the endpoint; by default `OPENAI_BASE_URL`, or else OpenAI's endpoint."""
     api_key: SecretStr | None = None
     """Key of the endpoint; by default `OPENAI_API_KEY`. A local endpoint may need none."""
     families: Annotated[tuple[Literal["trace", "ragchecker"], ...], Field(min_length=1)] = ("trace",)
-    """Which metrics it is asked for: `trace` (one call), `ragchecker` (two calls)."""
+    """Families of metrics: `trace` (one call), `ragchecker` (two calls)."""
     language: Literal["auto", "en", "ru"] = "auto"
-    """Language of the prompts; `auto` takes Russian for Russian content and English for all other."""
+    """Language of the prompts; `auto` is Russian for Russian content and English for all other content."""
     structured: Literal["auto", "json_schema", "json_object", "text"] = "auto"
-    """How the form of the answer is asked for; `auto` starts with a JSON schema and learns what the endpoint takes."""
+    """Way to request the form of the answer; `auto` starts with a JSON schema and adapts to refusals."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
-    """Sampling temperature; None sends none."""
+    """Sampling temperature; None sends no temperature."""
     answer_tokens: Annotated[int, Field(ge=64)] = 8192
     """Most tokens of one answer."""
     context_tokens: Annotated[int, Field(ge=200)] = 24_000
     """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
     repairs: Annotated[int, Field(ge=0)] = 2
-    """How often a judge that gave an unusable answer is asked again, with the mistake."""
+    """Most further prompts after an unusable answer; each names the faults of the answer."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Tokens one worker sends and asks for a minute, by estimate."""
+    """Most tokens a minute that one worker sends and requests, by estimate."""
     over_budget: Literal["pause", "local"] = "pause"
-    """When a spend limit is reached: wait for the next hour or day, or let the local labeler score meanwhile."""
+    """If a spend limit is reached: `pause` waits for the next hour or day, `local` lets the local labeler score."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """Price of each model; a spend limit needs the model's price."""
 
     @property
     def over_budget_effect(self) -> str:
-        """The consequence of a spend limit that is reached, in words."""
+        """The effect of a reached spend limit, in words."""
         local = self.over_budget == "local"
         return "the local labeler scores until the next period" if local else super().over_budget_effect
 
@@ -60,7 +60,7 @@ class JudgeSettings(RemoteSettings):
     def _a_limit_needs_a_price(self) -> Self:
         if self.spend_is_limited and self.model is not None and self.model not in self.prices:
             raise ValueError(
-                f"judge has a spend limit and no price for {self.model}: add it under judge.prices, "
-                "in dollars per million tokens"
+                f"judge has a spend limit and no price for {self.model}: add the price under judge.prices, in dollars "
+                "per million tokens"
             )
         return self

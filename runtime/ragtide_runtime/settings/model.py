@@ -1,20 +1,11 @@
-"""Settings: environment (`RAGTIDE_*`), then `ragtide.toml` (or the file `RAGTIDE_CONFIG` names), then the defaults."""
+"""All settings: from the environment (`RAGTIDE_*`), else from `ragtide.toml` (or `RAGTIDE_CONFIG`), else defaults."""
 
 import logging
 import os
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,11 +15,11 @@ from pydantic_settings import (
 )
 
 from ragtide_schemas import AlertRule
-from ragtide_schemas.alert import Duration
 
 from ..errors import ConfigurationError
 from ..redis.addresses import with_credentials
 from ..redis.layout import Layout
+from .alerting import DEFAULT_RULES, BudgetSettings, StallSettings
 from .cascade import CascadeSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
@@ -37,46 +28,7 @@ from .producer import ProducerSettings
 from .recorder import RecorderSettings
 from .remote import ServiceName, ServiceSettings
 
-DEFAULT_RULES = (
-    AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
-    AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
-    AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
-)
-"""Rules of a deployment that states none: a fall of metrics that users notice, per pipeline, baseline learned."""
-
-
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
-
-
-class BudgetSettings(BaseModel):
-    """How many false alarms the whole deployment may have, shared by all rules that have no run length of their own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    false_alarms: Annotated[float, Field(gt=0)] | None = None
-    """At most so many false alarms per period, on average; None gives every rule on every key its own run length."""
-    period: Duration = "7d"
-    """The period, such as `1d` or `7d`."""
-
-
-class StallSettings(BaseModel):
-    """When something that does not move is an alert."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
-    """Seconds the oldest interaction may wait to be labeled; None never alerts."""
-    traffic_s: Annotated[float, Field(gt=0)] | None = None
-    """Seconds without any scored interaction after which an alert fires; None for irregular traffic."""
-    quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
-    """Any dropped interaction is an alert, which resolves after so many seconds without one; None never alerts."""
-    absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
-    """Rise of the share of interactions in which a metric is absent that is an alert; None never alerts."""
-
-    @classmethod
-    def none(cls) -> Self:
-        """Return settings by which nothing counts as stalled."""
-        return cls(labeling_s=None, traffic_s=None, quiet_s=None, absent_share=None)
 
 
 def _expanded(path: Path) -> Path:
@@ -88,7 +40,7 @@ def _default_data_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """Every setting of every role. An unknown name in the TOML file is an error, not a silent default."""
+    """Every setting of every role. An unknown name in the TOML file is an error."""
 
     model_config = SettingsConfigDict(
         env_prefix="RAGTIDE_",
@@ -102,120 +54,119 @@ class Settings(BaseSettings):
 
     redis_url: str | None = None
     """URL of a Redis (`redis://`, `rediss://`, `unix://`), a cluster (`redis+cluster://host:port,host:port`) or of
-    sentinels (`redis+sentinel://host:port,host:port/master`); without one a Redis found on this machine is started."""
+    sentinels (`redis+sentinel://host:port,host:port/master`); without a URL ragtide starts a Redis of this machine."""
     redis_username: str | None = None
-    """ACL user, where the URL names none."""
+    """ACL user, unless the URL has a user."""
     redis_password: SecretStr | None = None
-    """Password, where the URL holds none."""
+    """Password, unless the URL has a password."""
     redis_ca_file: Path | None = None
-    """Certificates that sign the server's, for TLS (`rediss://`, `rediss+cluster://`, `rediss+sentinel://`)."""
+    """Certificates of the authority that signs the server's certificate, for TLS (URLs that begin with `rediss`)."""
     redis_cert_file: Path | None = None
-    """Certificate of this client, for servers that ask for one."""
+    """Certificate of this client, for servers that require client certificates."""
     redis_key_file: Path | None = None
     """Key of this client's certificate."""
     data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
-    """Where a Redis started by ragtide keeps its data; by default `ragtide` in the user's data directory."""
+    """Directory for the data of a Redis that ragtide starts; by default `ragtide` in the user's data directory."""
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
     """First part of every Redis key."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Number of partitions; changed only as docs/partitions.md says."""
+    """Number of partitions; docs/partitions.md describes how to change it."""
     splits: dict[str, Annotated[int, Field(ge=2)]] = Field(default_factory=dict)
-    """Pipelines that are too much for one partition, and over how many each is split, such as `{"shop" = 4}`."""
+    """Pipelines that are too large for one partition, each with its number of partitions, such as `{"shop" = 4}`."""
     dedupe_window_s: Annotated[float, Field(gt=0)] = 86_400.0
     """Seconds for which an interaction id counts as already seen."""
     interactions_cap: Annotated[int, Field(ge=1)] = 1_000_000
-    """Most entries of a partition's interactions stream: what is over it waits, is dropped or thinned out, by
-    `producer.policy`."""
+    """Most entries of a partition's interactions stream; `producer.policy` applies to further interactions."""
     interactions_bytes: Annotated[int, Field(ge=1)] = 17_179_869_184
     """Most bytes of a partition's interactions stream in Redis; older interactions are dropped and counted."""
     producer: ProducerSettings = ProducerSettings()
-    """How interactions are published: the table `[producer]`."""
+    """Behavior of producers: the table `[producer]`."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
-    """Seconds for which gold scores that come later find their interaction, and wait for one not yet scored."""
+    """Seconds for which later gold scores find their interaction, or wait for an interaction that is not yet scored."""
     labeler: str = "local"
-    """Which labeler the workers use: `local`, `judge`, `nli`, `cascade`, an installed one by name, or
+    """Labeler of the workers: `local`, `judge`, `nli`, `cascade`, the name of an installed labeler, or
     `module:attribute`."""
     profile: str = "ragbench"
-    """Variant of the TRACe formulas that a judge's labels are scored with: `ragbench`, `ragbench_raw`, `capstone`."""
+    """Variant of the TRACe formulas for a judge's labels: `ragbench`, `ragbench_raw`, `capstone`."""
     claim_profile: str = "ragchecker_strict"
     """Variant of the RAGChecker formulas: `ragchecker_strict` (undefined is absent), `ragchecker` (undefined is 0)."""
     metrics: tuple[str, ...] = ()
-    """Optional metrics by name, such as `retrieval.average_precision`, and metrics of your own as `module:attribute`,
-    besides those that installed packages bring."""
+    """Optional metrics by name, such as `retrieval.average_precision`, and custom metrics as `module:attribute`;
+    metrics of installed packages are added."""
     label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds after which a labeler that has not answered counts as failed."""
     judge: JudgeSettings = JudgeSettings()
     """The LLM judge: the table `[judge]`."""
     services: dict[ServiceName, ServiceSettings] = Field(default_factory=dict)
-    """HTTP services that labelers ask, by the labeler's name: the tables `[services.NAME]`."""
+    """HTTP services that labelers call, by the labeler's name: the tables `[services.NAME]`."""
     cascade: CascadeSettings = CascadeSettings()
     """The two labelers of the labeler `cascade`, and the sample for the second: the table `[cascade]`."""
     worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Most entries one read takes from the stream."""
+    """Most entries that one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
-    """Most interactions one worker labels at once."""
+    """Most interactions that one worker labels at once."""
     worker_min_idle_s: Annotated[float, Field(gt=0)] = 90.0
     """Seconds after which a worker takes over an entry that another worker has not finished."""
     worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds of silence after which a worker that holds nothing is removed from the consumer group."""
+    """Seconds of silence after which a worker without entries is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
-    """Deliveries after which an entry is tried alone, and then becomes a dead letter."""
+    """Deliveries after which an entry is labeled alone, and then becomes a dead letter."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of the intervals."""
     aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Most metric events in one step of the aggregator."""
     commit_interval_s: Annotated[float, Field(ge=0)] = 0.25
-    """Seconds between commits of the aggregator: how old an estimate may be."""
+    """Seconds between two commits of the aggregator, and so the age of estimates."""
     lease_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
-    """About how many entries the stream of estimates keeps."""
+    """About the most entries of the stream of estimates."""
     estimates_interval_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds between two entries of the stream of estimates for one pipeline, metric and labeler."""
     events_cap: Annotated[int, Field(ge=1)] = 1_000_000
     """Metric events of a partition that may wait for an aggregator before its workers pause."""
     events_keep: Annotated[int, Field(ge=0)] = 100_000
-    """Metric events of a partition that are kept after they were aggregated, for feedback that comes later."""
+    """Aggregated metric events of a partition that stay in the stream for later feedback."""
     alert_cap: Annotated[int, Field(ge=1)] = 10_000
-    """Most entries the stream of alerts keeps."""
+    """Most entries of the stream of alerts."""
     dead_letters_cap: Annotated[int, Field(ge=1)] = 100_000
-    """Most dead letters of a partition; older ones are dropped and counted."""
+    """Most dead letters of a partition; older dead letters are dropped and counted."""
     dead_letters_bytes: Annotated[int, Field(ge=1)] = 1_073_741_824
-    """Most bytes of a partition's dead letters in Redis; older ones are dropped and counted."""
+    """Most bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
-    """Recorder: the table `[recorder]`."""
+    """The recorder: the table `[recorder]`."""
     stall: StallSettings = StallSettings()
     """Limits of the pipeline health alerts: the table `[stall]`."""
     segments: bool = True
-    """Whether every segment value gets estimates of its own."""
+    """Whether every segment value has estimates of its own."""
     keys_cap: Annotated[int, Field(ge=1)] = 5_000
-    """Most keys (metrics of a pipeline, a run or a segment value) of one pipeline in a partition; further values of a
-    segment count in its value `other`."""
+    """Most keys (metrics of a pipeline, a run or a segment value) of one pipeline in a partition; further segment
+    values count in the value `other`."""
     partition_keys_cap: Annotated[int, Field(ge=1)] = 50_000
     """Most keys of one partition; further pipelines count in the pipeline `other:` with the partition's number."""
     windows: tuple[WindowName, ...] = ("1h", "24h/1h")
-    """Windows in event time that get estimates of their own: `1h` is tumbling, `24h/1h` a day that moves every hour."""
+    """Windows in event time with estimates of their own: `1h` is tumbling, `24h/1h` is a day that moves every hour."""
     lateness_s: Annotated[float, Field(ge=0)] = 3600.0
-    """Seconds after the end of a window's pane for which interactions that come late still count in it."""
+    """Seconds after the end of a window's pane for which late interactions still count in it."""
     quantiles: bool = True
     """Whether quantiles of scores, labeling time and cost are kept for whole pipelines."""
     budget: BudgetSettings = BudgetSettings()
-    """How many false alarms the whole deployment may have: the table `[budget]`."""
+    """The budget of false alarms of the whole deployment: the table `[budget]`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
     """Least severe events that are logged: debug, info, warning or error."""
     http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    """Port for /metrics, /healthz and /readyz of a role; none serves nothing, 0 takes any free one and logs it."""
+    """Port for /metrics, /healthz and /readyz of a role; None serves nothing, 0 takes a free port and logs it."""
     http_host: str = "127.0.0.1"
-    """Address on which it is served; `0.0.0.0` or `::` for other machines, which then need no password."""
+    """Address for that port; with `0.0.0.0` or `::` other machines reach it, without a password."""
 
     @model_validator(mode="after")
     def _rule_names_are_unique(self) -> Self:
         names = [rule.name for rule in self.alerts]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"alerts has two rules named {name!r}: give every rule a name of its own")
+                raise ValueError(f"alerts has two rules named {name!r}: give each rule a name of its own")
         return self
 
     @model_validator(mode="after")
@@ -230,12 +181,12 @@ class Settings(BaseSettings):
 
     @property
     def labelers(self) -> tuple[str, ...]:
-        """Names of the labelers that workers ask: one, or the two of a cascade."""
+        """Names of the labelers of the workers: one labeler, or the two labelers of a cascade."""
         return (self.cascade.proxy, self.cascade.reference) if self.labeler == "cascade" else (self.labeler,)
 
     @property
     def layout(self) -> Layout:
-        """Where interactions live."""
+        """The partitions of the deployment."""
         return Layout(self.prefix, self.partitions, self.splits)
 
     @model_validator(mode="after")
@@ -245,14 +196,14 @@ class Settings(BaseSettings):
             if file is None:
                 continue
             if not (self.redis_url or "").startswith("rediss"):
-                raise ValueError(f"{name} is given, but redis_url is not one of TLS: begin it with rediss")
+                raise ValueError(f"{name} is given, but redis_url does not use TLS: begin it with rediss")
             if not file.is_file():
                 raise ValueError(f"{name} is {file}, which is not a file: correct the path")
         return self
 
     @property
     def redis_address(self) -> str | None:
-        """URL of the Redis with user, password and certificates in it; None if a Redis is to be started. A secret."""
+        """URL of the Redis with user, password and certificates, a secret; None for an embedded Redis."""
         if self.redis_url is None:
             return None
         files = {
@@ -297,22 +248,22 @@ def load_settings(**overrides: object) -> Settings:
 
 
 def settings_of_application(**overrides: object) -> Settings:
-    """Do as `load_settings`, in an application of a user's: an unknown variable is a warning there.
+    """Return the settings of a user's application; log an unknown variable instead of raising an error.
 
-    The variable may belong to a newer release or to another program of the same host. A typo in it must not keep an
-    application from starting; a role or a command, which does nothing else, refuses it.
+    The variable may belong to a newer release or to another program, and a typo must not keep an application from
+    starting. Roles and commands of ragtide refuse unknown variables.
     """
     for sentence in unknown_variables(Settings):
         if sentence not in _warned:
             _warned.add(sentence)
-            log.warning("%s; it is ignored here, and refused by ragtide's own commands", sentence)
+            log.warning("%s; it is ignored here, but ragtide's commands refuse it", sentence)
     return _load(overrides)
 
 
 log: Final = logging.getLogger("ragtide.settings")
 
 _warned: set[str] = set()
-"""Warnings about unknown variables that this process has logged: each is logged once."""
+"""Warnings about unknown variables that this process has logged; each is logged once."""
 
 
 def _load(overrides: dict[str, object]) -> Settings:

@@ -11,19 +11,19 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class ProducerSettings(BaseModel):
-    """Behavior when the stream, or Redis, does not keep up with the application."""
+    """Behavior of a producer if the stream is full, or Redis is slower than the application."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     policy: Policy = "block"
-    """When the stream is full: `block` waits for room, `drop_new` drops, `sample` thins out from half the cap on."""
+    """If the stream is full, `block` waits for room, `drop_new` drops, `sample` thins out from half the cap on."""
     block_s: Seconds = 30.0
     """Seconds that a blocking publish waits for room in a full stream before it fails."""
     queue: Annotated[int, Field(ge=1)] = 10_000
     """Most interactions that `submit` holds in the process; more are dropped and counted."""
     queue_bytes: Annotated[int, Field(ge=1)] = 268_435_456
-    """Most bytes of them, by the length of their texts."""
+    """Most bytes of these interactions, by the length of their texts."""
     flush_s: Seconds = 5.0
-    """Seconds that closing the producer, or the end of the process, waits for what `submit` still holds."""
+    """Seconds that closing the producer, or the end of the process, waits for interactions that `submit` holds."""
     resend_s: Seconds = 2.0
-    """Seconds of what `submit` sent last that are sent again if Redis lost them; 0 sends nothing again."""
+    """Seconds for which `submit` remembers sent interactions, to send them again if Redis loses them; 0 for never."""

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 KindName = Literal["interactions", "metrics", "feedback", "alerts"]
 Pattern = Literal["email", "phone", "card"]
-"""Patterns that can be removed from texts without a function of your own."""
+"""Built-in patterns that can be removed from texts."""
 
 
 class RecorderSettings(BaseModel):
@@ -15,24 +15,24 @@ class RecorderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
     url: str | None = None
-    """Where to record: a folder, or a URL that fsspec knows (`s3://bucket/folder`); none records nothing."""
+    """Place of the recording: a folder, or a URL that fsspec knows (`s3://bucket/folder`)."""
     storage_options: dict[str, object] = Field(default_factory=dict)
     """Options of fsspec's file system, such as `{"endpoint_url": ...}`."""
     format: Literal["parquet", "jsonl"] = "parquet"
-    """Form of the files: `parquet`, or `jsonl` (JSON Lines, compressed with gzip)."""
+    """Format of the files: `parquet`, or `jsonl` (JSON Lines, compressed with gzip)."""
     kinds: tuple[KindName, ...] = ("interactions", "metrics", "feedback", "alerts")
     """Streams that are recorded."""
     roll_s: Annotated[float, Field(gt=0)] = 300.0
     """Seconds after which entries that were read are written; until then they stay in Redis."""
     roll_entries: Annotated[int, Field(ge=1)] = 50_000
-    """Entries of a partition that are written at once at the latest."""
+    """Number of entries of a partition after which they are written earlier."""
     roll_bytes: Annotated[int, Field(ge=1)] = 67_108_864
-    """The same in bytes of JSON."""
+    """Bytes of JSON of a partition after which its entries are written earlier."""
     keep_days: Annotated[int, Field(ge=1)] | None = None
-    """Whole days, before today, that are kept; None keeps all."""
+    """Number of whole days before today that are kept; None keeps all days."""
     redact: tuple[Pattern, ...] = ()
     """Patterns that are removed from texts before they are written: `email`, `phone`, `card`."""
     redact_function: str | None = None
-    """A function of your own from text to text, as `module:attribute`; it runs after `redact`."""
+    """A function of yours from text to text, as `module:attribute`; it runs after `redact`."""
     redact_limit_s: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds redaction of one entry may take; an entry over it is recorded without its texts, and counted."""
+    """Seconds that redaction of one entry may take; an entry that takes longer is recorded without its texts."""

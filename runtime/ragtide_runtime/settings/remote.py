@@ -1,4 +1,4 @@
-"""Settings of labelers that ask a remote endpoint: limits that all share, and the tables `[services.NAME]`."""
+"""Settings of labelers that call a remote endpoint: limits of any endpoint, and the tables `[services.NAME]`."""
 
 from typing import Annotated, Self
 
@@ -14,32 +14,32 @@ def _not_judge(name: str) -> str:
 
 
 ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_judge)]
-"""Name of a service, which begins names of its keys in Redis and of its counters."""
+"""Name of a service; the names of its keys in Redis and of its counters begin with it."""
 
 
 class RemoteSettings(BaseModel):
-    """How an endpoint is asked: how fast, how often, for how much."""
+    """The limits of calls to an endpoint: time, attempts, rate and cost."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
 
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds one call may take."""
+    """Seconds that one call may take."""
     attempts: Annotated[int, Field(ge=1)] = 6
-    """Calls made for one answer when the endpoint fails, before it counts as unavailable."""
+    """Most failed calls for one answer before the endpoint counts as unavailable."""
     max_in_flight: Annotated[int, Field(ge=1)] = 64
-    """Most calls of one worker at once; fewer while the endpoint answers 429 or slows down."""
+    """Most concurrent calls of one worker; fewer while the endpoint answers 429 or slows down."""
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Calls one worker makes a minute."""
+    """Most calls of one worker a minute."""
     breaker_failures: Annotated[int, Field(ge=1)] = 10
     """Failures in a row after which calls to the endpoint are paused."""
     breaker_pause_s: Annotated[float, Field(gt=0)] = 15.0
-    """Seconds of the pause, after which one call tries the endpoint; doubled while it fails, up to 5 minutes."""
+    """Seconds of the pause, after which a single call tries; the pause doubles while calls fail, up to 5 minutes."""
     spend_per_hour_usd: Annotated[float, Field(gt=0)] | None = None
-    """Dollars the whole deployment may spend in a clock hour (UTC)."""
+    """Dollars that the whole deployment may spend in a clock hour (UTC)."""
     spend_per_day_usd: Annotated[float, Field(gt=0)] | None = None
-    """Dollars it may spend in a day (UTC)."""
+    """Dollars that the whole deployment may spend in a day (UTC)."""
     cache_ttl_s: Annotated[float, Field(ge=0)] = 2_592_000.0
-    """Seconds for which usable answers are kept by content, so that a replay does not pay twice; 0 keeps none."""
+    """Seconds for which usable answers stay in the cache, so that a replay does not pay again; 0 switches it off."""
 
     @property
     def spend_is_limited(self) -> bool:
@@ -48,17 +48,17 @@ class RemoteSettings(BaseModel):
 
     @property
     def over_budget_effect(self) -> str:
-        """The consequence of a spend limit that is reached, in words."""
+        """The effect of a reached spend limit, in words."""
         return "labeling waits for the next period"
 
 
 class ServiceSettings(RemoteSettings):
-    """An HTTP service that a labeler asks."""
+    """An HTTP service that a labeler calls."""
 
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)]
     """Address of the service, such as `http://nli:8080`; a labeler may add a path."""
     api_key: SecretStr | None = None
-    """Sent as a bearer token; None sends none."""
+    """Key that is sent as a bearer token; None sends no token."""
     model: Annotated[str, StringConstraints(max_length=100)] = ""
     """Model that the service runs. It is part of the labeler's version, so change it when the model changes."""
     batch: Annotated[int, Field(ge=1)] = 32
@@ -69,5 +69,5 @@ class ServiceSettings(RemoteSettings):
     @model_validator(mode="after")
     def _a_limit_needs_a_price(self) -> Self:
         if self.spend_is_limited and not self.call_usd:
-            raise ValueError("there is a spend limit and no price: set call_usd, the price of one call in dollars")
+            raise ValueError("there is a spend limit without a price: set call_usd, the price of a call in dollars")
         return self

@@ -1,4 +1,4 @@
-"""Tables of settings in the documentation: `python -m ragtide_runtime.settings.table` prints that of a deployment."""
+"""Makes the tables of settings in the documentation; `python -m ragtide_runtime.settings.table` prints all settings."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def settings_table() -> str:
 
 
 def table_of(model: type[BaseModel]) -> str:
-    """Return the fields of a model with default and meaning as a Markdown table; those of a table as `table.name`."""
+    """Return the fields of a model, with default and meaning, as a Markdown table; inner fields as `table.name`."""
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in _rows(model)]
     return "\n".join(lines) + "\n"
@@ -48,4 +48,4 @@ def _shown(default: object) -> str:
 
 
 if __name__ == "__main__":
-    print(settings_table(), end="")  # noqa: T201 - that is its purpose
+    print(settings_table(), end="")  # noqa: T201 - for the documentation

@@ -1,4 +1,4 @@
-"""The line of a TOML file on which a setting stands, for messages: the parser of the standard library does not say."""
+"""Finds the line of a setting in a TOML file, for messages, because the parser of Python does not report it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -47,6 +47,6 @@ def _names(dotted: str) -> tuple[str, ...]:
 
 
 def _shared(found: Sequence[str | int], wanted: Sequence[str | int]) -> int:
-    """Return how much of the wanted path a line stands for; 0 if the line is of something else."""
+    """Return the length of the wanted path that a line has; 0 if the line belongs to another path."""
     length = min(len(found), len(wanted))
     return length if tuple(found[:length]) == tuple(wanted[:length]) else 0

@@ -59,11 +59,11 @@ async def test_damage_is_found(async_redis: Any, tmp_path: Path) -> None:
 
 
 def test_a_place_without_a_recording_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableRecordingError, match="holds no recording: give the URL"):
+    with pytest.raises(UnreadableRecordingError, match="holds no recording: give the recorder"):
         Recording.open(str(tmp_path / "nothing"))
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "p0-000000000001.json").write_text('{"partition": 0}')
-    with pytest.raises(UnreadableRecordingError, match="is no manifest"):
+    with pytest.raises(UnreadableRecordingError, match="is no valid manifest"):
         Recording.open(str(tmp_path))
 
 

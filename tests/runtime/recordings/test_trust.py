@@ -100,7 +100,7 @@ async def test_a_manifest_that_names_another_place_is_refused_and_retention_remo
     outside = tmp_path / "outside.jsonl.gz"
     outside.write_bytes(gzip.compress(LINES))
     file = write(tmp_path / "r", gzip.compress(LINES), **changes)
-    with pytest.raises(UnreadableRecordingError, match=r"p0-000000000001\.json is no manifest that a recorder wrote"):
+    with pytest.raises(UnreadableRecordingError, match=r"p0-000000000001\.json is no valid manifest"):
         Recording.open(str(tmp_path / "r"))
     with pytest.raises(UnreadableRecordingError):
         async with recording(async_redis, settings_of(tmp_path / "r", keep_days=1)) as task:
@@ -173,7 +173,7 @@ def test_no_more_is_unpacked_than_the_manifest_says(lines: bytes, changes: dict[
     write(tmp_path, gzip.compress(lines, 1), path, **changes, **unreadable)
     found = Recording.open(str(tmp_path))
     tracemalloc.start()
-    with pytest.raises(UnreadableRecordingError, match=f"^{path}: .*more than its manifest says"):
+    with pytest.raises(UnreadableRecordingError, match=f"^{path}: .*more than its manifest states"):
         list(found.unreadable("interactions") if unreadable else found.entries("interactions"))
     (problem,) = found.verify()
     assert problem.startswith(f"{path}: it unpacks to more")
@@ -204,7 +204,7 @@ def test_a_parquet_file_of_other_rows_than_its_manifest_says_is_not_unpacked(tmp
     found = Recording.open(str(tmp_path))
     with pytest.raises(UnreadableRecordingError, match="1000 rows"):
         list(found.entries("interactions"))
-    assert "its manifest says 1 rows" in found.verify()[0]
+    assert "its manifest states 1 rows" in found.verify()[0]
     write(tmp_path, b"no parquet", path, format="parquet")
     with pytest.raises(UnreadableRecordingError, match="is not a Parquet file"):
         list(Recording.open(str(tmp_path)).entries("interactions"))

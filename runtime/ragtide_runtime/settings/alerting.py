@@ -1,0 +1,46 @@
+"""Settings of alerts: the default rules, and the tables `[budget]` and `[stall]`."""
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtide_schemas import AlertRule
+from ragtide_schemas.alert import Duration
+
+DEFAULT_RULES = (
+    AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
+    AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
+    AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
+)
+"""Rules of a deployment without rules: they detect a fall of three metrics of each pipeline, with learned baselines."""
+
+
+class BudgetSettings(BaseModel):
+    """The budget of false alarms of the whole deployment, which all rules without a run length share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    false_alarms: Annotated[float, Field(gt=0)] | None = None
+    """Most false alarms per period, on average; None gives every rule on every key its own run length."""
+    period: Duration = "7d"
+    """The period, such as `1d` or `7d`."""
+
+
+class StallSettings(BaseModel):
+    """The limits of pipeline health alerts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
+    """Seconds that the oldest interaction may wait for labels before an alert fires; None never alerts."""
+    traffic_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds without a scored interaction after which an alert fires; None never alerts, for irregular traffic."""
+    quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
+    """Every dropped interaction fires an alert, which resolves after so many seconds without one; None never alerts."""
+    absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
+    """Rise of the share of interactions without a metric at which an alert fires; None never alerts."""
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return settings without pipeline health alerts."""
+        return cls(labeling_s=None, traffic_s=None, quiet_s=None, absent_share=None)
