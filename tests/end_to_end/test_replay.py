@@ -155,7 +155,7 @@ def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str,
     _, said = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "Traceback" not in said
-    assert "--workspace again to continue" in said.replace("\n", " ")
+    assert "give the same command with --workspace again" in said.replace("\n", " ")
     other = command(redis_url, "replay", str(place), "--workspace", "again", "--pipeline", "good")
     assert other.returncode == 1
     assert "began with pipelines not given, and not good" in other.stderr

@@ -58,7 +58,7 @@ def test_a_replay_is_reported_and_compared_by_its_estimates(redis: Any, redis_ur
     assert {alert["pipeline"] for alert in april["alerts"]} == {"shop", "old"}
     page = report("april", "--output", "-")
     assert "recording &lt;may&gt;" in page
-    assert "are left out: a replay keeps estimates" in page
+    assert "A replay stores estimates" in page
     assert "speed" in page
     assert "| floor |" in report("april", "--output", "-", "--format", "md")
 

@@ -17,7 +17,7 @@ from ragtide_schemas.experiments import OWN
 from ..experiments.projections import mean_differences
 from ..experiments.state import ExperimentState
 from .cautions import labeler_ids
-from .labelings import Paired
+from .labelings import LabelingDifference
 from .measured_metric import MeasuredMetric
 from .reader import ReportedExperiment
 
@@ -146,7 +146,7 @@ def compare_replays(
     second: tuple[Workspace, Mapping[str, Mapping[MeasuredMetric, Moments]]],
     names: Names,
     *,
-    pairs: Mapping[tuple[str, str], Sequence[Paired]],
+    pairs: Mapping[tuple[str, str], Sequence[LabelingDifference]],
     confidence: float,
     made_at: datetime,
 ) -> RunComparison:

@@ -1,8 +1,8 @@
-"""The scores of single interactions in a run, so that two labelings of the same interactions are compared by id.
+"""Compares two labelings of the same interactions by interaction id; reads the scores of each labeling.
 
-A run that labels keeps its newest metric events on its stream (`events_keep`). A replay of metric events keeps none:
-its scores are those of the recording, which is read if the caller, or the setting `recorder.url`, names it. The list of
-runs in Redis never decides which file is opened.
+A workspace that labels keeps its newest metric events on its stream (`events_keep`). A replay of metric events keeps
+none: its scores are read from the recording, if the caller or the setting `recorder.url` names it. The list of
+workspaces in Redis never decides which file is opened.
 """
 
 from collections import defaultdict
@@ -29,14 +29,14 @@ from .measured_metric import MeasuredMetric
 
 @dataclass(slots=True)
 class Scores:
-    """The scores of a pipeline's interactions, by how they were measured and by id; in the order of the events."""
+    """The scores of a pipeline's interactions: by measured metric, then by interaction id, in order of events."""
 
     of: defaultdict[MeasuredMetric, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     scopes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     """For each interaction the segment values it counts in; None for the whole pipeline."""
 
     def add(self, event: MetricEvent) -> None:
-        """Add an event; of two about one interaction the first counts, and one that was refused does not."""
+        """Add the scores of an event; a refused event and a second one of an interaction add nothing."""
         if event.interaction_id in self.scopes:
             return
         try:
@@ -52,8 +52,8 @@ class Scores:
                 self.of[by][event.interaction_id] = score
 
 
-class Paired(NamedTuple):
-    """One metric in two labelings of the same interactions."""
+class LabelingDifference(NamedTuple):
+    """The difference of one metric between two labelings of the same interactions."""
 
     first: MeasuredMetric
     second: MeasuredMetric
@@ -61,17 +61,17 @@ class Paired(NamedTuple):
     found: PairedDifference
 
 
-def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = False) -> list[Paired]:
-    """Return the differences of the metrics that both have, on the interactions that both have a score of.
+def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = False) -> list[LabelingDifference]:
+    """Return the differences of the metrics that both labelings have, on the interactions that both scored.
 
-    A metric that one labeler measured in both is compared with itself; otherwise each labeler of the first with each of
-    the second, of the same profile and range.
+    If the same labeler measured a metric in both, only its scores are compared. Otherwise each labeler of the first is
+    compared with each labeler of the second that has the same profile and range.
 
     Args:
         first: scores of one labeling.
         second: scores of another one.
         confidence: level of each interval.
-        closed: whether both have labeled all of the interactions that are asked about.
+        closed: whether both have labeled all interactions in question.
     """
     found = []
     for mine, theirs in _comparable(first, second):
@@ -83,7 +83,7 @@ def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = F
                     by_scope[scope].append((score, other[interaction_id]))
         for scope, pairs in by_scope.items():
             scores, others = zip(*pairs, strict=True)
-            gap = paired_difference(
+            result = paired_difference(
                 scores,
                 others,
                 value_range=range_of(mine.metric, mine.measure),
@@ -91,12 +91,12 @@ def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = F
                 counts=mine.holds_counts,
                 closed=closed,
             )
-            found.append(Paired(mine, theirs, scope, gap))
+            found.append(LabelingDifference(mine, theirs, scope, result))
     return found
 
 
 def of_labeler(scores: Scores, name: str) -> Scores:
-    """Return the scores by the labelers of a name; in a cascade those of the judge are of its uniform sample."""
+    """Return the scores by the labelers of a name; of a cascade's judge those of its uniform sample."""
     found = Scores(scopes=scores.scopes)
     found.of.update({by: of for by, of in scores.of.items() if by.labeler == name})
     return found
@@ -115,14 +115,14 @@ def _comparable(first: Scores, second: Scores) -> Iterator[tuple[MeasuredMetric,
 async def read_scores(
     redis: Redis, streams: Sequence[Streams], pipeline: str, info: Workspace, recording: Recording | None
 ) -> Scores | None:
-    """Return the scores of a run's interactions, as far as they are still there; None if none are kept.
+    """Return the scores that a workspace still keeps of a pipeline's interactions; None if it keeps none.
 
     Args:
         redis: client.
-        streams: the run's keys that hold the pipeline.
-        pipeline: whose.
-        info: of the run.
-        recording: what a replay of metric events may be read from.
+        streams: the workspace's keys that hold the pipeline.
+        pipeline: name.
+        info: the workspace.
+        recording: recording that a replay of metric events is of, if it was named.
     """
     scores = Scores()
     if info.kind == "replay" and info.options.get("replays") == "metric events":
@@ -159,7 +159,7 @@ def _add_recorded(
     scores: Scores, pipeline: str, info: Workspace, entries: Iterable[RecordedEntry], position: bytes | None
 ) -> None:
     part = _selection(info)
-    # The recording may have grown since; in random order the position says nothing about that.
+    # In order of time the position shows where the replay ended, although the recording may have grown since.
     last = order(position.decode()) if position is not None and info.options.get("order") == "time" else None
     for entry in entries:
         if last is not None and entry.order > last:
@@ -170,10 +170,10 @@ def _add_recorded(
 
 
 def _selection(info: Workspace) -> Selection:
-    """Return which part of its recording a replay is of.
+    """Return which part of its recording a workspace replays.
 
     Raises:
-        ConfigurationError: its options cannot be read.
+        ConfigurationError: the options of the workspace cannot be read.
     """
     given = {name: info.options.get(name) for name in ("since", "until", "segment")}
     if not all(value is None or isinstance(value, str) for value in given.values()):
@@ -187,19 +187,13 @@ def _selection(info: Workspace) -> Selection:
 
 
 def is_complete(scores: Scores, state: AggregatorState, pipeline: str) -> bool:
-    """Return whether the scores are of all interactions of a pipeline in a run of known size.
-
-    Args:
-        scores: of the pipeline.
-        state: of the run.
-        pipeline: name.
-    """
+    """Return whether the scores cover all interactions of a pipeline in a workspace of known size."""
     sizes = [int(state.rows.population[row]) for row, key in enumerate(state.keys) if key.pipeline == pipeline]
     return bool(scores.scopes) and len(scores.scopes) == max(sizes, default=0)
 
 
 def named_recording(settings: Settings, info: Workspace, given: str | None) -> Recording | None:
-    """Return the recording that a replay of metric events is of, if the caller or the settings name it; else None.
+    """Return the recording that a workspace replays, if the caller or the settings name it; else None.
 
     Raises:
         ConfigurationError: the caller names another recording.

@@ -19,7 +19,7 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
-from .labelings import Paired, is_complete, of_labeler, paired, read_kept, read_scores
+from .labelings import LabelingDifference, is_complete, of_labeler, paired, read_kept, read_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Compared:
     profile: str
     segment: str | None
     n: tuple[int, int]
-    """Number of interactions of each pipeline; if paired, of the interactions that have a score in both."""
+    """Number of scored interactions of each pipeline; if paired, of those with a score in both."""
     means: tuple[float, float]
     difference: Difference
     """The mean of the first pipeline minus the mean of the second."""
@@ -70,9 +70,9 @@ async def read_comparison(
     confidence: float | None = None,
     ongoing: bool = False,
 ) -> list[Compared]:
-    """Return the differences of two pipelines, of every metric that was measured in the same way in both.
+    """Return the difference of two pipelines for every metric that was measured in the same way in both.
 
-    Two replays of the same interactions are compared interaction by interaction, also where another labeler scored.
+    Two replays of the same interactions are compared interaction by interaction, even if their labelers differ.
 
     Args:
         redis: client.
@@ -88,7 +88,7 @@ async def read_comparison(
     if window == ALL_TIME and _share_interactions(*sides):
         by_id = await _by_interaction(redis, sides, states, level=level, ongoing=ongoing)
     known = {(one.metric, one.metric_version, one.profile, one.segment) for one in by_id}
-    means = _by_means(_found(first, sides[0], window), _found(second, sides[1], window), level=level)
+    means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level=level)
     unmatched = [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
     return sorted(by_id + unmatched, key=_reading_order)
 
@@ -98,7 +98,7 @@ async def read_labelers(
 ) -> list[Compared]:
     """Return the differences of two labelers of one pipeline, on the interactions that both scored.
 
-    These are the interactions whose metric events are kept; of a cascade those of the judge's uniform sample.
+    Only interactions whose metric events are still kept count; of a cascade, only the judge's uniform sample.
     """
     settings = side.deployment.settings
     level = settings.confidence if confidence is None else confidence
@@ -144,7 +144,7 @@ async def _by_interaction(
     return [_compared(one) for one in paired(mine, theirs, confidence=level, closed=closed)]
 
 
-def _compared(one: Paired) -> Compared:
+def _compared(one: LabelingDifference) -> Compared:
     found, by = one.found, one.first
     return Compared(
         metric=by.metric,
@@ -161,11 +161,11 @@ def _compared(one: Paired) -> Compared:
     )
 
 
-_Found = dict[EstimateKey, tuple[Moments, float, float]]
+_Moments = dict[EstimateKey, tuple[Moments, float, float]]
 """Moments, lowest value and width of the range by key."""
 
 
-def _by_means(first: _Found, second: _Found, *, level: float) -> list[Compared]:
+def _by_means(first: _Moments, second: _Moments, *, level: float) -> list[Compared]:
     return [
         Compared(
             metric=key.metric,
@@ -183,10 +183,6 @@ def _by_means(first: _Found, second: _Found, *, level: float) -> list[Compared]:
     ]
 
 
-def _found(state: AggregatorState, side: PipelineSide, window: str) -> _Found:
-    return _moments(state, side.pipeline, window, run=workspace_of(side.deployment.settings.prefix))
-
-
 async def unknown_side(sides: tuple[PipelineSide, PipelineSide]) -> str | None:
     """Return a sentence about the first of two pipelines that has no scores; None if both have some, or none has."""
     for side in sides:
@@ -196,20 +192,19 @@ async def unknown_side(sides: tuple[PipelineSide, PipelineSide]) -> str | None:
     return None
 
 
-def _moments(
-    state: AggregatorState, pipeline: str, window: str, *, run: str | None
-) -> dict[EstimateKey, tuple[Moments, float, float]]:
-    """Return moments, lowest value and width of the range of every metric of a pipeline, whatever its name.
+def _moments(state: AggregatorState, side: PipelineSide, window: str) -> _Moments:
+    """Return the moments of every metric of a pipeline, under keys without the pipeline's name.
 
-    In a workspace these are those labeled there and, of replayed metric events, those of live traffic.
+    A workspace holds metrics that were labeled in it, and metrics of live traffic if it replays metric events.
     """
+    run = workspace_of(side.deployment.settings.prefix)
     rows = [
         row
         for row, key in enumerate(state.keys)
-        if key.pipeline == pipeline and key.run in (None, run)
+        if key.pipeline == side.pipeline and key.run in (None, run)
         if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED
     ]
-    result = {}
+    result: _Moments = {}
     for view, members in [(View(state), rows), *windows_of(state, rows)]:
         if view.name == window:
             for row in members:
