@@ -1,8 +1,9 @@
 """Evaluates the alert rules on a batch of values, and returns the alerts that the rules raise."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
 from ..statistics.drift import Alarm, DetectorTable
 from ..statistics.tables import doubled
+from .baseline import LearnedValues
 from .contributors import Contributor, contenders
 from .rule_state import RuleState, matches
 
@@ -24,21 +26,53 @@ MOST_AT_ONCE: Final = 0.1
 """Highest cost of one value, in false alarms, so that a run length is at least 10."""
 
 
+class ValueExtremes(NamedTuple):
+    """The extreme values of clusters, and the interactions that have them."""
+
+    lowest: Floats
+    highest: Floats
+    lowest_ids: Sequence[str]
+    highest_ids: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class RuleValues:
-    """Values of many keys in the order of their arrival; arrays have shape (n,)."""
+    """Values of many keys, or means of closed clusters of values, in the order of their arrival; shape (n,)."""
 
     rows: Rows
     """Row of each value's key."""
     values: Floats
     """The values, scaled to [0, 1]."""
     times_ms: Rows
-    """Time of each value's interaction."""
+    """Time of each value's interaction; of a cluster, that of its first."""
     numbers: Rows
-    """Number of each value among the values of its key, from 1."""
+    """Number of each value among the values of its key, from 1; of a cluster, the number of its last value."""
     event_of: Rows
     """Place of each value's event in the source."""
     source: EventSource
+    costs: Floats | None = None
+    """What each may add to the expected number of false alarms, for all rules without a run length; see `costs`."""
+    sizes: Rows | None = None
+    """Number of values of each cluster; None for single values. So are the following."""
+    mean_squares: Floats | None = None
+    """Mean of the squares of each cluster's values."""
+    extremes: ValueExtremes | None = None
+
+    @property
+    def lowest(self) -> Floats:
+        """The lowest value of each."""
+        return self.values if self.extremes is None else self.extremes.lowest
+
+    @property
+    def highest(self) -> Floats:
+        """The highest value of each."""
+        return self.values if self.extremes is None else self.extremes.highest
+
+    def interaction_id(self, place: int, *, low: bool) -> str:
+        """Return the id of the interaction with the lowest or the highest value."""
+        if self.extremes is None:
+            return self.source.interaction_id(int(self.event_of[place]))
+        return (self.extremes.lowest_ids if low else self.extremes.highest_ids)[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +194,6 @@ class RuleEvaluator:
         """Evaluate the rules on values, and return the alerts that they raise, in the order of the values."""
         if not self._detectors:
             return []
-        costs = self._costs(batch)
         raised: list[Raised] = []
         # The position after which a rule state takes values, if it does not take all.
         after = self._learn(batch)
@@ -172,24 +205,24 @@ class RuleEvaluator:
         value_of, detector_of = value_of[taken], detector_of[taken]
         everything = True
         while value_of.size:
-            first = self._first_alarms(batch, value_of, detector_of, costs)
+            first = self._first_alarms(batch, value_of, detector_of)
             self._remember(batch, after, {state: at for state, (at, _, _) in first.items()}, everything=everything)
             after, everything = {state: at for state, (at, _, _) in first.items()}, False
             raised += [self._alarmed(batch, position, detector, alarm) for position, detector, alarm in first.values()]
             value_of, detector_of = self._rest(batch, after)
         return sorted(raised, key=lambda one: one.position)
 
-    def _costs(self, batch: RuleValues) -> Floats | None:
-        """Return the cost of each value for a rule that shares the budget; None without a budget.
+    def costs(self, rows: Rows) -> Floats | None:
+        """Return the cost of each value, in order, for a rule that shares the budget; None without a budget.
 
         A value has this cost even if no detector takes it.
         """
         if self.budget is None:
             return None
-        counts = self._budgeted[batch.rows]
+        counts = self._budgeted[rows]
         ends = np.cumsum(counts)
         spent = self.budget.spend(int(ends[-1]) if ends.size else 0)
-        costs = np.zeros(batch.rows.size)
+        costs = np.zeros(rows.size)
         # All rules on one key have the same cost: the cost of the last rule, which is the lowest.
         some = counts > 0
         costs[some] = np.minimum(spent, MOST_AT_ONCE)[(ends - 1)[some]]
@@ -209,15 +242,15 @@ class RuleEvaluator:
         """Give values one by one to the rules that learn; return the positions after which learned baselines hold."""
         begins: dict[RuleState, int] = {}
         for position in np.flatnonzero(self._learning[batch.rows]).tolist():
-            row, value = int(batch.rows[position]), float(batch.values[position])
+            row, values = int(batch.rows[position]), _learned(batch, position)
             for state in self._states[row]:
-                if state.learns and state.learn(value):
+                if state.learns and state.learn(values):
                     begins[state] = position
                     self.refresh(row)
         return begins
 
     def _first_alarms(
-        self, batch: RuleValues, value_of: Rows, detector_of: Rows, costs: Floats | None
+        self, batch: RuleValues, value_of: Rows, detector_of: Rows
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
         """Update the detectors; return the first alarm of each rule, with its value and its detector."""
         detectors = self._table_row[detector_of]
@@ -226,12 +259,16 @@ class RuleEvaluator:
         for detector in np.unique(detector_of[spread]).tolist():
             state, number = self._detectors[detector]
             places = spread[detector_of[spread] == detector]
-            values[places] = state.detectors[number].statistic.transformed(values[places])
+            squares = None if batch.mean_squares is None else batch.mean_squares[value_of[places]]
+            values[places] = state.detectors[number].statistic.transformed(values[places], squares)
         each = self._table.costs(detectors)
-        if costs is not None:
+        sizes = None if batch.sizes is None else batch.sizes[value_of]
+        if sizes is not None:
+            each = each * sizes
+        if batch.costs is not None:
             share = self._share[detector_of]
-            each = np.where(share > 0, costs[value_of] / np.maximum(share, 1), each)
-        alarms, _ = self._table.update(detectors, values, batch.times_ms[value_of], costs=each)
+            each = np.where(share > 0, batch.costs[value_of] / np.maximum(share, 1), each)
+        alarms, _ = self._table.update(detectors, values, batch.times_ms[value_of], costs=each, sizes=sizes)
         first: dict[RuleState, tuple[int, int, Alarm]] = {}
         for alarm in alarms:
             detector = int(detector_of[alarm.position])
@@ -242,7 +279,7 @@ class RuleEvaluator:
         self, batch: RuleValues, after: dict[RuleState, int], until: dict[RuleState, int], *, everything: bool
     ) -> None:
         """Remember interactions beyond the alarm limits: for each rule, those after `after` and up to `until`."""
-        beyond = np.flatnonzero((batch.values < self._low[batch.rows]) | (batch.values > self._high[batch.rows]))
+        beyond = np.flatnonzero((batch.lowest < self._low[batch.rows]) | (batch.highest > self._high[batch.rows]))
         last = batch.rows.size
         start = -1 if everything else last
         by_row = grouped(batch.rows[beyond])
@@ -255,13 +292,13 @@ class RuleEvaluator:
 
     def _remember_one(self, batch: RuleValues, state: RuleState, places: Rows) -> None:
         low, high = state.limits()
-        values = batch.values[places]
-        excess = np.where(values < low, low - values, values - high)
-        outside = (values < low) | (values > high)
-        places, excess = places[outside], excess[outside]
+        lowest, highest = batch.lowest[places], batch.highest[places]
+        excess = np.maximum(low - lowest, highest - high)
+        outside = (lowest < low) | (highest > high)
+        places, excess, below = places[outside], excess[outside], (low - lowest >= highest - high)[outside]
         for one in contenders(excess).tolist():
-            place = places[one]
-            of = batch.source.interaction_id(int(batch.event_of[place]))
+            place = int(places[one])
+            of = batch.interaction_id(place, low=bool(below[one]))
             state.contributors.add(Contributor(int(batch.numbers[place]), float(excess[one]), of))
 
     def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised:
@@ -304,3 +341,10 @@ class RuleEvaluator:
         self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
         if self.budget is not None and state["budget"] is not None:
             self.budget.load(bytes.fromhex(state["budget"]))
+
+
+def _learned(batch: RuleValues, position: int) -> LearnedValues:
+    mean = float(batch.values[position])
+    if batch.sizes is None or batch.mean_squares is None:
+        return LearnedValues(mean, mean * mean)
+    return LearnedValues(mean, float(batch.mean_squares[position]), int(batch.sizes[position]))

@@ -13,7 +13,7 @@ from ragtide_schemas.alert import duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.drift import Alarm, DetectorTable
-from .baseline import Baseline, Learner
+from .baseline import Baseline, LearnedValues, Learner
 from .contributors import Contributors
 from .messages import Decision, alert_of
 from .statistic import Statistic, statistic_of
@@ -118,9 +118,9 @@ class RuleState:
         """Number of detectors that share the run length."""
         return len(self.detectors)
 
-    def learn(self, value: float) -> bool:
-        """Learn from a value in [0, 1]; return whether the rule looks for a change from the next value on."""
-        self._learner.add(value)
+    def learn(self, values: LearnedValues) -> bool:
+        """Learn from a value or a cluster; return whether the rule looks for a change from the next value on."""
+        self._learner.add(values)
         if self.window_ms is not None or self._phase != "learning" or not self._learner.enough:
             return False
         found = self._learner.found()

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
+import numpy as np
+
 from ragtide_schemas import AlertRule
 
 from ..statistics.batches import Floats
@@ -26,10 +28,18 @@ class Statistic:
         """Largest possible squared distance from the centre."""
         return max(self.center, 1 - self.center) ** 2
 
-    def transformed(self, values: Floats) -> Floats:
-        """Return the values that a detector takes: for a spread, the squared distances from the centre."""
+    def transformed(self, values: Floats, mean_squares: Floats | None = None) -> Floats:
+        """Return the values that a detector takes: for a spread, the squared distances from the centre.
+
+        Args:
+            values: single values, or means of clusters of values.
+            mean_squares: of clusters, the means of the squares of their values.
+        """
         if self.name != "spread":
             return values
+        if mean_squares is not None:
+            squares = mean_squares - 2 * self.center * values + self.center**2
+            return np.clip(squares / self._reach, 0.0, 1.0)
         away = values - self.center
         return away * away / self._reach
 

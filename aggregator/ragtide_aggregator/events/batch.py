@@ -11,9 +11,14 @@ from numpy.typing import NDArray
 from ragtide_schemas import MetricEvent
 
 from ..statistics.batches import Floats, Grouped, Rows, grouped
+from .clusters import cluster_codes, cluster_name
 
 Times = NDArray[np.int64]
 """Milliseconds since 1970."""
+
+
+Scope = tuple[str, str | None]
+"""A pipeline and a run."""
 
 
 class EventSource(Protocol):
@@ -41,6 +46,10 @@ class EventList:
     def interaction_id(self, place: int) -> str:
         """Return the interaction id of an event."""
         return self._events[place].interaction_id
+
+    def clusters(self, by: str) -> NDArray[np.int64]:
+        """Return the codes of all clusters."""
+        return cluster_codes(cluster_name(event, by) for event in self._events)
 
     def segments(self, place: int) -> dict[str, str]:
         """Return the segments of an event."""
@@ -75,6 +84,16 @@ class EventBatch:
     """Newest time of the pipeline and run before the part; the part's own time if it is the first."""
     population: NDArray[np.int64]
     """Size of the run, 0 if unknown."""
+    clusters: NDArray[np.int64] | None = None
+    """Code of its cluster, 0 for a part by itself; None where clusters are not looked for."""
+    scope_of: Rows | None = None
+    """Place of each part's pipeline and run in `scopes`; None where clusters are not looked for."""
+    scopes: Sequence[Scope] = ()
+
+    @cached_property
+    def starts(self) -> Rows:
+        """Where the values of each part begin, and the end of the last; shape (parts + 1,)."""
+        return np.searchsorted(self.part_of, np.arange(self.places.size + 1))
 
     @cached_property
     def grouped(self) -> Grouped:

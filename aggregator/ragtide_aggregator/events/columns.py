@@ -28,6 +28,10 @@ class ColumnSource(EventSource, Protocol):
         """Return the segments of an event, without decoding the event."""
         ...
 
+    def clusters(self, by: str) -> Codes:
+        """Return the code of each event's cluster (`clusters.cluster_codes`)."""
+        ...
+
 
 @dataclass(frozen=True)
 class EventColumns:

@@ -4,6 +4,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.alert import duration_ms
 
+from ..events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.capping import KeyCaps
 from ..state.state import AlertBudget, StateOptions
 from ..statistics.windows import Panes, window
@@ -25,6 +26,7 @@ def state_options(settings: Settings) -> StateOptions:
         if budget is None
         else AlertBudget(budget / settings.partitions, duration_ms(settings.budget.period)),
         quantiles=settings.quantiles,
+        clusters=_clusters(settings),
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
     )
 
@@ -35,7 +37,21 @@ def reader_options(settings: Settings) -> StateOptions:
     Raises:
         ConfigurationError: a window in the settings is invalid.
     """
-    return StateOptions(segments=settings.segments, panes=_panes(settings), quantiles=settings.quantiles)
+    return StateOptions(
+        segments=settings.segments,
+        panes=_panes(settings),
+        quantiles=settings.quantiles,
+        clusters=_clusters(settings),
+    )
+
+
+def _clusters(settings: Settings) -> ClusterOptions | None:
+    clusters = settings.clusters
+    if clusters.by == "none":
+        return None
+    # A block ends by its size alone.
+    quiet_ms = FOREVER_MS if clusters.by == BLOCKS else int(clusters.quiet_s * 1000)
+    return ClusterOptions(clusters.by, clusters.size, quiet_ms)
 
 
 def _panes(settings: Settings) -> Panes:

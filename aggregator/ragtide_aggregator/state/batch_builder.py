@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from ..events.batch import EventBatch, Times
-from ..events.columns import EventColumns, GroupTable, RejectedEvent, combined, extracted
+from ..events.batch import EventBatch, Scope, Times
+from ..events.clusters import BY_ITSELF, cluster_codes, cluster_name
+from ..events.columns import Codes, EventColumns, GroupTable, RejectedEvent, combined, extracted
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.parts import PartGroup, PartSource, grouped_parts, ordered
 from ..events.values import EventPart
+from ..statistics.batches import Rows
 from .rows import LATEST_MS
 from .table import RowMapping, StateTable
 
@@ -33,7 +35,7 @@ class BatchBuilder:
         self._source = PartSource(columns)
         self._own = list[float]()
         self._probabilities = [1.0]
-        scopes = dict[int, tuple[str, str | None]]()
+        scopes = dict[int, Scope]()
         values, absent, pairs = list[_Lines](), list[_Lines](), list[_Lines]()
         for group in groups:
             part = self._admitted(group)
@@ -49,7 +51,10 @@ class BatchBuilder:
             self._numbers = np.concatenate([self._numbers, self._own])
         # The end of each part's values among all values.
         self._ends = np.cumsum(self._values.sizes[self._groups])
-        self._newest_ms = self._follow(scopes)
+        self._scopes = list(dict.fromkeys(scopes.values()))
+        self._scope_of = self._numbered(scopes)
+        self._newest_ms = self._follow()
+        self._clusters = self._cluster_codes()
         self._declare()
 
     def __len__(self) -> int:
@@ -104,18 +109,44 @@ class BatchBuilder:
             [(row, *pair) for row, pair in zip(mapping.pairs, in_scopes, strict=True)],
         )
 
-    def _follow(self, scopes: dict[int, tuple[str, str | None]]) -> Times:
-        """Return the time of the newest interaction before each part, and store the newest time."""
-        times_ms, newest_ms = self._parts.times_ms, self._parts.times_ms.copy()
-        numbers = {scope: number for number, scope in enumerate(dict.fromkeys(scopes.values()))}
+    def _numbered(self, scopes: dict[int, Scope]) -> Rows:
+        """Return the number of each part's pipeline and run, of those in `_scopes`."""
+        numbers = {scope: number for number, scope in enumerate(self._scopes)}
         number_of = np.zeros(max(scopes, default=0) + 1, dtype=np.intp)
         for run, scope in scopes.items():
             number_of[run] = numbers[scope]
-        number_of_part = number_of[self._parts.runs]
-        for scope, number in numbers.items():
-            mine = np.flatnonzero(number_of_part == number)
+        return number_of[self._parts.runs]
+
+    def _follow(self) -> Times:
+        """Return the time of the newest interaction before each part, and take note of the newest of all."""
+        times_ms, newest_ms = self._parts.times_ms, self._parts.times_ms.copy()
+        for number, scope in enumerate(self._scopes):
+            mine = np.flatnonzero(self._scope_of == number)
             newest_ms[mine] = self._table.rows.follow(*scope, times_ms[mine])
         return newest_ms
+
+    def _cluster_codes(self) -> Codes | None:
+        """Return the code of each part's cluster; None while no interaction belongs to a cluster."""
+        clusters = self._table.clusters
+        if clusters is None:
+            return None
+        by = clusters.options.by
+        later = cluster_codes(cluster_name(part.event, by) for _, part in self._columns.gold)
+        codes = np.concatenate([self._columns.source.clusters(by), later])[self._parts.places]
+        return codes if clusters.scopes or codes.any() else None
+
+    def begins_clusters(self, start: int, stop: int) -> int:
+        """Return the first of some parts that brings the first cluster of its pipeline and run; `stop` if none does."""
+        clusters = self._table.clusters
+        if clusters is None or self._clusters is None:
+            return stop
+        known = np.array([scope in clusters.scopes for scope in self._scopes], dtype=bool)
+        first = np.flatnonzero((self._clusters[start:stop] != BY_ITSELF) & ~known[self._scope_of[start:stop]])
+        return start + int(first[0]) if first.size else stop
+
+    def scope(self, place: int) -> Scope:
+        """Return the pipeline and run of a part."""
+        return self._scopes[int(self._scope_of[place])]
 
     def _declare(self) -> None:
         """Store the declarations of events in their order: the last event of each run with each set of declarations."""
@@ -161,4 +192,7 @@ class BatchBuilder:
             processed_ms=parts.processed_ms[inside],
             newest_ms=self._newest_ms[inside],
             population=parts.population[inside],
+            clusters=None if self._clusters is None else self._clusters[inside],
+            scope_of=self._scope_of[inside],
+            scopes=self._scopes,
         )

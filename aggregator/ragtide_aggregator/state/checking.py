@@ -29,6 +29,9 @@ def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = 
     wrong = table.rows.impossible(index) | table.moments.impossible(index)
     if wrong.any():
         raise _error(f"{CheckpointField.ESTIMATE}{table.rows.keys[int(index[np.argmax(wrong)])].encode()}")
+    clusters = None if table.clusters is None else table.clusters.sums.impossible(index)
+    if clusters is not None and clusters.any():
+        raise _error(f"{CheckpointField.CLUSTERS}{table.rows.keys[int(index[np.argmax(clusters)])].encode()}")
     pair = table.pairs.impossible(everything=everything)
     if pair is not None:
         raise _error(f"{CheckpointField.PAIR}{pair.encode()}")

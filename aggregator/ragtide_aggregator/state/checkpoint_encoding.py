@@ -21,17 +21,23 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
     for row in sorted(table.changed):
         name = keys[row].encode()
         fields[CheckpointField.ESTIMATE + name] = table.rows.to_bytes(row) + table.moments.to_bytes(row)
-        rules = table.rules.dump(row, table.moments.n(row))
+        rules = table.rules.dump(row, table.values_of(row))
         fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
+        if table.clusters is not None and table.clusters.sums.count(row):
+            fields[CheckpointField.CLUSTERS + name] = table.clusters.sums.to_bytes(row)
         if row in table.quantiles:
             fields[CheckpointField.QUANTILES + name] = table.quantiles[row].to_bytes()
     fields |= {CheckpointField.PAIR + name: data for name, data in table.pairs.take_changes().items()}
     fields |= {CheckpointField.DECLARED + name: data for name, data in table.declarations.take_changes()}
     gone: list[str] = []
+    if table.clusters is not None:
+        clusters, closed = table.clusters.take_changes(keys)
+        fields |= clusters
+        gone += closed
     if table.panes is not None:
         panes, dropped = table.panes.take_changes(keys)
         fields |= {CheckpointField.PANE + name: data for name, data in panes.items()}
-        gone = [CheckpointField.PANE + name for name in dropped]
+        gone += [CheckpointField.PANE + name for name in dropped]
         fields |= {CheckpointField.PROCESSED + name: data for name, data in table.panes.take_processed(keys).items()}
     if table.changed:
         fields[CheckpointField.ALERT_CLOCK] = table.rules.dump_clock()
@@ -65,10 +71,10 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
             row = table.row(EstimateKey.decode(name))
             if row in table.quantiles:
                 table.quantiles[row] = Quantiles.from_bytes(data)
+    gone = _load_clusters(table, by_kind)
     for name, data in by_kind[CheckpointField.CAPPED]:
         with reading(CheckpointField.CAPPED + name):
             table.capped.load(name, data)
-    gone: list[str] = []
     for kind in (CheckpointField.PANE, CheckpointField.PROCESSED):
         for name, data in by_kind[kind]:
             with reading(kind + name):
@@ -80,6 +86,25 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     gone += _load_rule_states(table, by_kind[CheckpointField.RULE_STATE])
     check_numbers(table, range(len(table.rows)), everything=True)
     return gone
+
+
+def _load_clusters(table: StateTable, by_kind: Mapping[str, list[tuple[str, bytes]]]) -> list[str]:
+    """Take on clusters; return the names of all their fields where clusters are not looked for any more."""
+    kinds = (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER)
+    if table.clusters is None:
+        return [kind + name for kind in kinds for name, _ in by_kind[kind]]
+    sums, scopes, clusters = kinds
+    for name, data in by_kind[sums]:
+        with reading(sums + name):
+            table.clusters.sums.load(table.row(EstimateKey.decode(name)), data)
+    for name, data in by_kind[scopes]:
+        with reading(scopes + name):
+            table.clusters.load_scope(name, data)
+    for name, data in by_kind[clusters]:
+        with reading(clusters + name):
+            table.clusters.load_cluster(name, data, table.rows.keys)
+    table.clusters.put_in_order()
+    return []
 
 
 def _load_pane(table: StateTable, kind: str, name: str, data: bytes) -> bool:

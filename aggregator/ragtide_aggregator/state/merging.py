@@ -26,6 +26,7 @@ def _add(whole: AggregatorState, part: AggregatorState) -> None:
         row = whole.row_of(key)
         whole.rows.merge(row, part.rows, place)
         whole.moments.merge(row, part.moments, place)
+        whole.merge_clusters(row, part, place)
         if whole.panes is not None and part.panes is not None:
             whole.panes.merge(row, part.panes, place)
         sketch, other = whole.quantiles(row), part.quantiles(place)

@@ -6,6 +6,7 @@ from typing import Final
 
 from ragtide_schemas import Alert, AlertRule
 
+from ..events.clusters import ClusterOptions
 from ..events.keys import EstimateKey
 from ..statistics.windows import Panes
 from .capping import KeyCaps
@@ -32,6 +33,8 @@ class StateOptions:
     quantiles: bool = True
     origin: str = ""
     """Makes alert ids of a split pipeline different in each partition."""
+    clusters: ClusterOptions | None = None
+    """Which interactions depend on each other; None takes each by itself."""
     caps: KeyCaps | None = None
     """Caps on keys; None for no caps, for few events or for states that are only read."""
 

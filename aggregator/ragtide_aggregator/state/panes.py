@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from ..events.batch import EventBatch
 from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, distinct, grouped
+from ..statistics.clusters import ClusterSums, ClusterTable
 from ..statistics.moments import Moments, MomentTable
 from ..statistics.tables import doubled
 from ..statistics.windows import Panes, Window
+from .closed_clusters import ClosedClusters
 
 _COUNT: Final = struct.Struct("<q")
 
@@ -24,6 +26,7 @@ class Covered(NamedTuple):
     """The numbers of some keys in one window; arrays with one element per key."""
 
     moments: Moments
+    clusters: ClusterSums
     n_absent: Rows
     n_processed: Rows
 
@@ -39,6 +42,7 @@ class PaneTable:
     def __init__(self, panes: Panes) -> None:
         self._panes = panes
         self._moments = MomentTable(bounded=False)
+        self._clusters = ClusterTable()
         self._n_absent = np.zeros(16, dtype=np.int64)
         self._processed: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._of: defaultdict[int, dict[int, int]] = defaultdict(dict)
@@ -72,6 +76,24 @@ class PaneTable:
         self._drop_old(rows)
         absent_in_time = ~late[batch.absent_of]
         self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
+
+    def begin_clusters(self, rows: Sequence[int]) -> None:
+        """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
+        for row in rows:
+            for pane, place in self._of[row].items():
+                self._clusters.begin(place, *self._moments.exact(place))
+                self._changed.add((row, pane))
+
+    def take_clusters(self, closed: ClosedClusters, batch: EventBatch) -> None:
+        """Add closed clusters to the panes of their last interactions; what is closed too late is in none."""
+        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[closed.parts]
+        in_time = np.flatnonzero(~self._panes.late(closed.times_ms, newest_ms))
+        if not in_time.size:
+            return
+        rows = closed.rows[in_time]
+        places, _ = self._places(rows, self._panes.pane(closed.times_ms[in_time]))
+        self._clusters.update(places, closed.sizes[in_time], closed.totals[in_time])
+        self._drop_old(rows)
 
     def _count_absent(self, rows: Rows, panes: Rows) -> None:
         places, _ = self._places(rows, panes)
@@ -125,6 +147,7 @@ class PaneTable:
 
     def _new(self) -> int:
         place = self._moments.add_row()
+        self._clusters.add_row()
         if place == self._n_absent.size:
             self._n_absent = doubled(self._n_absent)
         return place
@@ -132,6 +155,7 @@ class PaneTable:
     def _drop(self, row: int, pane: int) -> None:
         place = self._of[row].pop(pane)
         self._moments.clear(place)
+        self._clusters.clear(place)
         self._n_absent[place] = 0
         self._free.append(place)
         self._changed.discard((row, pane))
@@ -142,6 +166,7 @@ class PaneTable:
         for pane, other_place in other._of[other_row].items():
             place = self._place(row, pane)
             self._moments.merge(place, other._moments, other_place)
+            self._clusters.merge(place, other._clusters, other_place)
             self._n_absent[place] += other._n_absent[other_place]
         for pane, count in other._processed[other_row].items():
             self._processed[row][pane] = self._processed[row].get(pane, 0) + count
@@ -162,9 +187,10 @@ class PaneTable:
             places += found or [nothing]
         index, groups = np.array(places, dtype=np.intp), np.array(starts, dtype=np.intp)
         if not index.size:
-            return Covered(self._moments.read(index), index, index)
+            return Covered(self._moments.read(index), self._clusters.read(index), index, index)
         return Covered(
             self._moments.pooled(index, groups),
+            self._clusters.pooled(index, groups),
             np.add.reduceat(self._n_absent[index], groups),
             np.array(processed, dtype=np.intp),
         )
@@ -182,7 +208,7 @@ class PaneTable:
         """
         changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
         places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
-        wrong = self._moments.impossible(places) | (self._n_absent[places] < 0)
+        wrong = self._moments.impossible(places) | (self._n_absent[places] < 0) | self._clusters.impossible(places)
         if not wrong.any():
             return None
         row, pane = changed[int(np.argmax(wrong))]
@@ -198,6 +224,8 @@ class PaneTable:
         for row, pane in sorted(self._changed):
             place = self._of[row][pane]
             data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
+            if self._clusters.count(place):
+                data += self._clusters.to_bytes(place)
             written[self._name(keys[row], pane)] = data
         gone = [self._name(keys[row], pane) for row, pane in sorted(self._gone)]
         self._changed, self._gone = set(), set()
@@ -221,7 +249,10 @@ class PaneTable:
         """
         place = self._place(row, pane)
         (self._n_absent[place],) = _COUNT.unpack_from(data)
-        self._moments.load(place, data[_COUNT.size :])
+        end = _COUNT.size + MomentTable.ROW_SIZE
+        self._moments.load(place, data[_COUNT.size : end])
+        if len(data) > end:
+            self._clusters.load(place, data[end:])
 
     def load_processed(self, row: int, data: bytes) -> None:
         """Set the counts by processing time of a key to what `take_processed` wrote."""

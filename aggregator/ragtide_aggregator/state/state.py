@@ -9,6 +9,8 @@ from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
 from ..events.values import check, gold_parts
+from ..statistics.batches import Rows
+from ..statistics.clusters import ClusterSums, no_clusters
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
 from .absence_rows import AbsenceRows
@@ -99,6 +101,17 @@ class AggregatorState:
         """Rows that count how often metrics were absent, by reason."""
         return self._applied.absences
 
+    def cluster_sums(self, rows: Rows) -> ClusterSums:
+        """Return the sums over closed clusters of rows; without a cluster for keys whose values are single ones."""
+        clusters = self._applied.clusters
+        return no_clusters(rows.size) if clusters is None else clusters.sums.read(rows)
+
+    def merge_clusters(self, row: int, other: "AggregatorState", other_row: int) -> None:
+        """Add the closed clusters that another state has of the same key."""
+        mine, theirs = self._applied.clusters, other._applied.clusters
+        if mine is not None and theirs is not None:
+            mine.sums.merge(row, theirs.sums, other_row)
+
     def row_of(self, key: EstimateKey) -> int:
         """Return the row of a key; a new key gets a row."""
         return self._applied.row(key)
@@ -156,6 +169,9 @@ class AggregatorState:
             self._begin(int(builder.times_ms[start]))
             stop = builder.stop(start, VALUES_AT_ONCE)
             stop = start + self._table.rules.uninterrupted(builder.times_ms[start:stop])
+            if builder.begins_clusters(start, stop) == start:
+                self._table.begin_clusters(builder.scope(start))
+            stop = builder.begins_clusters(start, stop)
             self._table.take(builder.batch(start, stop))
             start = stop
         return builder.rejected

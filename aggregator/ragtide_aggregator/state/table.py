@@ -4,15 +4,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
 from ..alerts.evaluator import Raised, RuleEvaluator, RuleValues
-from ..events.batch import EventBatch
+from ..events.batch import EventBatch, Scope
 from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
-from ..statistics.batches import Floats, grouped
+from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles, counted
@@ -20,6 +21,7 @@ from ..statistics.tables import doubled
 from .absence_rows import AbsenceRows
 from .capped import CappedRecords
 from .capping import Admission
+from .cluster_rows import ClusterRows
 from .declarations import Declarations
 from .options import StateOptions
 from .pairs import PairRows
@@ -57,6 +59,7 @@ class StateTable:
         pairs: pairs of a reference and a proxy score.
         absences: rows that count absences of metrics by reason.
         quantiles: quantiles by row.
+        clusters: clusters of dependent values; None if the settings ask for none.
         admission: limits the scopes with keys.
         capped: counts of `other`.
         changed: rows that changed since the last commit.
@@ -79,6 +82,7 @@ class StateTable:
         self.quantiles: dict[int, Quantiles] = {}
         # Whether a row has quantiles.
         self._sketched = np.zeros(64, dtype=bool)
+        self.clusters = None if options.clusters is None else ClusterRows(options.clusters)
         self._mappings: dict[tuple[object, ...], RowMapping] = {}
         self.changed: set[int] = set()
         self.alerts: list[Alert] = []
@@ -120,6 +124,8 @@ class StateTable:
         if row is not None:
             return row
         self.moments.add_row()
+        if self.clusters is not None:
+            self.clusters.add_row(key)
         self.rules.add_row(key)
         row = self.rows.add(key)
         self.admission.add(key)
@@ -136,9 +142,30 @@ class StateTable:
         row = self.pairs.find(key)
         return self.pairs.add_row(key, self.row(key.proxy)) if row is None else row
 
+    def values_of(self, row: int) -> int:
+        """Return the number of values of a row that alert rules have taken."""
+        if self.clusters is not None and self.clusters.has(self.rows.keys[row]):
+            return int(self.clusters.sums.values(np.array([row]))[0])
+        return self.moments.n(row)
+
+    def begin_clusters(self, scope: Scope) -> None:
+        """Take note that interactions of a pipeline and run belong to clusters from now on."""
+        assert self.clusters is not None  # noqa: S101 - for the type checker: a batch had a cluster
+        rows = self.clusters.begin(scope, self.rows.keys, self.moments)
+        self.changed.update(rows)
+        if self.panes is not None:
+            self.panes.begin_clusters(rows)
+
     def take(self, batch: EventBatch) -> None:
         """Add a batch."""
-        raised = self._evaluate_rules(batch)
+        places = self.rules.with_rules(batch.rows) if self.options.rules else np.zeros(0, dtype=np.intp)
+        costs = self.rules.costs(batch.rows[places]) if places.size else None
+        inside, closed = (None, None) if self.clusters is None else self.clusters.take(batch, places, costs)
+        raised = self._evaluate_rules(batch, places, costs, inside)
+        if closed is not None:
+            later = self.rules.update(closed.values)
+            raised += [replace(one, position=int(closed.parts[one.position])) for one in later]
+            raised.sort(key=lambda one: one.position)
         before = self._learn(batch, raised)
         of = batch.part_of
         late = np.zeros(batch.times_ms.shape, dtype=bool)
@@ -154,12 +181,26 @@ class StateTable:
         self._sketch(batch)
         if batch.pairs.size:
             self.pairs.add(batch.pairs, batch.scores)
+        if closed is not None:
+            self.changed.update(closed.rows.tolist())
+            if self.panes is not None:
+                self.panes.take_clusters(closed, batch)
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
 
-    def _evaluate_rules(self, events: EventBatch) -> list[Raised]:
-        if not self.options.rules:
-            return []
-        places = self.rules.with_rules(events.rows)
+    def _evaluate_rules(
+        self, events: EventBatch, places: Rows, costs: Floats | None, inside: NDArray[np.bool_] | None
+    ) -> list[Raised]:
+        """Evaluate the rules on single values; return the alerts with the parts that decided them.
+
+        Args:
+            events: batch.
+            places: of the values whose keys have rules.
+            costs: of these values.
+            inside: which parts belong to clusters, whose values count when the cluster is closed.
+        """
+        if inside is not None:
+            single = ~inside[events.part_of[places]]
+            places, costs = places[single], None if costs is None else costs[single]
         if not places.size:
             return []
         rows, of = events.rows[places], events.part_of[places]
@@ -167,20 +208,22 @@ class StateTable:
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self.moments.counts(rows)
-        values = RuleValues(rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source)
-        return [replace(one, position=int(places[one.position])) for one in self.rules.update(values)]
+        values = RuleValues(
+            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, costs
+        )
+        return [replace(one, position=int(of[one.position])) for one in self.rules.update(values)]
 
     def _learn(self, batch: EventBatch, raised: list[Raised]) -> Floats:
         """Add the values to the moments; return for each value the mean of its key before it.
 
-        Alerts get the diagnosis as of the value that raised them.
+        Alerts get the diagnosis as of the part that raised them.
         """
         if not raised:
             return self.moments.update(batch.rows, batch.values, batch=batch.grouped)
         before = np.empty(batch.values.shape)
         start = 0
         for one in raised:
-            end = int(np.searchsorted(batch.part_of, batch.part_of[one.position], side="right"))
+            end = int(np.searchsorted(batch.part_of, one.position, side="right"))
             if end > start:
                 before[start:end] = self.moments.update(batch.rows[start:end], batch.values[start:end])
                 start = end

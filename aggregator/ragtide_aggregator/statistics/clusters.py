@@ -1,7 +1,7 @@
 """Running sums over closed clusters of dependent values, many keys at once: one row of arrays per key."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -50,10 +50,20 @@ class ClusterSums:
     largest_above: Floats
     """Largest n (1 - m)."""
 
+    def at(self, places: Rows) -> "ClusterSums":
+        """Return the sums at places."""
+        return ClusterSums(*(getattr(self, one.name)[places] for one in fields(self)))
+
     @property
     def mean_size(self) -> Floats:
         """Number of values in the cluster of an average value, sum of n^2 / sum of n; 1 while there are none."""
         return np.where(self.n > 0, self.sizes / np.maximum(self.n, 1), 1.0)
+
+
+def no_clusters(count: int) -> ClusterSums:
+    """Return the sums of keys without clusters."""
+    counts, numbers = np.zeros(count, dtype=np.int64), np.zeros(count)
+    return ClusterSums(counts, counts, counts, *[numbers] * 6)
 
 
 class ClusterTable:
@@ -83,6 +93,26 @@ class ClusterTable:
     def clear(self, row: int) -> None:
         """Take all clusters from a row."""
         self._counts[:, row], self._sums[:, :, row], self._largest[:, row] = 0, 0, 0.0
+
+    def begin(self, row: int, n: int, total: sums.Limbs, squares: sums.Limbs) -> None:
+        """Set a row to the single values that came before the first cluster.
+
+        Args:
+            row: index.
+            n: number of values, each in [0, 1].
+            total: their exact sum (`MomentTable.exact`).
+            squares: the exact sum of their squared distances from the mean before them. Each distance is weighted with
+                1, the most that its prediction or the rest of the range can be.
+        """
+        self._counts[:, row] = n
+        self._sums[_SUM, :, row] = total
+        for place in (_SQUARES, _BELOW, _ABOVE):
+            self._sums[place, :, row] = squares
+        self._largest[:, row] = float(n > 0)
+
+    def values(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the number of values in the closed clusters of rows."""
+        return np.asarray(self._counts[_N, rows])
 
     def count(self, row: int) -> int:
         """Return the number of clusters of a row."""

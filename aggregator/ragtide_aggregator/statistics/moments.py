@@ -59,6 +59,9 @@ class MomentTable:
     Source: Welford (1962), Technometrics 4: 419-420; Chan, Golub, LeVeque (1983), American Statistician 37: 242-247.
     """
 
+    ROW_SIZE: Final = _ROW.size
+    """Bytes of a row."""
+
     def __init__(self, *, bounded: bool = True) -> None:
         self._highest = 1.0 if bounded else np.inf
         self._used = 0
@@ -93,6 +96,10 @@ class MomentTable:
     def counts(self, rows: Rows) -> NDArray[np.int64]:
         """Return the numbers of values of rows."""
         return self._counts[rows]
+
+    def exact(self, row: int) -> tuple[int, sums.Limbs, sums.Limbs]:
+        """Return number, sum and intrinsic time of a row's values, as exact sums of shape (3,)."""
+        return int(self._counts[row]), self._sums[_SUM, :, row].copy(), self._sums[_V, :, row].copy()
 
     def recent(self, row: int) -> float:
         """Return the recent mean of a row."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from ragtide_aggregator.events.batch import Times
+from ragtide_aggregator.events.clusters import BLOCKS, BY_ITSELF, FIELDS, SEGMENT, cluster_codes, segment_cluster
 from ragtide_aggregator.events.columns import Codes, EventColumns, combined
 from ragtide_aggregator.events.values import DeclaredMetrics
 from ragtide_aggregator.statistics.batches import Floats
@@ -46,6 +47,22 @@ class _TableSource:
     def segments(self, place: int) -> dict[str, str]:
         """Return the segments of an event."""
         return dict(self._segments[place].as_py() or ())
+
+    def clusters(self, by: str) -> Codes:
+        """Return the codes of all clusters."""
+        size = self._table.num_rows
+        if by == BLOCKS:
+            return np.repeat(cluster_codes([(BLOCKS, "")]), size)
+        if by.startswith(SEGMENT):
+            return cluster_codes(segment_cluster(self.segments(place), by) for place in range(size))
+        found = np.zeros(size, dtype=np.int64)
+        for field in FIELDS[by]:
+            column = _column(self._table, field, pa.string())
+            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            codes = cluster_codes((field, name) for name in encoded.dictionary.to_pylist())
+            places = _codes(column)
+            found = np.where(found == BY_ITSELF, np.concatenate([[BY_ITSELF], codes])[places], found)
+        return found
 
 
 def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:

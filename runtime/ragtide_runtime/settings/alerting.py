@@ -1,8 +1,8 @@
-"""Settings of alerts: the default rules, and the tables `[budget]` and `[stall]`."""
+"""Settings of alerts: the default rules, and the tables `[budget]`, `[clusters]` and `[stall]`."""
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from ragtide_schemas import AlertRule
 from ragtide_schemas.alert import Duration
@@ -24,6 +24,22 @@ class BudgetSettings(BaseModel):
     """Most false alarms per period, on average; None gives every rule on every key its own run length."""
     period: Duration = "7d"
     """The period, such as `1d` or `7d`."""
+
+
+class ClusterSettings(BaseModel):
+    """Interactions whose scores depend on each other."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    by: Annotated[
+        str, StringConstraints(pattern=r"^(none|auto|cluster|session_id|user_id|blocks|segment:.{1,256})$")
+    ] = "auto"
+    """Interactions of a cluster depend on each other: those with the same `cluster`, `session_id`, `user_id` or
+    `segment:NAME`. `auto` takes `cluster`, else `session_id`; `blocks` neighbours in time; `none` each by itself."""
+    size: Annotated[int, Field(ge=2, le=1000)] = 10
+    """Most interactions of a cluster; choose it so that most clusters are smaller."""
+    quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 120.0
+    """Seconds of event time without an interaction of a cluster, after which it counts in intervals and alerts."""
 
 
 class StallSettings(BaseModel):

@@ -19,7 +19,7 @@ from ragtide_schemas import AlertRule
 from ..errors import ConfigurationError
 from ..redis.addresses import with_credentials
 from ..redis.layout import Layout
-from .alerting import DEFAULT_RULES, BudgetSettings, StallSettings
+from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSettings
 from .cascade import CascadeSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
@@ -135,6 +135,8 @@ class Settings(BaseSettings):
     """Most bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
     """The recorder: the table `[recorder]`."""
+    clusters: ClusterSettings = ClusterSettings()
+    """Which interactions depend on each other: the table `[clusters]`."""
     stall: StallSettings = StallSettings()
     """Limits of the pipeline health alerts: the table `[stall]`."""
     segments: bool = True

@@ -1,0 +1,92 @@
+"""Closed clusters as arrays: for each cluster and key the number, sum and extremes of its values. No state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..alerts.evaluator import RuleValues, ValueExtremes
+from ..events.batch import EventBatch
+from ..statistics import sums
+from ..statistics.batches import Floats, Rows
+from .open_clusters import Closing
+
+
+@dataclass(frozen=True)
+class ClosedClusters:
+    """Closed clusters in the order in which they closed, one element for each cluster and key; shape (n,)."""
+
+    rows: Rows
+    sizes: Rows
+    """Number of values."""
+    totals: Floats
+    """Sum of the values."""
+    parts: Rows
+    """Part of the batch that closed the cluster."""
+    times_ms: Rows
+    """Event time of the cluster's last interaction."""
+    values: RuleValues
+    """The clusters as alert rules take them."""
+
+
+def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClusters:
+    """Return clusters that a batch closed; at least one holds a value."""
+    events = [event for one in closings for event in one.cluster.events]
+    ids = [event.interaction_id for event in events]
+    counts = np.array([event.rows.size for event in events], dtype=np.intp)
+    cluster_of_event = np.repeat(np.arange(len(closings)), [len(one.cluster.events) for one in closings])
+    cluster_of, event_of = np.repeat(cluster_of_event, counts), np.repeat(np.arange(len(events)), counts)
+    rows, values = (np.concatenate([event[place] for event in events]) for place in (0, 1))
+    order = np.lexsort((rows, cluster_of))
+    new = np.diff(cluster_of[order], prepend=-1) != 0
+    new |= np.diff(rows[order], prepend=-1) != 0
+    starts = np.flatnonzero(new)
+    # Keys of a cluster in the order of its values, whatever the numbers of their rows.
+    of = np.repeat(np.argsort(np.argsort(order[starts], kind="stable"), kind="stable"), np.diff([*starts, order.size]))
+    order = order[np.argsort(of, kind="stable")]
+    starts = np.flatnonzero(np.diff(np.sort(of), prepend=-1))
+    sizes = np.diff([*starts, order.size])
+    rows, values, cluster_of = rows[order], values[order], cluster_of[order][starts]
+    lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    totals = _sums(values, starts)
+    costs = None
+    if events[0].costs is not None:
+        costs = _sums(np.concatenate([np.asarray(event.costs) for event in events])[order], starts)
+    opened_ms = np.array([one.cluster.events[0].time_ms for one in closings], dtype=np.int64)
+    last_ms = np.array([one.cluster.events[-1].time_ms for one in closings], dtype=np.int64)
+    parts = np.array([one.part for one in closings], dtype=np.intp)[cluster_of]
+    return ClosedClusters(
+        rows=rows[starts],
+        sizes=sizes,
+        totals=totals,
+        parts=parts,
+        times_ms=last_ms[cluster_of],
+        values=RuleValues(
+            rows=rows[starts],
+            values=np.minimum(totals / sizes, 1.0),
+            times_ms=opened_ms[cluster_of],
+            numbers=np.zeros(starts.size, dtype=np.intp),
+            event_of=batch.places[parts],
+            source=batch.source,
+            costs=costs,
+            sizes=sizes,
+            mean_squares=_sums(values * values, starts) / sizes,
+            extremes=ValueExtremes(
+                lowest,
+                highest,
+                _names(ids, event_of[order], values == np.repeat(lowest, sizes), starts),
+                _names(ids, event_of[order], values == np.repeat(highest, sizes), starts),
+            ),
+        ),
+    )
+
+
+def _sums(values: Floats, starts: Rows) -> Floats:
+    """Return the sum of each stretch of values, exact but for one rounding."""
+    return sums.as_floats(sums.carried(np.add.reduceat(sums.limbs(values), starts, axis=1)))
+
+
+def _names(ids: Sequence[str], event_of: Rows, extreme: np.ndarray, starts: Rows) -> list[str]:
+    """Return the interaction of the first extreme value of each stretch of values."""
+    places = np.where(extreme, np.arange(extreme.size), extreme.size)
+    return [ids[event] for event in event_of[np.minimum.reduceat(places, starts)].tolist()]

@@ -1,0 +1,137 @@
+"""The clusters of a state: open clusters, and the sums of every key over closed clusters. No clock, no I/O."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_runtime.redis.keys import CheckpointField
+
+from ..events.batch import EventBatch, Scope
+from ..events.clusters import ClusterOptions
+from ..events.keys import UNBOUNDED, EstimateKey
+from ..statistics.batches import Floats, Rows, grouped
+from ..statistics.clusters import ClusterTable
+from ..statistics.moments import MomentTable
+from ..statistics.tables import doubled
+from .closed_clusters import ClosedClusters, closed_clusters
+from .cluster_encoding import cluster_from_bytes, cluster_to_bytes, short_name
+from .open_clusters import OpenClusters, ScopeClusters
+
+_CAPACITY: Final = 64
+
+
+class ClusterRows:
+    """Sums over closed clusters, one row per key, and the clusters that are open.
+
+    Attributes:
+        options: which interactions depend on each other.
+        sums: of every row.
+        open: the open clusters.
+    """
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self.options = options
+        self.sums = ClusterTable()
+        self.open = OpenClusters(options)
+        self._countable = np.zeros(_CAPACITY, dtype=bool)
+        self._names: list[bytes] = []
+        self._row_of: dict[bytes, int] = {}
+
+    @property
+    def scopes(self) -> dict[Scope, ScopeClusters]:
+        """Pipelines and runs with clusters."""
+        return self.open.scopes
+
+    def add_row(self, key: EstimateKey) -> None:
+        """Add the row of a key."""
+        row = self.sums.add_row()
+        if row == self._countable.size:
+            self._countable = doubled(self._countable)
+        # Time and cost of labeling have no range, and therefore no interval.
+        self._countable[row] = key.metric not in UNBOUNDED
+
+    def begin(self, scope: Scope, keys: Sequence[EstimateKey], moments: MomentTable) -> list[int]:
+        """Begin the clusters of a pipeline and run: all values so far are single ones. Return its rows."""
+        self.scopes[scope] = ScopeClusters()
+        rows = [row for row, key in enumerate(keys) if (key.pipeline, key.run) == scope and self._countable[row]]
+        for row in rows:
+            self.sums.begin(row, *moments.exact(row))
+        return rows
+
+    def has(self, key: EstimateKey) -> bool:
+        """Return whether values of a key count in clusters."""
+        return (key.pipeline, key.run) in self.scopes
+
+    def take(
+        self, batch: EventBatch, watched: Rows, costs: Floats | None
+    ) -> tuple[NDArray[np.bool_], ClosedClusters | None]:
+        """Add a batch; return which parts count as parts of clusters, and the clusters that are closed.
+
+        Args:
+            batch: events.
+            watched: places of the values whose keys have alert rules.
+            costs: of these values; None without a budget.
+        """
+        every: Floats | None = None
+        if costs is not None:
+            every = np.zeros(batch.values.size)
+            every[watched] = costs
+        inside, closings = self.open.take(batch, self._countable[batch.rows], every)
+        closings = [one for one in closings if any(event.rows.size for event in one.cluster.events)]
+        if not closings:
+            return inside, None
+        closed = closed_clusters(batch, closings)
+        by_row = grouped(closed.rows)
+        closed.values.numbers[by_row.order] = (
+            by_row.before(closed.sizes[by_row.order], self.sums.values(by_row.rows)) + closed.sizes[by_row.order]
+        )
+        self.sums.update(closed.rows, closed.sizes, closed.totals)
+        return inside, closed
+
+    def take_changes(self, keys: Sequence[EstimateKey]) -> tuple[dict[str, bytes], list[str]]:
+        """Return the fields of clusters to write and the names of those to remove, since the last call."""
+        fields: dict[str, bytes] = {}
+        gone: list[str] = []
+        for scope, clusters in self.scopes.items():
+            if clusters.events == clusters.stored:
+                continue
+            name = json.dumps(scope, ensure_ascii=False, separators=(",", ":"))
+            clusters.stored = clusters.events
+            fields[CheckpointField.CLUSTER_SCOPE + name] = clusters.to_bytes()
+            for code in sorted(clusters.changed):
+                at = f"{CheckpointField.OPEN_CLUSTER}{code}:{name}"
+                cluster = clusters.open.get(code)
+                if cluster is None:
+                    gone.append(at)
+                else:
+                    fields[at] = cluster_to_bytes(cluster, self._names_of(keys))
+            clusters.changed = set()
+        return fields, gone
+
+    def _names_of(self, keys: Sequence[EstimateKey]) -> Sequence[bytes]:
+        """Return the short name of every row's key."""
+        self._names += [short_name(key) for key in keys[len(self._names) :]]
+        return self._names
+
+    def load_scope(self, name: str, data: bytes) -> None:
+        """Take on what `take_changes` wrote of a pipeline and run."""
+        pipeline, run = json.loads(name)
+        self.scopes[pipeline, run] = ScopeClusters.read(data)
+
+    def load_cluster(self, name: str, data: bytes, keys: Sequence[EstimateKey]) -> None:
+        """Take on what `take_changes` wrote of an open cluster; its pipeline and run are loaded.
+
+        Raises: ValueError if the bytes were written by another version, or name a key that the state has not.
+        """
+        code, _, scope = name.partition(":")
+        pipeline, run = json.loads(scope)
+        self._row_of |= {one: row for row, one in enumerate(self._names_of(keys)) if row >= len(self._row_of)}
+        self.scopes[pipeline, run].open[int(code)] = cluster_from_bytes(int(code), data, self._row_of)
+
+    def put_in_order(self) -> None:
+        """Sort the open clusters after all are loaded."""
+        for clusters in self.scopes.values():
+            clusters.put_in_order()

@@ -1,0 +1,192 @@
+"""Clusters that are open: interactions of one session or batch that wait for the rest of it. No clock, no I/O.
+
+A cluster is closed by its size, or by quiet time: when its pipeline's newest event time is `quiet_ms` beyond the newest
+event time at its last interaction. Neither depends on a score. Both depend on the order of the events alone, so a
+restart or another cut into batches closes the same clusters at the same events.
+"""
+
+import struct
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..events.batch import EventBatch, Scope
+from ..events.clusters import BY_ITSELF, ClusterOptions
+from ..statistics.batches import Floats, Rows
+
+CLOSED_KEPT: Final = 256
+"""Codes of clusters that closed last, by which the next part of a cluster is recognized."""
+
+
+VERSION: Final = 1
+"""Version of the bytes of clusters."""
+
+_SCOPE: Final = struct.Struct("<BQQ")
+
+
+class ClusterEvent(NamedTuple):
+    """The values that one part of an event adds to an open cluster."""
+
+    rows: Rows
+    values: Floats
+    costs: Floats | None
+    """What each value may add to the expected number of false alarms; None without a budget."""
+    time_ms: int
+    interaction_id: str
+
+
+@dataclass(slots=True)
+class OpenCluster:
+    """A cluster whose interactions have not all come."""
+
+    code: int
+    number: int
+    """Which event of its pipeline and run began it."""
+    deadline_ms: int = 0
+    """Event time of its pipeline at which it is closed."""
+    touched: int = 0
+    """Which event of its pipeline and run was its last."""
+    interactions: int = 0
+    events: list[ClusterEvent] = field(default_factory=list)
+
+
+class Closing(NamedTuple):
+    """A cluster that is closed, and the part of a batch that closed it."""
+
+    part: int
+    cluster: OpenCluster
+
+
+class ScopeClusters:
+    """The clusters of one pipeline and run.
+
+    Attributes:
+        open: by code; the cluster whose last interaction is the oldest first.
+        closed: codes of the clusters that closed last, the oldest first.
+        events: number of events since the first cluster.
+        continued: number of clusters that were the next part of a closed cluster.
+        changed: codes of the clusters that changed since the last commit.
+        stored: number of events at the last commit.
+    """
+
+    def __init__(self) -> None:
+        self.open: OrderedDict[int, OpenCluster] = OrderedDict()
+        self.closed: OrderedDict[int, None] = OrderedDict()
+        self.events = 0
+        self.continued = 0
+        self.changed: set[int] = set()
+        self.stored = 0
+
+    def expired(self, newest_ms: int) -> list[OpenCluster]:
+        """Close and return the clusters that are quiet at a time, the longest quiet first."""
+        found = []
+        while self.open:
+            cluster = next(iter(self.open.values()))
+            if cluster.deadline_ms > newest_ms:
+                break
+            found.append(self._close(cluster))
+        return found
+
+    def add(self, code: int, event: ClusterEvent, newest_ms: int, options: ClusterOptions) -> OpenCluster | None:
+        """Add an event to its cluster, and return the cluster if it is full."""
+        self.events += 1
+        cluster = self.open.get(code)
+        if cluster is None:
+            cluster = self.open[code] = OpenCluster(code, self.events)
+            if code in self.closed:
+                del self.closed[code]
+                self.continued += 1
+        # A judge's scores are another part of the same interaction.
+        if not cluster.events or cluster.events[-1].interaction_id != event.interaction_id:
+            cluster.interactions += 1
+        cluster.events.append(event)
+        cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
+        self.open.move_to_end(code)
+        self.changed.add(code)
+        return self._close(cluster) if cluster.interactions >= options.size else None
+
+    def put_in_order(self) -> None:
+        """Sort the open clusters: the cluster whose last interaction is the oldest first."""
+        self.open = OrderedDict(sorted(self.open.items(), key=lambda pair: pair[1].touched))
+
+    def to_bytes(self) -> bytes:
+        """Return everything but the open clusters as bytes."""
+        return _SCOPE.pack(VERSION, self.events, self.continued) + np.array(list(self.closed), dtype="<i8").tobytes()
+
+    @classmethod
+    def read(cls, data: bytes) -> "ScopeClusters":
+        """Return the clusters that `to_bytes` returned, without open ones.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if data[0] != VERSION:
+            raise ValueError(f"clusters have version {data[:1].hex()}")
+        found = cls()
+        _, found.events, found.continued = _SCOPE.unpack_from(data)
+        found.stored = found.events
+        found.closed = OrderedDict.fromkeys(np.frombuffer(data, "<i8", -1, _SCOPE.size).tolist())
+        return found
+
+    def _close(self, cluster: OpenCluster) -> OpenCluster:
+        del self.open[cluster.code]
+        self.closed[cluster.code] = None
+        if len(self.closed) > CLOSED_KEPT:
+            self.closed.popitem(last=False)
+        self.changed.add(cluster.code)
+        return cluster
+
+
+class OpenClusters:
+    """The open clusters of a partition, by pipeline and run.
+
+    Attributes:
+        options: which interactions depend on each other.
+        scopes: pipelines and runs with clusters.
+    """
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self.options = options
+        self.scopes: dict[Scope, ScopeClusters] = {}
+
+    def take(self, batch: EventBatch, countable: np.ndarray, costs: Floats | None) -> tuple[np.ndarray, list[Closing]]:
+        """Add the values of a batch; return which parts count in clusters, and the clusters that the batch closes.
+
+        Where a pipeline and run has clusters, an interaction by itself is a cluster of one, closed at once.
+
+        Args:
+            batch: events.
+            countable: which of its values have a range, and therefore an interval.
+            costs: of its values; None without a budget.
+        """
+        inside = np.zeros(batch.places.size, dtype=bool)
+        closings: list[Closing] = []
+        if batch.clusters is None or batch.scope_of is None:
+            return inside, closings
+        found = [self.scopes.get(scope) for scope in batch.scopes]
+        newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
+        starts, codes = batch.starts.tolist(), batch.clusters.tolist()
+        for part, number in enumerate(batch.scope_of.tolist()):
+            scope = found[number]
+            if scope is None:
+                continue
+            closings += [Closing(part, one) for one in scope.expired(newest[part])]
+            inside[part] = True
+            mine = slice(starts[part], starts[part + 1])
+            counted = countable[mine]
+            event = ClusterEvent(
+                batch.rows[mine][counted],
+                batch.values[mine][counted],
+                None if costs is None else costs[mine][counted],
+                int(batch.times_ms[part]),
+                batch.source.interaction_id(int(batch.places[part])),
+            )
+            if codes[part] == BY_ITSELF:
+                scope.events += 1
+                closings.append(Closing(part, OpenCluster(BY_ITSELF, scope.events, events=[event])))
+                continue
+            full = scope.add(codes[part], event, newest[part], self.options)
+            if full is not None:
+                closings.append(Closing(part, full))
+        return inside, closings
