@@ -73,6 +73,8 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         direction=None if definition is None else definition.direction,
         kind=None if definition is None else definition.kind,
         absent=absent,
+        design_effect=numbers.design_effect,
+        n_effective=None if not numbers.design_effect else numbers.n / numbers.design_effect,
         standard_deviation=None if spread is None else width * spread,
         minimum=unscaled(numbers.minimum) if numbers.n else None,
         maximum=unscaled(numbers.maximum) if numbers.n else None,

@@ -11,7 +11,7 @@ import numpy as np
 from ..state.state import AggregatorState
 from ..statistics.batches import Floats, Rows
 from ..statistics.clustered_interval import clustered_interval
-from ..statistics.clusters import ClusterSums
+from ..statistics.clusters import ClusterSums, design_effects
 from ..statistics.moments import Moments
 from ..statistics.strategies import moments_interval, resolved
 from ..statistics.windows import ALL_TIME
@@ -63,6 +63,7 @@ class KeyNumbers(NamedTuple):
     n_out_of_order: int
     updated_ms: int
     population_size: int | None
+    design_effect: float | None
 
     @property
     def standard_deviation(self) -> float | None:
@@ -113,6 +114,7 @@ class View:
             out_of_order.tolist(),
             known.updated_ms[index].tolist(),
             [(size or None) if whole_run else None for size in sizes.tolist()],
+            [None if np.isnan(effect) else effect for effect in design_effects(clusters, moments).tolist()],
         ]
         numbers = [KeyNumbers(*row) for row in zip(*columns, strict=True)]
         return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, clusters, sizes)

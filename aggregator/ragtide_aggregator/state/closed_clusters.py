@@ -50,8 +50,10 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
     lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     totals = _sums(values, starts)
     costs = None
-    if events[0].costs is not None:
-        costs = _sums(np.concatenate([np.asarray(event.costs) for event in events])[order], starts)
+    if any(event.costs is not None for event in events):
+        # An event from before a budget was set costs nothing.
+        each = [np.zeros(event.values.size) if event.costs is None else event.costs for event in events]
+        costs = _sums(np.concatenate(each)[order], starts)
     opened_ms = np.array([one.cluster.events[0].time_ms for one in closings], dtype=np.int64)
     last_ms = np.array([one.cluster.events[-1].time_ms for one in closings], dtype=np.int64)
     parts = np.array([one.part for one in closings], dtype=np.intp)[cluster_of]

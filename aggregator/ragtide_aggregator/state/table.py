@@ -159,7 +159,7 @@ class StateTable:
     def take(self, batch: EventBatch) -> None:
         """Add a batch."""
         places = self.rules.with_rules(batch.rows) if self.options.rules else np.zeros(0, dtype=np.intp)
-        costs = self.rules.costs(batch.rows[places]) if places.size else None
+        costs = self.rules.costs(batch.rows[places]) if self.options.rules else None
         inside, closed = (None, None) if self.clusters is None else self.clusters.take(batch, places, costs)
         raised = self._evaluate_rules(batch, places, costs, inside)
         if closed is not None:

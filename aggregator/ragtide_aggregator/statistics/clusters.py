@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from . import sums
 from .batches import Floats, Rows, grouped
+from .moments import Moments
 from .running import FIRST_GUESS
 from .tables import doubled
 
 VERSION: Final = 1
 """Version of the bytes of one row."""
+
+LEAST_CLUSTERS: Final = 10
+"""Fewest clusters from which a design effect is measured."""
 
 LARGEST_CLUSTER: Final = 1_000
 """Most values of a cluster."""
@@ -58,6 +62,18 @@ class ClusterSums:
     def mean_size(self) -> Floats:
         """Number of values in the cluster of an average value, sum of n^2 / sum of n; 1 while there are none."""
         return np.where(self.n > 0, self.sizes / np.maximum(self.n, 1), 1.0)
+
+
+def design_effects(sums: ClusterSums, moments: Moments) -> Floats:
+    """Return how many times larger the dependence inside clusters makes the variance of a mean, one element a key.
+
+    It is the mean square of Y - n m a value, over clusters, divided by that of single values; nan below
+    `LEAST_CLUSTERS`, or without spread. Source: Kish (1965), "Survey Sampling", section 5.4, for the ratio.
+    """
+    known = (sums.count >= LEAST_CLUSTERS) & (moments.v > 0)
+    single = moments.v / np.maximum(moments.n, 1)
+    each = sums.squares / np.maximum(sums.n, 1)
+    return np.where(known, each / np.where(known, single, 1.0), np.nan)
 
 
 def no_clusters(count: int) -> ClusterSums:

@@ -167,7 +167,8 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         table.add_column(name, no_wrap=True)
     table.add_column("estimate", justify="right", no_wrap=True)
     table.add_column("interval", no_wrap=True, min_width=bar_width + 12)
-    table.add_column("n", justify="right", no_wrap=True)
+    clustered = any(estimate.design_effect is not None for estimate in estimates)
+    table.add_column("n (effective)" if clustered else "n", justify="right", no_wrap=True)
     all_time = all(estimate.window == ALL_TIME for estimate in estimates)
     table.add_column("recent" if all_time else "before", no_wrap=True, min_width=7)
     if not narrow:
@@ -196,13 +197,20 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
             short_name(estimate.metric_name),
             "—" if estimate.estimate is None else f"{estimate.estimate:.3f}",
             drawn,
-            f"{estimate.n:,}",
+            _count(estimate),
             trend(estimate, () if narrow else (trends or {}).get(estimate_key(estimate), ())),
             *(() if narrow else (band, *((missing or "",) if with_absent else ()))),
         )
         if narrow and missing:
             table.add_row("", "", missing)
     return table
+
+
+def _count(estimate: Estimate) -> str:
+    """Return n, with the number of independent interactions that would be as precise where clusters say it."""
+    if estimate.design_effect is None or estimate.n_effective is None:
+        return f"{estimate.n:,}"
+    return f"{estimate.n:,} ({estimate.n_effective:,.0f})"
 
 
 def absent_text(estimate: Estimate) -> Text | None:

@@ -1,0 +1,267 @@
+"""Interactions of one session in the state: they count in intervals and alert rules when their cluster is closed."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.event_columns import columns_of
+from tests.support.metric_events import START, event
+
+from ragtide import Alert, AlertRule
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_aggregator.events.values import gold_parts
+from ragtide_aggregator.state.merging import merged
+from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.statistics.clustered_interval import clustered_interval
+from ragtide_aggregator.statistics.clusters import ClusterTable
+from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_schemas import JudgedScores, MetricEvent
+
+ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
+MINUTE = 60_000
+CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=30_000)
+RULES = (
+    AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),
+    AlertRule(name="quick", kind="drift", metric=RELEVANCE, baseline=0.6, direction="both", run_length=20),
+    AlertRule(name="learned", kind="drift", metric=ADHERENCE, learn_n=20, run_length=30),
+    AlertRule(name="lang", kind="drift", metric=ADHERENCE, baseline=0.8, segment="lang", run_length=30),
+    AlertRule(name="window", kind="drift", metric=RELEVANCE, baseline_window="5m", learn_n=20, run_length=50),
+    AlertRule(name="shape", kind="distribution", metric=ADHERENCE, baseline=0.7, baseline_spread=0.2, run_length=40),
+)
+OPTIONS = StateOptions(
+    rules=RULES,
+    panes=Panes((window("1m"), window("4m/1m")), 30_000),
+    budget=AlertBudget(40.0, 10 * MINUTE),
+    clusters=CLUSTERS,
+)
+
+
+@st.composite
+def traffic(draw: st.DrawFn) -> list[MetricEvent]:
+    """Return events of sessions that overlap, with gaps, judged events, segments and events by themselves."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    found = []
+    time_s = 0.0
+    for number in range(draw(st.integers(1, 120))):
+        time_s += float(rng.choice([0.0, 1.0, 5.0, 40.0], p=[0.2, 0.5, 0.25, 0.05]))
+        session = int(rng.integers(0, 6))
+        scores = {ADHERENCE: float(rng.random() < 0.6), RELEVANCE: float(rng.random())}
+        judged = None
+        if rng.random() < 0.2:
+            judged = JudgedScores(
+                labeler="judge", labeler_version="1", profile="ragbench", scores={ADHERENCE: 1.0}, uniform=True
+            )
+        found.append(
+            event(
+                number,
+                scores if rng.random() < 0.95 else {},
+                occurred_at=START + timedelta(seconds=time_s - float(rng.choice([0, 20], p=[0.9, 0.1]))),
+                labeled_at=START + timedelta(seconds=time_s),
+                session_id=f"s-{session}" if session else None,
+                pipeline=str(rng.choice(["shop", "wiki"])),
+                segments={"lang": str(rng.choice(["de", "en"]))} if rng.random() < 0.5 else {},
+                judged=judged,
+            )
+        )
+    return found
+
+
+def restored(state: AggregatorState, fields: dict[str, bytes], options: StateOptions) -> AggregatorState:
+    """Return a state from what the checkpoint holds after a commit of the state."""
+    changes = state.take_changes()
+    for name in changes.gone:
+        fields.pop(name, None)
+    fields.update(changes.rows)
+    return AggregatorState.from_fields(options, fields)
+
+
+@settings(max_examples=40)
+@given(traffic(), st.lists(st.integers(0, 120), max_size=4))
+def test_cuts_into_batches_and_restarts_change_no_bit(events: list[MetricEvent], cuts: list[int]) -> None:
+    whole = AggregatorState(OPTIONS)
+    assert whole.apply_columns(columns_of(events)) == []
+    expected = whole.take_changes()
+    state, fields, alerts = AggregatorState(OPTIONS), dict[str, bytes](), list[Alert]()
+    edges = sorted({0, *(cut % (len(events) + 1) for cut in cuts), len(events)})
+    for start, end in pairwise(edges):
+        for one in events[start:end]:
+            state.apply(one)
+        changes = state.take_changes()
+        for name in changes.gone:
+            fields.pop(name, None)
+        fields.update(changes.rows)
+        alerts += changes.alerts
+        state = AggregatorState.from_fields(OPTIONS, fields)
+        assert state.take_changes().rows == {}
+    assert fields == dict(expected.rows)
+    assert sorted(one.encode() for one in alerts) == sorted(one.encode() for one in expected.alerts)
+
+
+def of(state: AggregatorState, metric: str = ADHERENCE, **wanted: Any) -> Any:
+    """Return the estimate of a metric of the whole pipeline over all time."""
+    (found,) = [
+        one
+        for one in estimates(state, strategy="auto", confidence=0.95)
+        if one.metric == metric and one.window == "all" and one.segment is None and one.labeler == "test"
+        if all(getattr(one, name) == value for name, value in wanted.items())
+    ]
+    return found
+
+
+def ends(clusters: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the interval over closed clusters, from its definition."""
+    table = ClusterTable()
+    row = np.array([table.add_row()])
+    for values in clusters:
+        table.update(row, np.array([len(values)]), np.array([float(sum(values))]))
+    lower, upper = clustered_interval(table.read(row), confidence=0.95)
+    return float(lower[0]), float(upper[0])
+
+
+def applied(events: Sequence[MetricEvent], **changes: Any) -> AggregatorState:
+    state = AggregatorState(StateOptions(**{"clusters": CLUSTERS, **changes}))
+    for one in events:
+        state.apply(one)
+    return state
+
+
+def in_sessions(values: Sequence[Sequence[float]], gap_s: int = 1) -> list[MetricEvent]:
+    """Return events of sessions one after the other."""
+    flat = [(number, value) for number, session in enumerate(values) for value in session]
+    return [event(gap_s * i, {ADHERENCE: value}, session_id=f"s-{number}") for i, (number, value) in enumerate(flat)]
+
+
+def test_a_cluster_counts_when_it_is_full_or_quiet_and_not_before() -> None:
+    full = [[1.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.0]] * 20
+    state = applied([*in_sessions(full), event(200, {ADHERENCE: 1.0}, session_id="late")])
+    found = of(state)
+    assert (found.n, found.lower, found.upper) == (161, *ends(full))
+    # 30 seconds without an interaction close the session; the next one is another cluster.
+    state.apply(event(229, {ADHERENCE: 0.0}, session_id="late"))
+    assert (of(state).lower, of(state).upper) == ends(full)
+    state.apply(event(259, {ADHERENCE: 0.0}, session_id="other"))
+    assert (of(state).lower, of(state).upper) == ends([*full, [1.0, 0.0]])
+
+
+def test_sessions_that_depend_on_each_other_have_wider_intervals_than_single_answers() -> None:
+    luck = np.random.default_rng(1).random(300) < 0.85
+    values = [[float(one)] * 4 for one in luck]
+    clustered = of(applied(in_sessions(values)))
+    single = of(applied(in_sessions(values), clusters=None))
+    assert clustered.estimate == single.estimate
+    assert clustered.upper - clustered.lower > 1.5 * (single.upper - single.lower)
+    # Four equal answers say as much as one.
+    assert clustered.design_effect == pytest.approx(4, rel=0.1)
+    assert clustered.n_effective == pytest.approx(300, rel=0.1)
+    assert (single.design_effect, single.n_effective) == (None, None)
+
+
+def test_an_interaction_by_itself_is_a_cluster_of_one_and_without_sessions_nothing_changes() -> None:
+    values = np.random.default_rng(2).random(50).tolist()
+    alone = [event(number, {ADHERENCE: value}) for number, value in enumerate(values)]
+    assert of(applied(alone)) == of(applied(alone, clusters=None))
+    mixed = applied([event(100, {ADHERENCE: 0.5}, session_id="s"), *alone])
+    assert (of(mixed).lower, of(mixed).upper) == ends([[value] for value in values])
+
+
+def test_values_before_the_first_session_count_as_single_values() -> None:
+    values = np.random.default_rng(2).random(400).tolist()
+    alone = [event(number, {ADHERENCE: value}) for number, value in enumerate(values)]
+    before = of(applied(alone))
+    after = of(applied([*alone, *(event(500 + i, {ADHERENCE: 0.5}, session_id="s") for i in range(4))]))
+    assert after.n == 404
+    assert after.upper - after.lower == pytest.approx(before.upper - before.lower, rel=0.25)
+
+
+def test_a_full_session_goes_on_as_the_next_cluster() -> None:
+    state = applied(in_sessions([[1.0] * 10]))
+    state.apply(event(100, {ADHERENCE: 1.0}, session_id="x"))
+    assert (of(state).lower, of(state).upper) == ends([[1.0] * 4, [1.0] * 4, [1.0] * 2])
+
+
+@pytest.mark.parametrize(
+    ("by", "fields", "together"),
+    [
+        ("auto", {"cluster": "c", "session_id": None}, True),
+        ("cluster", {"session_id": "s"}, False),
+        ("session_id", {"session_id": "s", "user_id": "u"}, True),
+        ("user_id", {"user_id": "u"}, True),
+        ("user_id", {"session_id": "s"}, False),
+        ("segment:tenant", {"segments": {"tenant": "acme"}}, True),
+        ("segment:tenant", {"segments": {"lang": "de"}}, False),
+        (BLOCKS, {}, True),
+    ],
+)
+def test_the_choice_of_clusters(by: str, fields: dict[str, Any], together: bool) -> None:
+    quiet_ms = FOREVER_MS if by == BLOCKS else 30_000
+    options = ClusterOptions(by, size=4, quiet_ms=quiet_ms)
+    values = [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    events = [event(number, {ADHERENCE: value}, **fields) for number, value in enumerate(values)]
+    found = of(applied(events, clusters=options))
+    if together:
+        assert (found.lower, found.upper) == ends([values[:4], values[4:]])
+    else:
+        assert found == of(applied(events, clusters=None))
+
+
+def test_a_rule_fires_on_sessions_and_names_the_worst_answers() -> None:
+    rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.8, run_length=1000)
+    good, bad = [[1.0, 1.0, 0.0, 1.0, 1.0][:4]] * 30, [[0.0, 0.25, 0.5, 0.0]] * 20
+    state = applied(in_sessions([*good, *bad]), rules=(rule,))
+    (fired,) = state.take_changes().alerts
+    assert fired.status == "firing"
+    assert fired.n is not None
+    assert fired.n > 120
+    assert fired.n % 4 == 0
+    assert fired.observed_n is not None
+    assert fired.observed_n % 4 == 0
+    assert fired.worst_interaction_ids
+    values = {one.interaction_id: one.scores[ADHERENCE] for one in in_sessions([*good, *bad])}
+    assert {values[name] for name in fired.worst_interaction_ids} == {0.0}
+
+
+def test_windows_hold_the_clusters_whose_last_interaction_is_in_them() -> None:
+    panes = Panes((window("1m"),), 600_000)
+    first, second = [[1.0, 0.0, 1.0, 1.0]] * 15, [[0.0, 0.0, 1.0, 0.0]] * 10
+    state = applied(in_sessions([*first, *second]), panes=panes)
+    every = estimates(state, strategy="auto", confidence=0.95)
+    (found,) = [one for one in every if (one.window, one.metric) == ("1m", ADHERENCE)]
+    assert (found.n, found.lower, found.upper) == (40, *ends(second))
+
+
+def test_gold_scores_that_come_later_are_values_of_their_own_clusters() -> None:
+    events = in_sessions([[1.0, 0.5, 0.0, 1.0]] * 10)
+    state = applied(events)
+    for one in events:
+        (part,) = gold_parts(one, {ADHERENCE: 1.0})
+        state.apply_gold(part.event, {ADHERENCE: 1.0})
+    found = of(state, f"rmse.{ADHERENCE}")
+    lower, upper = ends([[0.0, 0.25, 1.0, 0.0]] * 10)
+    assert (found.lower, found.upper) == pytest.approx((lower**0.5, upper**0.5))
+
+
+def test_partitions_of_a_split_pipeline_merge_their_clusters() -> None:
+    sessions = [[1.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.0]] * 20
+    events = in_sessions(sessions)
+    options = StateOptions(clusters=CLUSTERS)
+    halves = [applied(events[:80]), applied(events[80:])]
+    whole, split = of(applied(events)), of(merged(halves, options))
+    assert (split.n, split.estimate) == (whole.n, whole.estimate)
+    assert split.upper - split.lower == pytest.approx(whole.upper - whole.lower, rel=0.1)
+
+
+def test_without_clusters_in_the_settings_their_fields_are_removed() -> None:
+    state = applied(in_sessions([[1.0, 0.0, 1.0, 1.0], [1.0]]))
+    fields = dict(state.take_changes().rows)
+    kinds = (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER)
+    stored = {name for name in fields if name.startswith(kinds)}
+    assert {name.partition(":")[0] + ":" for name in stored} == set(kinds)
+    plain = AggregatorState.from_fields(StateOptions(), fields)
+    assert set(plain.take_changes().gone) == stored
