@@ -16,12 +16,15 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
+from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_dropped
+from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.clustered_interval import clustered_interval
 from ragtide_aggregator.statistics.clusters import ClusterTable
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import JudgedScores, MetricEvent
 
 ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
@@ -265,3 +268,34 @@ def test_without_clusters_in_the_settings_their_fields_are_removed() -> None:
     assert {name.partition(":")[0] + ":" for name in stored} == set(kinds)
     plain = AggregatorState.from_fields(StateOptions(), fields)
     assert set(plain.take_changes().gone) == stored
+
+
+def test_a_repair_that_drops_a_key_or_the_counts_of_a_pipeline_leaves_the_rest_readable() -> None:
+    sessions = [[1.0, 0.0, 1.0, 1.0]] * 12
+    fields = dict(
+        applied([*in_sessions(sessions), event(100, {ADHERENCE: 1.0}, session_id="open")]).take_changes().rows
+    )
+    (estimate,) = (name for name in fields if name.startswith(CheckpointField.ESTIMATE) and ADHERENCE in name)
+    dropped = set(dropped_field(fields, estimate).fields)
+    assert any(name.startswith(CheckpointField.CLUSTERS) for name in dropped)
+    options = StateOptions(clusters=CLUSTERS)
+    without_key = {name: data for name, data in fields.items() if name not in dropped}
+    state = AggregatorState.from_fields(options, without_key)
+    state.apply(event(101, {ADHERENCE: 0.0}, session_id="open"))
+    state.apply(event(200, {ADHERENCE: 0.0}, session_id="other"))
+    assert (of(state).n, of(state).lower, of(state).upper) == (2, *ends([[0.0]]))
+    (scope,) = (name for name in fields if name.startswith(CheckpointField.CLUSTER_SCOPE))
+    assert may_be_dropped(scope)
+    state = AggregatorState.from_fields(options, {name: data for name, data in fields.items() if name != scope})
+    state.apply(event(200, {ADHERENCE: 0.0}, session_id="other"))
+    assert (of(state).lower, of(state).upper) == ends([*sessions, [1.0]])
+
+
+def test_clusters_move_with_their_pipeline_to_another_partition() -> None:
+    state = applied([*in_sessions([[1.0, 0.0, 1.0, 1.0]] * 3), event(50, {ADHERENCE: 1.0}, session_id="open")])
+    fields = dict(state.take_changes().rows)
+    moved = repartitioned(Layout("ragtide", 1), Layout("ragtide", 4), {0: fields})
+    (partition,) = (number for number, found in moved.items() if any(name.startswith("clusters:") for name in found))
+    kinds = ("clusters:", "cluster_scope:", "open_cluster:", "estimate:")
+    expected = {name for name in fields if name.startswith(kinds)}
+    assert {name for name in moved[partition] if name.startswith(kinds)} == expected

@@ -30,7 +30,8 @@ from ..statistics.moments import MomentTable
 REPAIRED: Final = (
     CheckpointField.ESTIMATE, CheckpointField.RULE_STATE, CheckpointField.PANE, CheckpointField.PROCESSED,
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
-    CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED,
+    CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
+    CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER,
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
 
@@ -84,7 +85,7 @@ def _of_key(name: str, key: str) -> bool:
     """Return whether a field is about a key, in the form in which `EstimateKey.encode` writes it."""
     kind, colon, rest = name.partition(":")
     kind += colon
-    if kind in (CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE):
+    if kind in (CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE, CheckpointField.CLUSTERS):
         return rest == key or rest.endswith(":" + key)
     if kind == CheckpointField.RULE_STATE:
         return rest.endswith("," + key[1:])

@@ -13,8 +13,13 @@ from ..state.capping import further_pipelines
 
 Fields = dict[str, bytes]
 
-_BY_KEY: Final = (CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED)
-_AFTER_LENGTH: Final[dict[str, int]] = {CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1}
+_BY_KEY: Final = (
+    CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
+    CheckpointField.CLUSTER_SCOPE,
+)  # fmt: skip
+_AFTER_LENGTH: Final[dict[str, int]] = {
+    CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1, CheckpointField.OPEN_CLUSTER: 1,
+}  # fmt: skip
 """Number of parts before the key in the name of a field."""
 
 _OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.VERSION)

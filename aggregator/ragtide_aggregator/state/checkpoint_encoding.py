@@ -103,7 +103,7 @@ def _load_clusters(table: StateTable, by_kind: Mapping[str, list[tuple[str, byte
     for name, data in by_kind[clusters]:
         with reading(clusters + name):
             table.clusters.load_cluster(name, data, table.rows.keys)
-    table.clusters.put_in_order()
+    table.clusters.loaded(table.rows.keys)
     return []
 
 

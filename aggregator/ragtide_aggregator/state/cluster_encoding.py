@@ -37,9 +37,14 @@ def cluster_to_bytes(cluster: OpenCluster, names: Sequence[bytes]) -> bytes:
 
 
 def cluster_from_bytes(code: int, data: bytes, rows: Mapping[bytes, int]) -> OpenCluster:
-    """Return the cluster that `cluster_to_bytes` returned; `rows` has the row of each short name.
+    """Return the cluster that `cluster_to_bytes` returned.
 
-    Raises: ValueError if the bytes were written by another version, or name a key without a row.
+    Args:
+        code: of the cluster.
+        data: bytes.
+        rows: row of each short name; values of other keys, which a repair dropped, are left out.
+
+    Raises: ValueError if the bytes were written by another version.
     """
     if data[0] != VERSION:
         raise ValueError(f"an open cluster has version {data[:1].hex()}")
@@ -52,14 +57,13 @@ def cluster_from_bytes(code: int, data: bytes, rows: Mapping[bytes, int]) -> Ope
         name = data[at : at + length].decode(errors="surrogatepass")
         at += length
         places = [data[at + _NAME * place : at + _NAME * (place + 1)] for place in range(size)]
-        if any(one not in rows for one in places):
-            raise ValueError("an open cluster names a key that the state does not have")
         at += _NAME * size
+        known = np.array([one in rows for one in places], dtype=bool)
         columns = []
         for _ in range(1 + has_costs):
-            columns.append(np.frombuffer(data, "<f8", size, at).copy())
+            columns.append(np.frombuffer(data, "<f8", size, at)[known])
             at += 8 * size
-        index = np.array([rows[one] for one in places], dtype=np.intp)
+        index = np.array([rows[one] for one in places if one in rows], dtype=np.intp)
         cluster.events.append(ClusterEvent(index, columns[0], columns[1] if has_costs else None, time_ms, name))
     if at != len(data):
         raise ValueError("an open cluster has more bytes than its events")

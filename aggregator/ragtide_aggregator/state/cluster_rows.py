@@ -117,21 +117,26 @@ class ClusterRows:
         return self._names
 
     def load_scope(self, name: str, data: bytes) -> None:
-        """Take on what `take_changes` wrote of a pipeline and run."""
+        """Load the counts of a pipeline and run that `take_changes` returned."""
         pipeline, run = json.loads(name)
         self.scopes[pipeline, run] = ScopeClusters.read(data)
 
     def load_cluster(self, name: str, data: bytes, keys: Sequence[EstimateKey]) -> None:
-        """Take on what `take_changes` wrote of an open cluster; its pipeline and run are loaded.
+        """Load an open cluster that `take_changes` returned, after its pipeline and run.
 
-        Raises: ValueError if the bytes were written by another version, or name a key that the state has not.
+        Raises: ValueError if the bytes were written by another version.
         """
         code, _, scope = name.partition(":")
         pipeline, run = json.loads(scope)
         self._row_of |= {one: row for row, one in enumerate(self._names_of(keys)) if row >= len(self._row_of)}
-        self.scopes[pipeline, run].open[int(code)] = cluster_from_bytes(int(code), data, self._row_of)
+        clusters = self.scopes.setdefault((pipeline, run), ScopeClusters())
+        clusters.open[int(code)] = cluster_from_bytes(int(code), data, self._row_of)
 
-    def put_in_order(self) -> None:
-        """Sort the open clusters after all are loaded."""
+    def loaded(self, keys: Sequence[EstimateKey]) -> None:
+        """Complete the state after all fields are loaded."""
+        for row, key in enumerate(keys):
+            # A repair may have dropped the counts of the pipeline.
+            if self.sums.count(row):
+                self.scopes.setdefault((key.pipeline, key.run), ScopeClusters())
         for clusters in self.scopes.values():
             clusters.put_in_order()
