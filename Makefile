@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery steady safety soak speed stats replayspeed simulations clean
+.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -93,6 +93,9 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 
 racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write docs/measured/racing.md
 	$(BIN)/python benchmarks/racing.py > docs/measured/racing.md
+
+realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md
+	$(BIN)/python benchmarks/real_traffic.py $(ARGS) > docs/measured/real_traffic.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,8 +1,9 @@
 """Drift detectors of others, each as a score after every value: it alarms when the score exceeds a threshold.
 
-Values before column `start` are a reference: history without a change that a detector may learn from, and in which it
-does not alarm. All look for a fall, except for the drift tests, which ask whether anything changed. Their first alarms
-are what a loop over the values gives; a test compares them with river and SciPy.
+Values before column `start` are a reference: history without a change. Windows are compared with it, or begin in it;
+Page-Hinkley and ADWIN know no reference and begin at `start`. All look for a fall, except for the drift tests, which
+ask whether anything changed. First alarms are those of a loop over the values; a test compares them with river's and
+SciPy's.
 """
 
 from collections.abc import Callable
@@ -112,18 +113,18 @@ def stability_index(size: int) -> Scores:
 
 
 def page_hinkley(traffic: Traffic, start: int) -> Floats:
-    """Return river's PageHinkley for falls, with its defaults; the reference counts as values without an alarm."""
-    values = traffic.value
+    """Return the statistic of river's PageHinkley for falls, with its defaults."""
+    values = traffic.value[:, start:]
     numbers = np.arange(1, values.shape[1] + 1)
     rest = values - np.cumsum(values, axis=1) / numbers + _PH_DELTA
     sums = lfilter([1.0], [1.0, -_PH_ALPHA], rest, axis=1)
     scores = np.maximum(np.maximum.accumulate(sums, axis=1), -1.0) - sums
-    return np.where(numbers >= _PH_LEAST, scores, -np.inf)[:, start:]
+    return np.where(numbers >= _PH_LEAST, scores, -np.inf)
 
 
 def adwin(traffic: Traffic, start: int) -> Floats:
     """Return log(1 / delta) of the least delta at which ADWIN finds a fall; river's defaults."""
-    return adwin_scores(traffic.value, falls_only=True)[:, start:]
+    return adwin_scores(traffic.value[:, start:], falls_only=True)
 
 
 def critical_distance(p: float, reference: int, size: int) -> float:

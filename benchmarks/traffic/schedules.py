@@ -8,18 +8,21 @@ PER_DAY = 2_000
 """Interactions a day. Assumed: a small product; the issue's day and night has the same period."""
 DAY_S = 86_400.0
 SPACING_S = DAY_S / PER_DAY
+BUSY_SPACING_S = 1.0
+"""Time from an interaction to the next where sessions and batches are planned. Assumed: with 20 sessions at once the
+turns of a session are 20 seconds apart."""
 
 
-def evenly(runs: int, n: int) -> Floats:
+def evenly(runs: int, n: int, spacing_s: float) -> Floats:
     """Return times at equal distances, the same in each run."""
-    return np.broadcast_to(np.arange(n) * SPACING_S, (runs, n))
+    return np.broadcast_to(np.arange(n) * spacing_s, (runs, n))
 
 
 def alone(rng: np.random.Generator, runs: int, n: int) -> Schedule:
     """Return interactions each of which is a session, a user and a batch of its own."""
     del rng
     own = np.broadcast_to(np.arange(n, dtype=np.int64), (runs, n))
-    return Schedule(evenly(runs, n), own, np.zeros_like(own), own, own)
+    return Schedule(evenly(runs, n, SPACING_S), own, np.zeros_like(own), own, own)
 
 
 def sessions(rng: np.random.Generator, runs: int, n: int, *, size: int, at_once: int = 1) -> Schedule:
@@ -34,14 +37,14 @@ def sessions(rng: np.random.Generator, runs: int, n: int, *, size: int, at_once:
             in its middle, so that they do not all end together.
     """
     session, turn = _interleaved(rng, runs, n, size, at_once)
-    return Schedule(evenly(runs, n), session, turn, session, np.broadcast_to(np.arange(n), (runs, n)))
+    return Schedule(evenly(runs, n, BUSY_SPACING_S), session, turn, session, np.broadcast_to(np.arange(n), (runs, n)))
 
 
 def batches(rng: np.random.Generator, runs: int, n: int, *, size: int) -> Schedule:
     """Return batches of one size, one after the other, each of one customer; every interaction is a session."""
     batch, _ = _interleaved(rng, runs, n, size, 1)
     own = np.broadcast_to(np.arange(n, dtype=np.int64), (runs, n))
-    return Schedule(evenly(runs, n), own, np.zeros_like(own), batch, batch)
+    return Schedule(evenly(runs, n, BUSY_SPACING_S), own, np.zeros_like(own), batch, batch)
 
 
 def _interleaved(rng: np.random.Generator, runs: int, n: int, size: int, at_once: int) -> tuple[Codes, Codes]:

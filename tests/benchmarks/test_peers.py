@@ -183,10 +183,11 @@ def test_a_run_length_beyond_the_runs_is_refused() -> None:
         Records.of(np.zeros((2, 9))).threshold_for(10)
 
 
-def test_adwin_looks_in_the_reference_too_and_alarms_after_it() -> None:
+def test_what_learns_by_itself_knows_no_reference() -> None:
     traffic = falling()
-    whole = adwin_scores(traffic.value, falls_only=True)
-    assert np.array_equal(adwin(traffic, START), whole[:, START:])
+    later = traffic.columns(slice(START, None))
+    assert np.array_equal(adwin(traffic, START), adwin_scores(later.value, falls_only=True))
+    assert np.array_equal(page_hinkley(traffic, START), page_hinkley(later, 0))
 
 
 def test_a_run_without_an_alarm_counts_with_its_length() -> None:

@@ -1,0 +1,87 @@
+"""Tables of the findings on simulated traffic, in Markdown."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from .measures import Mean, Sizes, Steady
+from .peers import peers
+from .scenarios import Scenario
+
+HEADER: Final = """# Real traffic
+
+Written by `make realtraffic` (`benchmarks/real_traffic.py`): {runs:,} runs for each figure, seeded.
+`benchmarks/traffic/habits.py` names the source of each parameter of the chats, or says that it is assumed.
+
+Scores are yes or no with the mean 0.85, unless the name of the traffic says otherwise. Every rule of ragtide has this
+baseline, `min_effect` 0 unless the name says otherwise, and `run_length` {run_length:,.0f}:
+
+- **by answer** takes each answer by itself.
+- **clusters** takes sessions, or batches, when they are closed: by their size or by their quiet time.
+
+A run length is the mean number of answers until the first false alarm, in runs cut at {cut:,}; after ± stands the
+simulation error. "Ever missed" is the share of runs in which the 95% interval of `running` misses the average of the
+true means at a look, after every answer from the 30th on, in {covered:,} answers. The design effect is the variance of
+sums over clusters, as a multiple of that of independent scores.
+
+Peers have {reference:,} answers without a change as their reference.
+"""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def rule_table(scenarios: Sequence[Scenario], found: Mapping[str, Steady]) -> str:
+    """Return run lengths and misses of ragtide's rules."""
+    rows = []
+    for one in scenarios:
+        steady = found[one.name]
+        for place, (name, (length, missed)) in enumerate(steady.rules.items()):
+            first = [one.name, f"{steady.design_effect:.1f}"] if place == 0 else ["", ""]
+            rows.append([*first, name, str(length), f"{missed:.1%}"])
+    head = ["traffic", "design effect", "rule", "run length", "ever missed"]
+    return f"## Rules without a change\n\n{table(head, rows)}"
+
+
+def peer_table(
+    title: str,
+    scenarios: Sequence[Scenario],
+    found: Mapping[str, Steady],
+    thresholds: Mapping[str, float | None],
+    sizes: Sizes,
+) -> str:
+    """Return run lengths of the peers at thresholds."""
+    names = [peer.name for peer in peers(sizes.reference)]
+    usual = {peer.name: peer.usual for peer in peers(sizes.reference)}
+    said = {peer.name: peer.usual_name for peer in peers(sizes.reference)}
+    rows = []
+    for one in scenarios:
+        lengths = []
+        for name in names:
+            threshold = thresholds[name]
+            length = None if threshold is None else found[one.name].records[name].run_length(threshold)
+            lengths.append("" if length is None else f"{length:,.0f}")
+        rows.append([one.name, *lengths])
+    head = [f"{name}: {said[name]}" if thresholds[name] == usual[name] else name for name in names]
+    return f"## {title}\n\nRun lengths without a change.\n\n{table(['traffic', *head], rows)}"
+
+
+def delay_table(
+    scenario: Scenario,
+    steady: Steady,
+    delays: Mapping[str, Sequence[Mean]],
+    thresholds: Mapping[str, float],
+    sizes: Sizes,
+) -> str:
+    """Return the delays of all detectors on one kind of traffic."""
+    rows = []
+    for name, means in delays.items():
+        if name in steady.rules:
+            length = str(steady.rules[name][0])
+        else:
+            length = f"{steady.records[name].run_length(thresholds[name]):,.0f}"
+        rows.append([name, length, *(str(one) for one in means)])
+    head = ["detector", "run length", *(f"to {after:g}" for after, _ in sizes.falls)]
+    return f"### {scenario.name[0].upper()}{scenario.name[1:]}\n\n{table(head, rows)}"

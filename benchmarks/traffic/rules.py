@@ -1,0 +1,141 @@
+"""ragtide's rules on simulated traffic: through the aggregator's state, and the detectors alone, which is faster."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ragtide import AlertRule
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_aggregator.statistics.drift import DetectorTable
+from ragtide_offline.replay.tables_to_columns import columns_of
+
+from .closings import closings
+from .stream import Codes, Floats, Traffic
+
+METRIC: Final = "trace.adherence"
+_START_S: Final = 1_795_219_200
+_STEP: Final = 500
+"""Columns that are applied together; a run is left out after the step of its alarm."""
+
+
+def drift_rule(**fields: Any) -> AlertRule:
+    """Return a rule for falls with a run length of 10,000."""
+    rule: dict[str, Any] = {"name": "fall", "kind": "drift", "metric": METRIC, "direction": "fall"}
+    return AlertRule(**{**rule, "run_length": 10_000, "min_effect": 0.0, **fields})
+
+
+def alarms_of_state(
+    traffic: Traffic, rule: AlertRule, options: Mapping[str, Any] | None = None, names: Mapping[str, str] | None = None
+) -> Codes:
+    """Return the column of each run's first alert, as an aggregator raises it from metric events; -1 for none.
+
+    Each run is a pipeline.
+
+    Args:
+        traffic: shape (runs, n).
+        rule: the rule.
+        options: further fields of the state's options.
+        names: fields of a metric event, such as `session_id`, and the kind of cluster whose codes they hold.
+    """
+    state = AggregatorState(StateOptions(rules=(rule,), segments=False, quantiles=False, **(options or {})))
+    found = np.full(traffic.runs, -1, dtype=np.int64)
+    for start in range(0, traffic.n, _STEP):
+        going = np.flatnonzero(found < 0)
+        if not going.size:
+            break
+        part = np.arange(start, min(start + _STEP, traffic.n))
+        table = _table(traffic, going, part, names or {})
+        state.apply_columns(columns_of(table))
+        for alert in state.take_changes().alerts:
+            run = int(alert.pipeline.removeprefix("run-"))
+            if alert.status == "firing" and found[run] < 0 and alert.n is not None:
+                found[run] = alert.n - 1
+    return found
+
+
+def _table(traffic: Traffic, runs: Codes, columns: Codes, names: Mapping[str, str]) -> Any:
+    """Return columns of some runs as a recording's table: one column after the other, of all runs."""
+    at = np.ix_(runs, columns)
+    size = runs.size * columns.size
+
+    def flat(array: Any) -> Any:
+        return array[at].T.ravel()
+
+    def times(seconds: Floats) -> Any:
+        return pa.array(((seconds + _START_S) * 1_000).astype(np.int64) * 1_000, pa.timestamp("us", tz="UTC"))
+
+    of = np.tile(runs, columns.size)
+    where = np.repeat(columns, runs.size)
+    one = np.zeros(size, dtype=np.int64)
+    table = {
+        "entry_id": pa.array([f"{number}-0" for number in range(size)]),
+        "partition": pa.array(one.astype(np.int32)),
+        "interaction_id": pa.array(
+            [f"{run}-{column}" for run, column in zip(of.tolist(), where.tolist(), strict=True)]
+        ),
+        "pipeline": pa.array([f"run-{run}" for run in of.tolist()]),
+        "occurred_at": times(flat(traffic.time_s)),
+        "labeled_at": times(flat(traffic.labeled_s)),
+        "labeler": pa.array(["simulated"] * size),
+        "labeler_version": pa.array(["1"] * size),
+        "profile": pa.array(["ragbench"] * size),
+        f"scores.{METRIC}": pa.array(flat(traffic.value)),
+        "exact": pa.nulls(size, pa.string()),
+    }
+    for field, kind in names.items():
+        table[field] = pa.array([str(code) for code in flat(traffic.clusters(kind)).tolist()])
+    return pa.table(table)
+
+
+def alarms_by_item(values: Floats, *, limit: float, run_length: float) -> Codes:
+    """Return the column of each run's first alarm of a detector that takes each value by itself; -1 for none."""
+    runs, n = values.shape
+    run = np.repeat(np.arange(runs), n)
+    column = np.tile(np.arange(n), runs)
+    return _alarms(run, column, values.ravel(), None, limit=limit, run_length=run_length, runs=runs)
+
+
+def alarms_by_cluster(
+    traffic: Traffic, by: str, *, size: int, quiet_s: float, limit: float, run_length: float
+) -> Codes:
+    """Return the column of each run's first alarm of a detector that takes clusters when they close; -1 for none."""
+    closed = closings(traffic, by, size=size, quiet_s=quiet_s)
+    return _alarms(
+        closed.run, closed.column, closed.mean, closed.size, limit=limit, run_length=run_length, runs=traffic.runs
+    )
+
+
+def _alarms(
+    run: Codes, column: Codes, means: Floats, sizes: Codes | None, *, limit: float, run_length: float, runs: int
+) -> Codes:
+    """Return the column of each run's first alarm.
+
+    Args:
+        run: of each bet; bets of a run are side by side and in order.
+        column: at which each bet is decided.
+        means: values, or means of clusters.
+        sizes: of clusters; None for values.
+        limit: the alarm limit.
+        run_length: of the detector.
+        runs: number of runs.
+    """
+    table = DetectorTable()
+    for _ in range(runs):
+        table.configure(table.add_row(), limit=limit, direction="fall", run_length=run_length)
+    counts = np.bincount(run, minlength=runs)
+    begins = np.cumsum(counts) - counts
+    found = np.full(runs, -1, dtype=np.int64)
+    for step in range(0, int(counts.max(initial=0)), _STEP):
+        going = np.flatnonzero((found < 0) & (counts > step))
+        taken = np.concatenate(
+            [np.arange(begins[one] + step, begins[one] + min(step + _STEP, counts[one])) for one in going]
+            or [np.zeros(0, dtype=np.intp)]
+        )
+        if not taken.size:
+            break
+        alarms, _ = table.update(run[taken], means[taken], column[taken], sizes=None if sizes is None else sizes[taken])
+        for alarm in alarms:
+            found[alarm.row] = column[taken[alarm.position]]
+    return found
