@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench judge racing scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -90,6 +90,9 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
 	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
 	$(BIN)/python benchmarks/figures.py docs/measured
+
+covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write docs/measured/covariates.md
+	$(BIN)/python benchmarks/covariates.py $(ROWS) > docs/measured/covariates.md
 
 racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write docs/measured/racing.md
 	$(BIN)/python benchmarks/racing.py > docs/measured/racing.md

@@ -27,8 +27,9 @@ def module(name: str) -> ModuleType:
     return found
 
 
-coverage, delays, discovery, powered, racing = (
-    module(name) for name in ("coverage", "drift_delays", "false_discovery", "prediction_powered", "racing")
+coverage, covariates, delays, discovery, powered, racing = (
+    module(name)
+    for name in ("coverage", "covariates", "drift_delays", "false_discovery", "prediction_powered", "racing")
 )
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
@@ -142,3 +143,16 @@ def test_few_alarms_of_dependent_watches_are_false_and_more_changes_are_found_th
     assert found[rate].worst_share.mean() <= discovery.RATE
     power = {name: float(np.isfinite(outcome.delays).mean()) for name, outcome in found.items()}
     assert power[rate] > power[f"budget {discovery.RATE:g}"] + 0.1
+
+
+def test_covariates_of_ragbench_narrow_a_difference_and_never_widen_a_mean_by_much() -> None:
+    rows = Path(__file__).parents[2] / "data" / "ragbench" / "ragbench_sample.jsonl"
+    known, scores = covariates.read(rows)
+    assert known["text"].shape == (80, 4)
+    x = np.tile(scores["utilization"], 10)
+    features = np.tile(known["text"], (10, 1))
+    explained, ratio, _, _ = covariates.adjusted(features, x, 5)
+    assert explained > 0.1
+    assert ratio < 1
+    two, one, more = covariates.compared(features, x, 0.5, 5)
+    assert more < one < 0.75 * two

@@ -1,0 +1,145 @@
+"""The gain from covariates known before the answer, on RAGBench.
+
+    python benchmarks/covariates.py ROWS [--runs 40]
+
+ROWS is a file of RAGBench rows, one JSON object per line, also compressed with gzip. Seeded; every run draws as many
+rows as there are, with replacement. Covariates are words of the question, sentences of the documents, the best overlap
+of words between the question and a document, and the subset as segment. Printed are, per metric:
+
+- R^2: the part of the variance that the covariates explain, by predictions made before each value;
+- width of the adjusted `running` interval over the plain one, beside sqrt(1 - R^2);
+- ever missed: runs in which the interval ever left out the mean of all rows, looked at after every tenth from the 30th
+  on. That is promised for the plain interval alone: the adjusted one is about the questions asked so far;
+- widths of the interval of a difference: both pipelines answer with the row's score, and a coin sends each row to one
+  of them. Two running intervals; one interval for the assignment, without and with covariates.
+"""
+
+import argparse
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ragtide_aggregator.statistics.assignment import AssignmentTable
+from ragtide_aggregator.statistics.batches import Floats
+from ragtide_aggregator.statistics.comparing import difference
+from ragtide_aggregator.statistics.covariates import CovariateTable
+from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.running import running_half_width, running_interval
+
+METRICS: Final = ("adherence", "completeness", "relevance", "utilization")
+SHARES: Final = (0.5, 0.1)
+FROM, EVERY = 30, 10
+COMMON: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """a an and are as at be by can do does did for from how i in is it my of on or that the this to was were what
+        when where which who why will with""",
+    )
+)
+"""Words of questions that say nothing of their subject."""
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return re.findall(r"\w+", text.lower())
+
+
+def covariates(row: dict[str, Any]) -> list[float]:
+    """Return what is known of a row before its answer, in [0, 1]."""
+    question = words(row["question"])
+    asked = set(question) - COMMON
+    sentences = sum(len(document) for document in row["documents_sentences"])
+    overlap = max(len(asked & set(words(document))) / max(len(asked), 1) for document in row["documents"])
+    return [min(len(question) / 40, 1), min(np.log1p(sentences) / 6, 1), 1 / max(sentences, 1), overlap]
+
+
+def read(path: Path) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return covariates by name, shape (rows, features), and scores by metric."""
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows = [json.loads(line) for line in text.splitlines()]
+    subsets = sorted({row["subset"] for row in rows})
+    known = np.array([covariates(row) for row in rows])
+    segment = np.array([[row["subset"] == name for name in subsets[1:]] for row in rows], dtype=np.float64)
+    scores = {name: np.clip([float(row[f"{name}_score"]) for row in rows], 0, 1) for name in METRICS}
+    return {"text": known, "segment": segment, "both": np.concatenate([known, segment], axis=1)}, scores
+
+
+def adjusted(features: Floats, x: Floats, runs: int) -> tuple[float, float, float, float]:
+    """Return R^2, width over the plain width at the end, and how many runs missed the mean: plain and adjusted."""
+    rng = np.random.default_rng(20261122)
+    table = CovariateTable(features.shape[1])
+    rows = np.array([table.add_row() for _ in range(runs)])
+    order = rng.integers(x.size, size=(x.size, runs))
+    missed = np.zeros((2, runs), dtype=bool)
+    for number in range(x.size):
+        here = order[number]
+        table.update(rows, x[here], features[here])
+        if number >= FROM and number % EVERY == 0:
+            mean, n = table.means(rows), table.counts(rows)
+            for which, times in enumerate(table.times(rows)):
+                lower, upper = running_interval(mean, n, times, confidence=0.95)
+                missed[which] |= (lower > x.mean()) | (upper < x.mean())
+    plain, used = table.times(rows)
+    widths = [float(np.mean(running_half_width(table.counts(rows), v, confidence=0.95))) for v in (plain, used)]
+    return float(np.mean(1 - used / plain)), widths[1] / widths[0], float(missed[0].mean()), float(missed[1].mean())
+
+
+def compared(features: Floats, x: Floats, share: float, runs: int) -> list[float]:
+    """Return widths of a difference: of two intervals, of one without and of one with covariates."""
+    rng = np.random.default_rng((20261122, int(100 * share)))
+    one, more = AssignmentTable(0, least_share=share), AssignmentTable(features.shape[1], least_share=share)
+    moments, widths = MomentTable(), []
+    for run in range(runs):
+        order = rng.integers(x.size, size=x.size)
+        to_a = rng.random(x.size) < share
+        pair = [moments.add_row(), moments.add_row()]
+        moments.update(np.where(to_a, *pair), x[order])
+        two = difference(moments.read(pair[:1]), moments.read(pair[1:]), confidence=0.95)
+        rows, shares = np.full(x.size, run), np.full(x.size, share)
+        for table in (one, more):
+            table.add_row()
+        one.update(rows, to_a, shares, x[order], np.zeros((x.size, 0)))
+        more.update(rows, to_a, shares, x[order], features[order])
+        widths.append(two.upper - two.lower)
+    found = [table.read(np.arange(runs), confidence=0.95) for table in (one, more)]
+    return [float(np.mean(widths)), *(float(np.mean(table.upper - table.lower)) for table in found)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--runs", type=int, default=40)
+    arguments = parser.parse_args()
+    known, scores = read(arguments.rows)
+    n = len(known["text"])
+    print("# Covariates known before the answer\n\nWritten by `make covariates` (`benchmarks/covariates.py`).\n")
+    print(f"{n:,} rows of RAGBench, {arguments.runs} draws of as many. Covariates: texts; segment; both.\n")
+    print("## The interval of a mean\n")
+    header = ("metric", "covariates", "R²", "width, adjusted / plain", "sqrt(1 - R²)", "plain ever missed", "adjusted")
+    print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    for metric, x in scores.items():
+        for name, features in known.items():
+            explained, ratio, plain, other = adjusted(features, x, arguments.runs)
+            print(
+                f"| {metric} | {name} | {explained:.3f} | {ratio:.3f} | {np.sqrt(1 - max(explained, 0)):.3f} "
+                f"| {plain:.1%} | {other:.1%} |",
+                flush=True,
+            )
+    print("\n## The interval of a difference, by share of the traffic of pipeline a\n")
+    header = ("metric", "share", "two intervals", "one interval", "with covariates", "against one", "against two")
+    print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    for metric, x in scores.items():
+        for share in SHARES:
+            two, one, more = compared(known["both"], x, share, arguments.runs)
+            print(
+                f"| {metric} | {share:g} | {two:.3f} | {one:.3f} | {more:.3f} | {more / one:.3f} | {more / two:.3f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
