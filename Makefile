@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing mixshift scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -99,6 +99,9 @@ racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; w
 
 realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md
 	$(BIN)/python benchmarks/real_traffic.py $(ARGS) > docs/measured/real_traffic.md
+
+mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write docs/measured/mix_shift.md
+	$(BIN)/python benchmarks/mix_shift.py > docs/measured/mix_shift.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
