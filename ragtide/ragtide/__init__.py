@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         RagInteraction,
         RetrievedDocument,
         SentenceLabels,
+        hashed_user_id,
     )
 
 _HOMES = {
@@ -124,6 +125,7 @@ _HOMES = {
         "RagInteraction",
         "RetrievedDocument",
         "SentenceLabels",
+        "hashed_user_id",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -179,6 +181,7 @@ __all__ = [
     "UnreadableRecordingError",
     "__version__",
     "confidence_sequence",
+    "hashed_user_id",
     "interval",
     "items_of",
     "ragchecker_metrics",

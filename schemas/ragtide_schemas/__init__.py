@@ -14,6 +14,7 @@ from .metric_definitions import METRICS, RAGTIDE_METRICS
 from .metric_event import JudgedScores, MetricEvent
 from .metrics import Bands, Direction, Kind, MetricDefinition
 from .times import from_milliseconds, to_milliseconds, utc_now
+from .user_ids import hashed_user_id
 from .workspace import Workspace
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "definition_of",
     "describe",
     "from_milliseconds",
+    "hashed_user_id",
     "range_of",
     "to_milliseconds",
     "utc_now",

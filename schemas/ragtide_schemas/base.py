@@ -177,7 +177,7 @@ def _json_type(value: object) -> str:
 ERRORS_TOLD = 10
 """Most errors in one message."""
 
-_SECRETS = frozenset({"api_key", "storage_options"})
+_SECRETS = frozenset({"api_key", "redis_password", "storage_options", "user_id", "user_id_salt"})
 """Fields whose value is never shown."""
 
 SHOWN_CHARS = 60

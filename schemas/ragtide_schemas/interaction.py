@@ -68,7 +68,7 @@ class RagInteraction(VersionedModel):
     turn: Count | None = None
     """Number of this answer in its session, such as 0 for the first."""
     user_id: Name | None = None
-    """Id of the user who asked."""
+    """Id of the user who asked; a hash is stored instead, unless `hash_user_ids` is off."""
     cluster: Name | None = None
     """Name of a group of answers that depend on each other, such as those of a batch, a customer or a document."""
     run: Name | None = None

@@ -50,7 +50,7 @@ class MetricEvent(VersionedModel):
     turn: Count | None = None
     """Number of the answer in its session."""
     user_id: Name | None = None
-    """The user that asked."""
+    """Hash of the id of the user who asked; the id itself if `hash_user_ids` is off."""
     cluster: Name | None = None
     """The interaction's cluster."""
     run: Name | None = None

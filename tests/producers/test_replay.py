@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from tests.support.recorded import record
 from tests.support.roles import interactions
+from tests.support.stored import everything_in
 
 from ragtide_offline.replay.publishing import ReplayFields, ReplayPublisher, read_published
 from ragtide_offline.replay.recorded_interactions import RecordedInteractions
@@ -11,7 +12,8 @@ from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_schemas import Feedback, RagInteraction
+from ragtide_runtime.user_ids import UserIds
+from ragtide_schemas import Feedback, RagInteraction, hashed_user_id
 
 RUN = Streams("ragtide.run.again", 0)
 STAMP = ReplayFields("again", lambda _: 60)
@@ -29,7 +31,7 @@ def recording(tmp_path: Path) -> Recording:
 
 
 def feeder(redis: Any, position: str | None = None) -> ReplayPublisher:
-    return ReplayPublisher(redis, RUN, STAMP, dedupe_window_s=60, position=position)
+    return ReplayPublisher(redis, RUN, STAMP, user_ids=UserIds(), dedupe_window_s=60, position=position)
 
 
 @pytest.mark.parametrize("seed", [None, 4])
@@ -60,6 +62,20 @@ async def test_each_is_published_once_whatever_was_lost_in_between(
     assert [one.interaction_id for one in found] == [item.interaction.interaction_id for item in items]
     assert {(one.run, one.population_size) for one in found} == {("again", 60)}
     assert redis.xlen(RUN.feedback) == 1
+
+
+async def test_session_turn_user_and_cluster_are_kept_and_the_user_is_hashed(
+    async_redis: Any, redis: Any, tmp_path: Path
+) -> None:
+    names = {"session_id": "s-1", "turn": 4, "user_id": "alice", "cluster": "batch-7"}
+    (one,) = interactions(1)
+    entry = RecordedEntry(0, "1795300000000-0", one.model_copy(update=names))
+    recorded = record([(EntryKind.INTERACTIONS, entry)], tmp_path / "raw")  # recorded with hash_user_ids = false
+    await feeder(async_redis).publish(list(RecordedInteractions(recorded, Selection(), None).after(None)))
+    ((_, fields),) = redis.xrange(RUN.interactions)
+    found = RagInteraction.decode(fields[DATA_FIELD]).model_dump(include=set(names))
+    assert found == {**names, "user_id": hashed_user_id("alice")}
+    assert "alice" not in everything_in(redis)
 
 
 async def test_two_do_not_publish_into_one_run(async_redis: Any, recording: Recording) -> None:

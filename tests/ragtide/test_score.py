@@ -9,7 +9,7 @@ import pytest
 from tests.support.judge_server import JudgeServer, Status
 from typer.testing import CliRunner, Result
 
-from ragtide import LocalLabeler
+from ragtide import LocalLabeler, hashed_user_id
 from ragtide.cli.app import cli
 from ragtide_producers import FileOptions, read_rows
 from ragtide_schemas import METRICS, MetricEvent
@@ -49,6 +49,16 @@ def test_json_is_one_object_per_interaction_in_order_and_everything_else_is_on_s
         trace = {name for name in METRICS if name.startswith("trace.")}
         assert set(line["scores"]) | set(line["absent"]) == {*trace, "retrieval.empty", "response.empty"}
     assert "80 scored" in result.stderr
+
+
+def test_session_turn_user_and_cluster_are_in_the_lines_and_the_user_is_hashed(tmp_path: Path) -> None:
+    names = {"session_id": "s-1", "turn": 4, "user_id": "alice", "cluster": "batch-7"}
+    row = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r", **names}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    result = score(tmp_path / "rows.jsonl", "--output", tmp_path / "scores.jsonl", "--json")
+    (line,) = lines(result.stdout)
+    assert {name: line[name] for name in names} == {**names, "user_id": hashed_user_id("alice")}
+    assert "alice" not in result.output + (tmp_path / "scores.jsonl").read_text()
 
 
 def test_the_summary_has_means_intervals_and_errors_beside_the_gold_scores() -> None:

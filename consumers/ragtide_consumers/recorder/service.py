@@ -17,6 +17,7 @@ from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.user_ids import UserIds
 from ragtide_runtime.waiting import sleep_or_stop
 
 from .errors import StepAbortedError
@@ -87,6 +88,7 @@ class Recorder:
         self._settings = settings
         self._store = store
         self._redaction = redaction
+        self._user_ids = UserIds.of(settings)
         self._telemetry = telemetry or RecorderTelemetry(settings.partitions)
         self._store_outage = Outage("The store of recordings")
         leases = [
@@ -116,6 +118,7 @@ class Recorder:
             ownership,
             store=self._store,
             redaction=self._redaction.fresh(),
+            user_ids=self._user_ids,
             telemetry=self._telemetry,
             storing=storing,
         )

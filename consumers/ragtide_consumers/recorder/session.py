@@ -35,6 +35,7 @@ from ragtide_runtime.redis.log import START, end_at, last_id, read_after
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_runtime.telemetry.outages import Attempt
+from ragtide_runtime.user_ids import UserIds
 from ragtide_runtime.version import __version__
 from ragtide_schemas import SCHEMA_VERSION, utc_now
 
@@ -74,6 +75,7 @@ class RecorderSession:
         *,
         store: Store,
         redaction: Redaction,
+        user_ids: UserIds,
         telemetry: RecorderTelemetry,
         storing: Attempt | None = None,
     ) -> None:
@@ -91,7 +93,9 @@ class RecorderSession:
         self._kinds = [EntryKind(name) for name in settings.kinds]
         self._fence = Fence(redis, streams, self._kinds, token=token)
         suffix = blake2b(token.encode(), digest_size=3).hexdigest()
-        self._writer = FileWriter(store, streams.partition, form=settings.format, redaction=redaction, suffix=suffix)
+        self._writer = FileWriter(
+            store, streams.partition, form=settings.format, redaction=redaction, user_ids=user_ids, suffix=suffix
+        )
         self._recorded = Recorded(streams.partition)
         self._read_size = ReadSize(redis)
         self._next = UnwrittenEntries()

@@ -17,7 +17,9 @@ from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
 from ragtide_runtime.redis.log import Entry
 from ragtide_runtime.redis.payloads import payload_of, raw_of
-from ragtide_schemas import DeadLetter, InvalidEntryError
+from ragtide_runtime.user_ids import UserIds
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas.base import VersionedModel
 
 from .errors import NotRedactedError, StepAbortedError
 from .redaction import Redaction
@@ -55,17 +57,21 @@ class FileWriter:
         partition: of the entries.
         form: file format, `parquet` or `jsonl`.
         redaction: applied before a file is written.
+        user_ids: whether pseudonyms are written instead of the ids of users.
         suffix: letters of this session alone.
 
     Raises:
         ConfigurationError: the form is Parquet and pyarrow is not installed.
     """
 
-    def __init__(self, store: Store, partition: int, *, form: str, redaction: Redaction, suffix: str) -> None:
+    def __init__(
+        self, store: Store, partition: int, *, form: str, redaction: Redaction, user_ids: UserIds, suffix: str
+    ) -> None:
         self._store = store
         self._partition = partition
         self._form = form
         self._redaction = redaction
+        self._user_ids = user_ids
         self._suffix = suffix
         self._encode = _encoder(form)
         self.copies = Copies()
@@ -117,12 +123,25 @@ class FileWriter:
     def _row(self, kind: EntryKind, entry: Entry) -> tuple[_FilePlace, Any]:
         day = day_of(entry.entry_id)
         try:
-            model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
+            model = self._model(kind, entry)
         except InvalidEntryError as error:
             return _FilePlace(kind, day, None), self._unreadable(kind, entry, error)
         redacted = self._redaction.model(kind, entry.entry_id, model)
         pipeline: str = redacted.pipeline  # type: ignore[attr-defined]  # every recorded model has one
         return _FilePlace(kind, day, pipeline), RecordedEntry(self._partition, entry.entry_id, redacted)
+
+    def _model(self, kind: EntryKind, entry: Entry) -> VersionedModel:
+        """Return the model of an entry, with a pseudonym in place of the id of a user.
+
+        Raises:
+            InvalidEntryError: the entry cannot be read.
+        """
+        model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
+        if isinstance(model, RagInteraction):
+            return self._user_ids.replaced(model)
+        if isinstance(model, MetricEvent):
+            return self._user_ids.replaced(model)
+        return model
 
     def _withheld(self, kind: EntryKind, entry: Entry, error: NotRedactedError) -> tuple[_FilePlace, dict[str, Any]]:
         """Return the row of an entry whose texts could not be redacted, without the texts.
@@ -142,8 +161,7 @@ class FileWriter:
         row: dict[str, Any] = {"entry_id": entry.entry_id, "partition": self._partition, "reason": NOT_REDACTED}
         row |= {"detail": str(error), "withheld_bytes": len(raw)}
         with suppress(InvalidEntryError):
-            model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
-            row["fields"] = self._redaction.without_texts(kind, model)
+            row["fields"] = self._redaction.without_texts(kind, self._model(kind, entry))
         return _FilePlace(kind, day_of(entry.entry_id), None), row
 
     def _unreadable(self, kind: EntryKind, entry: Entry, error: InvalidEntryError) -> dict[str, Any]:

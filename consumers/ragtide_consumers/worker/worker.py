@@ -18,6 +18,7 @@ from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, utc_now
 
 from ..labelers.event import labeler_id, metric_event
@@ -57,6 +58,7 @@ class LabelWorker:
         self._patience = patience
         self._labeler = labeler = patience.labeler
         self._settings = settings
+        self._user_ids = UserIds.of(settings)
         self._claims = claims
         self._telemetry = telemetry
         committing, counting, self._reclaiming = (
@@ -224,7 +226,8 @@ class LabelWorker:
                 "the entry was deleted from the stream before it was labeled: trim only labeled entries",
             )
         try:
-            interaction = RagInteraction.from_entry(entry.entry_id, entry.payload())
+            # A plain XADD may hold the id of a user as it is.
+            interaction = self._user_ids.replaced(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
             return self._committer.rejected(entry, error.reason, error.detail)
         bind_contextvars(interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.redis.keys import ReplayField, Streams, known_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Feedback, RagInteraction
 
 from .recorded_interactions import ReplayedInteraction
@@ -51,16 +52,25 @@ class ReplayPublisher:
         redis: client.
         streams: keys of the workspace.
         fields: set in each interaction.
+        user_ids: whether pseudonyms are published in place of ids of users.
         dedupe_window_s: seconds for which a worker knows an id.
         position: of the last published item.
     """
 
     def __init__(
-        self, redis: Redis, streams: Streams, fields: ReplayFields, *, dedupe_window_s: float, position: str | None
+        self,
+        redis: Redis,
+        streams: Streams,
+        fields: ReplayFields,
+        *,
+        user_ids: UserIds,
+        dedupe_window_s: float,
+        position: str | None,
     ) -> None:
         self._redis = redis
         self._streams = streams
         self._fields = fields
+        self._user_ids = user_ids
         self._window_ms = int(dedupe_window_s * 1000)
         self._position = position or ""
 
@@ -72,7 +82,7 @@ class ReplayPublisher:
             redis.RedisError: the items may or may not have been published; publish them again.
         """
         interactions = [
-            item.interaction.model_copy(
+            self._user_ids.replaced(item.interaction).model_copy(
                 update={"run": self._fields.run, "population_size": self._fields.size_of(item.interaction.pipeline)}
             )
             for item in items

@@ -16,6 +16,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.user_ids import UserIds
 
 from .counting import EntryCounts, Scope
 from .labeling_progress import LabelingCounter, LabelingProgress
@@ -120,7 +121,12 @@ class Relabeling:
         published = await read_published(redis, self._streams)
         fields = ReplayFields(self._options.run, lambda pipeline: self._counted.scopes[Scope((pipeline,))])
         publisher = ReplayPublisher(
-            redis, self._streams, fields, dedupe_window_s=self._settings.dedupe_window_s, position=published.position
+            redis,
+            self._streams,
+            fields,
+            user_ids=UserIds.of(self._settings),
+            dedupe_window_s=self._settings.dedupe_window_s,
+            position=published.position,
         )
         items = self._items.after(published.position)
         pace = ReplayPace(self._options.speed)

@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction
 
 from .lines import ScoreFile, line_of
@@ -79,14 +80,17 @@ class ScoredFile:
 
     def _new_rows(self, rows: Iterable[Row], done: Mapping[tuple[str, str], deque[MetricEvent]]) -> Iterator[Row]:
         """Yield the rows that are not scored yet."""
+        user_ids = UserIds.of(self.settings)
         for row in islice(rows, self.options.limit):
             interaction = row.interaction
             before = done.get((interaction.pipeline, interaction.interaction_id)) if interaction is not None else None
             if before:
                 self.events.append(before.popleft())
                 self.counts["before"] += 1
-            else:
+            elif interaction is None:
                 yield row
+            else:
+                yield replace(row, interaction=user_ids.replaced(interaction))
 
     def _take(self, outcome: Outcome, output: ScoreFile | None) -> dict[str, Any] | None:
         if outcome.event is None:

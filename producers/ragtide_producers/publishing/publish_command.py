@@ -12,6 +12,7 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.producer import Policy
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Dropped, Feedback, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
@@ -68,14 +69,23 @@ class Routing:
     dedupe_window_s: float
     interactions_cap: int
     policy: Policy
+    user_ids: UserIds
 
     @classmethod
     def of(cls, settings: Settings) -> "Routing":
         """Return the routing of these settings."""
-        return cls(settings.layout, settings.dedupe_window_s, settings.interactions_cap, settings.producer.policy)
+        return cls(
+            settings.layout,
+            settings.dedupe_window_s,
+            settings.interactions_cap,
+            settings.producer.policy,
+            UserIds.of(settings),
+        )
 
     def command(self, interaction: RagInteraction, traceparent: str = "") -> PublishCommand:
         """Return the command for one interaction.
+
+        Every way of publishing calls this method, so it is the place where the id of a user is hashed.
 
         Args:
             interaction: interaction to publish.
@@ -85,7 +95,9 @@ class Routing:
             InvalidEntryError: the interaction is larger than an entry may be.
         """
         payload = _checked(
-            interaction.encode(), f"interaction {interaction.interaction_id}", "send fewer or shorter documents"
+            self.user_ids.replaced(interaction).encode(),
+            f"interaction {interaction.interaction_id}",
+            "send fewer or shorter documents",
         )
         pipeline, interaction_id = interaction.pipeline, interaction.interaction_id
         partition, stream, dropped, streams = _keys(self.layout.of(pipeline, interaction_id))

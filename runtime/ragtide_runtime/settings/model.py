@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from ragtide_schemas import AlertRule
+from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
 from ..redis.addresses import with_credentials
@@ -33,6 +34,12 @@ WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/
 
 def _expanded(path: Path) -> Path:
     return path.expanduser().absolute()
+
+
+def _salt(secret: SecretStr) -> SecretStr:
+    if not SALT_MIN_BYTES <= len(secret.get_secret_value().encode()) <= SALT_MAX_BYTES:
+        raise ValueError(f"must have {SALT_MIN_BYTES} to {SALT_MAX_BYTES} bytes")
+    return secret
 
 
 def _default_data_dir() -> Path:
@@ -81,6 +88,10 @@ class Settings(BaseSettings):
     """Most bytes of a partition's interactions stream in Redis; older interactions are dropped and counted."""
     producer: ProducerSettings = ProducerSettings()
     """Behavior of producers: the table `[producer]`."""
+    hash_user_ids: bool = True
+    """Whether hashes are stored instead of the ids of users (docs/security.md)."""
+    user_id_salt: Annotated[SecretStr, AfterValidator(_salt)] | None = None
+    """Secret of 16 to 64 bytes for these hashes, the same for all producers and roles; None hashes without a secret."""
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which later gold scores find their interaction, or wait for an interaction that is not yet scored."""
     labeler: str = "local"

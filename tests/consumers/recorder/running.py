@@ -18,6 +18,7 @@ from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Alert, Feedback, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas.base import VersionedModel
 
@@ -54,6 +55,7 @@ async def session_of(redis: Any, tmp_path: Path, token: str) -> RecorderSession:
         Ownership([lease], [token]),
         store=LocalStore(tmp_path / "r"),
         redaction=Redaction(),
+        user_ids=UserIds(),
         telemetry=RecorderTelemetry(),
     )
     await found.begin()

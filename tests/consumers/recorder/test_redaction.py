@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
-from tests.consumers.recorder.running import STREAMS, add, caught_up, interaction, recorded, recording, settings_of
+from tests.consumers.recorder.running import (
+    STREAMS,
+    add,
+    caught_up,
+    event,
+    interaction,
+    recorded,
+    recording,
+    settings_of,
+)
 from tests.support.conditions import until
 
-from ragtide import ConfigurationError
+from ragtide import ConfigurationError, hashed_user_id
 from ragtide_consumers.recorder import session
 from ragtide_consumers.recorder.errors import RedactionError
 from ragtide_consumers.recorder.patterns import PATTERNS
@@ -130,6 +139,32 @@ async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tm
     assert unreadable[1]["withheld_bytes"] > 20
 
 
+@pytest.mark.parametrize("redact", [[], ["email"]])
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+async def test_the_id_of_a_user_is_hashed_and_never_redacted(
+    form: str, redact: list[str], async_redis: Any, tmp_path: Path
+) -> None:
+    """A pattern would make one user of all that have an address for their id."""
+    users = ["eve@example.com", "adam@example.com", "eve@example.com"]
+    plain = [interaction(number, user_id=user) for number, user in enumerate(users)]
+    await add(async_redis, EntryKind.INTERACTIONS, *plain)
+    await add(async_redis, EntryKind.METRICS, *(event(number, user_id=user) for number, user in enumerate(users)))
+    async with recording(async_redis, settings_of(tmp_path / "r", format=form, redact=redact)):
+        await until(lambda: caught_up(async_redis))
+    for kind in (EntryKind.INTERACTIONS, EntryKind.METRICS):
+        found = {entry.model.interaction_id: entry.model.user_id for entry in recorded(tmp_path / "r", kind)}  # type: ignore[attr-defined]
+        assert found == {f"i-{number}": hashed_user_id(user) for number, user in enumerate(users)}
+    assert b"@example.com" not in everything_in(tmp_path)
+
+
+async def test_by_setting_the_id_of_a_user_is_recorded_as_it_is(async_redis: Any, tmp_path: Path) -> None:
+    expected = await add(async_redis, EntryKind.INTERACTIONS, interaction(0, user_id="eve@example.com"))
+    settings = settings_of(tmp_path / "r", redact=["email"]).model_copy(update={"hash_user_ids": False})
+    async with recording(async_redis, settings):
+        await until(lambda: caught_up(async_redis))
+    assert recorded(tmp_path / "r") == expected
+
+
 async def test_what_is_not_redacted_is_found_by_the_same_look(async_redis: Any, tmp_path: Path) -> None:
     await add(async_redis, EntryKind.INTERACTIONS, secretive(0))
     async with recording(async_redis, settings_of(tmp_path / "r")):
@@ -213,7 +248,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_and_stops_nothing(
     name: str, detail: str, own: str, async_redis: Any, tmp_path: Path
 ) -> None:
-    expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(5)))
+    given = [interaction(number, user_id=hashed_user_id("eve") if number != 3 else "eve") for number in range(5)]
+    expected = await add(async_redis, EntryKind.INTERACTIONS, *given)
     settings = settings_of(tmp_path / "r", redact_function=f"{own}:{name}", redact_limit_s=2, roll_s=0.3)
     registry = CollectorRegistry()
     stop = asyncio.Event()
@@ -234,7 +270,7 @@ async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_an
     (row,) = Recording.open(str(tmp_path / "r")).unreadable("interactions")
     assert (row["entry_id"], row["reason"]) == (expected[3].entry_id, "not_redacted")
     assert row["detail"].startswith(detail)
-    assert row["fields"]["interaction_id"] == "i-3"
+    assert (row["fields"]["interaction_id"], row["fields"]["user_id"]) == ("i-3", hashed_user_id("eve"))
     assert b"question 3" not in everything_in(tmp_path / "r")
     count = registry.get_sample_value("ragtide_recorded_without_texts_total", {"kind": "interactions"})
     assert count == 1

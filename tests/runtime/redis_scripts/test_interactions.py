@@ -14,6 +14,7 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_scripts_blocking
+from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, Dropped, Feedback, Reason
 
 STREAMS = Streams("ragtide", 0)
@@ -37,7 +38,7 @@ def interaction(number: int = 1) -> RagInteraction:
 
 
 def published(redis: Any, number: int = 1, *, cap: int = 100, policy: Any = "block") -> Any:
-    return run(redis, Routing(LAYOUT, 86_400.0, cap, policy).command(interaction(number)).script)
+    return run(redis, Routing(LAYOUT, 86_400.0, cap, policy, UserIds()).command(interaction(number)).script)
 
 
 def taken(redis: Any, *consumers: str) -> list[str]:

@@ -1,0 +1,51 @@
+"""What a plain XADD says of a user becomes a pseudonym before anything else is made of it."""
+
+from typing import Any
+
+import pytest
+from tests.consumers.test_worker import STREAMS, Scripted, events, is_now, read, working
+from tests.support.conditions import until
+from tests.support.stored import everything_in
+
+from ragtide import Labeling, RagInteraction, hashed_user_id
+from ragtide_runtime.redis.keys import DATA_FIELD
+
+PLAIN = (
+    '{"pipeline": "shop", "question": "q", "documents": ["d"], "response": "fine", "user_id": "alice@example.com",'
+    ' "session_id": "s-1", "turn": 3, "cluster": "batch-7"}'
+)
+
+
+class Curious(Scripted):
+    """A labeler that remembers which users it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users: list[str | None] = []
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        self.users.append(interaction.user_id)
+        return await super().label(interaction)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, hashed_user_id("alice@example.com")),
+        ({"user_id_salt": "0123456789abcdef"}, hashed_user_id("alice@example.com", b"0123456789abcdef")),
+        ({"hash_user_ids": False}, "alice@example.com"),
+    ],
+)
+async def test_the_metric_event_and_the_labeler_have_what_the_settings_say(
+    settings: dict[str, Any], expected: str, async_redis: Any, redis: Any
+) -> None:
+    labeler = Curious()
+    await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: PLAIN})
+    async with working(async_redis, labeler, **settings) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
+    (event,) = await events(async_redis)
+    assert (event.user_id, event.session_id, event.turn, event.cluster) == (expected, "s-1", 3, "batch-7")
+    assert labeler.users == [expected]
+    redis.delete(STREAMS.interactions)  # it holds what its writer wrote
+    assert ("alice" in everything_in(redis)) == (expected == "alice@example.com")
