@@ -11,9 +11,9 @@ from .luck import design_effect
 from .peers import Peer, peers
 from .records import Records, run_lengths
 from .rules import alarms_by_cluster, alarms_by_item
-from .scenarios import Clusters, Scenario
+from .scenarios import BLOCKS, Clusters, Scenario
 from .scores import Change
-from .stream import Codes, Traffic
+from .stream import Codes, Traffic, joined
 
 _TOGETHER = 50
 """Runs that are drawn together."""
@@ -23,7 +23,7 @@ _TOGETHER = 50
 class Sizes:
     """How much is simulated."""
 
-    runs: int = 200
+    runs: int = 100
     run_length: float = 10_000
     """Of the rules; and to which peers are tuned, as a mean that is cut at `cut`."""
     cut: int = 20_000
@@ -32,7 +32,7 @@ class Sizes:
     """Values before each run: a peer's reference."""
     before: int = 2_000
     """Values between the reference and a change."""
-    falls: tuple[tuple[float, int], ...] = ((0.83, 8_000), (0.80, 8_000), (0.75, 4_000), (0.65, 2_000), (0.5, 2_000))
+    falls: tuple[tuple[float, int], ...] = ((0.83, 6_000), (0.80, 6_000), (0.75, 4_000), (0.65, 2_000), (0.5, 2_000))
     """Means after a change, and how many values a detector then has to find it."""
     covered: int = 4_000
     """Values in which an interval is looked at."""
@@ -81,12 +81,13 @@ def rules(scenario: Scenario, run_length: float) -> tuple[Rule, ...]:
     def by_answer(traffic: Traffic) -> Codes:
         return alarms_by_item(traffic.value, limit=limit, run_length=run_length)
 
-    clustered = [_clustered(scenario, one, limit, run_length) for one in scenario.settings]
+    clustered = [_clustered(scenario, one, limit, run_length) for one in (*scenario.settings, *BLOCKS)]
     return (Rule("by answer", by_answer, ever_missed_by_item), *clustered)
 
 
 def _clustered(scenario: Scenario, settings: Clusters, limit: float, run_length: float) -> Rule:
-    by, size, quiet_s = scenario.cluster, settings.size, settings.quiet_s
+    by = "blocks" if settings.blocks else scenario.cluster
+    size, quiet_s = settings.size, settings.quiet_s
 
     def first_alarms(traffic: Traffic) -> Codes:
         return alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length)
@@ -119,7 +120,7 @@ def steady(scenario: Scenario, sizes: Sizes) -> Steady:
     """Return what is found on traffic without a change."""
     every = rules(scenario, sizes.run_length)
     lengths: dict[str, list[int]] = {rule.name: [] for rule in every}
-    missed: dict[str, list[float]] = {rule.name: [] for rule in every}
+    looked: list[Traffic] = []
     records: dict[str, list[Records]] = {peer.name: [] for peer in peers(sizes.reference)}
     effects: list[float] = []
     for traffic in groups(scenario, sizes, sizes.cut, None, 1):
@@ -127,12 +128,13 @@ def steady(scenario: Scenario, sizes: Sizes) -> Steady:
         effects.append(design_effect(later.value, later.mean, later.clusters(scenario.cluster)))
         for rule in every:
             lengths[rule.name] += run_lengths(rule.first_alarms(later), sizes.cut).tolist()
-            missed[rule.name] += [rule.ever_missed(later.columns(slice(0, sizes.covered)))] * later.runs
+        looked.append(later.columns(slice(0, sizes.covered)))
         for peer in peers(sizes.reference):
             records[peer.name].append(Records.of(peer.scores(traffic, sizes.reference)))
+    covered = joined(looked)
     return Steady(
         float(np.mean(effects)),
-        {name: (Mean.of(lengths[name]), float(np.mean(missed[name]))) for name in lengths},
+        {rule.name: (Mean.of(lengths[rule.name]), rule.ever_missed(covered)) for rule in every},
         {name: Records.joined(parts) for name, parts in records.items()},
     )
 

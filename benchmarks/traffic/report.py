@@ -17,6 +17,7 @@ baseline, `min_effect` 0 unless the name says otherwise, and `run_length` {run_l
 
 - **by answer** takes each answer by itself.
 - **clusters** takes sessions, or batches, when they are closed: by their size or by their quiet time.
+- **blocks** takes neighbours in time as a cluster, whatever their session.
 
 A run length is the mean number of answers until the first false alarm, in runs cut at {cut:,}; after ± stands the
 simulation error. "Ever missed" is the share of runs in which the 95% interval of `running` misses the average of the

@@ -26,10 +26,12 @@ def drift_rule(**fields: Any) -> AlertRule:
     return AlertRule(**{**rule, "run_length": 10_000, "min_effect": 0.0, **fields})
 
 
-def alarms_of_state(
+def counted_at_alert(
     traffic: Traffic, rule: AlertRule, options: Mapping[str, Any] | None = None, names: Mapping[str, str] | None = None
 ) -> Codes:
-    """Return the column of each run's first alert, as an aggregator raises it from metric events; -1 for none.
+    """Return how many values each run's first alert has counted, as an aggregator raises it from metric events.
+
+    Values count when their cluster is closed; -1 stands for no alert.
 
     Each run is a pipeline.
 
@@ -51,7 +53,7 @@ def alarms_of_state(
         for alert in state.take_changes().alerts:
             run = int(alert.pipeline.removeprefix("run-"))
             if alert.status == "firing" and found[run] < 0 and alert.n is not None:
-                found[run] = alert.n - 1
+                found[run] = alert.n
     return found
 
 

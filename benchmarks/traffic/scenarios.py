@@ -24,9 +24,17 @@ class Clusters:
     """Most interactions of a cluster."""
     quiet_s: float = 120.0
     """Time without an interaction of a cluster after which it is closed."""
+    blocks: bool = False
+    """Whether neighbours in time are clusters, as where no cluster is known; else those of the traffic."""
 
     def __str__(self) -> str:
+        if self.blocks:
+            return f"blocks of {self.size}"
         return f"clusters, size {self.size}, quiet {self.quiet_s:g} s"
+
+
+BLOCKS: Final = (Clusters(size=10, blocks=True), Clusters(size=100, blocks=True))
+"""Settings that are compared on every traffic."""
 
 
 @dataclass(frozen=True)

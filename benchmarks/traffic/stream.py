@@ -71,7 +71,9 @@ class Traffic:
         return replace(self, **arrays, segments={name: cut(codes) for name, codes in self.segments.items()})
 
     def clusters(self, by: str) -> Codes:
-        """Return the codes of the clusters by `session`, `user`, `batch` or the name of a segment."""
+        """Return the codes of the clusters by `session`, `user`, `batch`, the name of a segment, or `blocks`: one."""
+        if by == "blocks":
+            return np.zeros(self.value.shape, dtype=np.int64)
         if by in self.segments:
             return self.segments[by]
         found: Codes = getattr(self, by)

@@ -13,12 +13,13 @@ from traffic.closings import closings
 from traffic.coverage import ever_missed_by_cluster, ever_missed_by_item
 from traffic.measures import QUICK, Mean, delays, steady, thresholds
 from traffic.report import HEADER, delay_table, peer_table, rule_table
-from traffic.rules import alarms_by_cluster, alarms_by_item, alarms_of_state, drift_rule
+from traffic.rules import alarms_by_cluster, alarms_by_item, counted_at_alert, drift_rule
 from traffic.scenarios import Clusters, Scenario, named
 from traffic.scores import MEAN, Change
 from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
+from ragtide_aggregator.events.clusters import ClusterOptions
 
 pytestmark = pytest.mark.simulation
 
@@ -83,8 +84,36 @@ def test_the_detector_alone_alarms_where_the_aggregators_state_fires(statement: 
     traffic = named("chat").draw(np.random.default_rng(3), 12, 2_000, Change(1_500, system=0.6))
     limit = MEAN - statement.get("min_effect", 0.0)
     alone = alarms_by_item(traffic.value, limit=limit, run_length=10_000)
-    assert alone.tolist() == alarms_of_state(traffic, drift_rule(baseline=MEAN, **statement)).tolist()
+    counted = counted_at_alert(traffic, drift_rule(baseline=MEAN, **statement))
+    assert np.where(counted < 0, -1, counted - 1).tolist() == alone.tolist()
     assert np.sum(alone >= 0) > 6
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "by"),
+    [
+        ("sessions of 5, icc 0.2, 20 at once", "session_id", "auto"),
+        ("chat with loops, swing and late scores", "session_id", "session_id"),
+        ("batches of 50, icc 0.1", "cluster", "auto"),
+        ("sessions of 3, icc 0.1", None, "blocks"),
+    ],
+)
+def test_clusters_alarm_where_the_aggregators_state_fires(name: str, field: str | None, by: str) -> None:
+    kind = "blocks" if field is None else named(name).cluster
+    traffic = named(name).draw(np.random.default_rng(3), 12, 2_000, Change(1_000, system=0.5))
+    for size, quiet_s in ((10, 120), (4, 1_800)):
+        options = {"clusters": ClusterOptions(by, size, quiet_s * 1_000)}
+        counted = counted_at_alert(
+            traffic, drift_rule(baseline=MEAN), options, {} if field is None else {field: named(name).cluster}
+        )
+        alone = alarms_by_cluster(traffic, kind, size=size, quiet_s=quiet_s, limit=MEAN, run_length=10_000)
+        closed = closings(traffic, kind, size=size, quiet_s=quiet_s)
+        for run in range(12):
+            mine = closed.run == run
+            # One interaction may close several clusters.
+            there = np.cumsum(closed.size[mine])[closed.column[mine] == alone[run]]
+            assert counted[run] in there if alone[run] >= 0 else counted[run] == -1
+        assert np.sum(alone >= 0) == 12
 
 
 def test_clusters_of_one_answer_alarm_as_answers_do() -> None:
