@@ -1,11 +1,12 @@
 """False alarms and delays on traffic as it is: ragtide's rules beside those of others.
 
-    python benchmarks/real_traffic.py [--runs 100] [--quick] [--only PART]
+    python benchmarks/real_traffic.py [--runs 200] [--quick] [--only PART]
 
 Seeded. Each kind of traffic is one of `traffic/scenarios.py`; `--only` takes those whose name contains a text. Printed
 as Markdown: the run length of rules without a change and how often the running interval ever misses; run lengths of
-peers with their usual thresholds and with those tuned on independent traffic; delays, with peers tuned on the same
-traffic to the run length asked of the rules. `--quick` simulates a tenth of it on three kinds of traffic.
+peers with their usual thresholds and with those tuned on independent traffic; what the split of a change says of its
+cause; delays, with peers tuned on the same traffic to the run length asked of the rules. `--quick` simulates a tenth of
+it on three kinds of traffic.
 """
 
 import argparse

@@ -4,15 +4,17 @@ from typing import Final
 
 import numpy as np
 
-from ragtide_aggregator.statistics.clustered_interval import clustered_interval
-from ragtide_aggregator.statistics.clusters import ClusterSums, ClusterTable
+from ragtide_aggregator.statistics.clustered_interval import clustered_boundary
+from ragtide_aggregator.statistics.clusters import ClusterSums
 from ragtide_aggregator.statistics.running import FIRST_GUESS, running_interval
 
-from .closings import closings
+from .closings import Closings, closings
 from .stream import Codes, Floats, Traffic
 
 FIRST_LOOK: Final = 30
 CONFIDENCE: Final = 0.95
+_EVERY: Final = 10
+"""Every so many clusters the boundary is computed; in between only where it may be crossed."""
 
 
 def ever_missed_by_item(traffic: Traffic) -> float:
@@ -31,29 +33,57 @@ def ever_missed_by_item(traffic: Traffic) -> float:
 def ever_missed_by_cluster(traffic: Traffic, by: str, *, size: int, quiet_s: float) -> float:
     """Return the share of runs in which the interval over closed clusters ever missed, from 30 values in them on."""
     closed = closings(traffic, by, size=size, quiet_s=quiet_s)
-    counts = np.bincount(closed.run, minlength=traffic.runs)
-    begins = np.cumsum(counts) - counts
-    table = ClusterTable()
-    for _ in range(traffic.runs):
-        table.add_row()
-    looks: list[tuple[Codes, ClusterSums]] = []
-    for step in range(int(counts.max())):
-        rows = np.flatnonzero(counts > step)
-        taken = begins[rows] + step
-        table.update(rows, closed.size[taken], np.minimum(closed.total[taken], closed.size[taken]))
-        looks.append((taken, table.read(rows)))
-    taken = np.concatenate([places for places, _ in looks])
-    fields = ("count", "n", "sizes", "mean", "squares", "squares_below", "squares_above", "largest_below")
+    place = np.arange(closed.run.size) - np.searchsorted(closed.run, closed.run)
+    sums, error = _sums(closed, place)
+    looked = sums.n >= FIRST_LOOK
+    side = (1 - CONFIDENCE) / 2
+    missed = np.zeros(closed.run.size, dtype=bool)
+    for off, weighted, largest in (
+        (error, sums.squares_below, sums.largest_below),
+        (-error, sums.squares_above, sums.largest_above),
+    ):
+
+        def boundary(at: Codes, weighted: Floats = weighted, largest: Floats = largest) -> Floats:
+            return clustered_boundary(sums.squares[at], weighted[at], largest[at], alpha_side=side)
+
+        # The boundary never falls, so where a sum is within an earlier one there is nothing to compute.
+        earlier = np.flatnonzero(place % _EVERY == 0)
+        known = boundary(earlier)[np.searchsorted(earlier, np.arange(place.size), side="right") - 1]
+        open_ = np.flatnonzero(looked & (off > known))
+        # Rounding of long sums is no miss.
+        missed[open_] |= off[open_] > boundary(open_) + 1e-9 * sums.n[open_]
+    return float(np.mean(np.bincount(closed.run, missed, minlength=traffic.runs) > 0))
+
+
+def _sums(closed: Closings, place: Codes) -> tuple[ClusterSums, Floats]:
+    """Return the sums over the clusters of each run up to each, and by how much values exceeded their true means."""
+    first = np.flatnonzero(place == 0)
+    of = np.cumsum(place == 0) - 1
+
+    def added(values: Floats) -> Floats:
+        """Return sums within each run."""
+        whole = np.cumsum(values)
+        return np.asarray(whole - (whole - values)[first][of])
+
+    def highest(values: Floats) -> Floats:
+        """Return the largest so far within each run."""
+        # Values are below the step between runs.
+        step = 2 * float(values.max(initial=1.0))
+        return np.asarray(np.maximum.accumulate(values + step * of) - step * of)
+
+    sizes = closed.size.astype(np.float64)
+    n = added(sizes)
+    total = added(closed.total)
+    before = n - closed.size
+    guess = np.where(before > 0, np.clip((total - closed.total) / np.maximum(before, 1), 0.0, 1.0), FIRST_GUESS)
+    below, above = sizes * guess, sizes * (1 - guess)
+    squares = (closed.total - below) ** 2
     sums = ClusterSums(
-        *(np.concatenate([getattr(one, name) for _, one in looks]) for name in (*fields, "largest_above"))
-    )
-    lower, upper = clustered_interval(sums, confidence=CONFIDENCE)
-    # The average of the true means over the values of all clusters of the run that were closed by then.
-    expected = np.cumsum(closed.expected)
-    run = closed.run[taken]
-    before = np.concatenate([[0.0], expected])[begins[run]]
-    missed = _missed(lower, upper, (expected[taken] - before) / sums.n) & (sums.n >= FIRST_LOOK)
-    return float(np.mean(np.bincount(run, missed, minlength=traffic.runs) > 0))
+        count=place + 1, n=n.astype(np.int64), sizes=added(sizes**2).astype(np.int64),
+        mean=total / n, squares=added(squares), squares_below=added(below * squares),
+        squares_above=added(above * squares), largest_below=highest(below), largest_above=highest(above),
+    )  # fmt: skip
+    return sums, total - added(closed.expected)
 
 
 def _missed(lower: Floats, upper: Floats, truth: Floats) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":

@@ -1,6 +1,7 @@
 """ragtide's rules on simulated traffic: through the aggregator's state, and the detectors alone, which is faster."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -91,18 +92,35 @@ def _table(traffic: Traffic, runs: Codes, columns: Codes, names: Mapping[str, st
     return pa.table(table)
 
 
+@dataclass(frozen=True)
+class FirstAlarms:
+    """The first alarm of each run; -1 for none."""
+
+    column: Codes
+    """Column at which it sounds."""
+    change: Codes
+    """Column at which the first cluster after the estimated change point was decided."""
+
+
 def alarms_by_item(values: Floats, *, limit: float, run_length: float) -> Codes:
     """Return the column of each run's first alarm of a detector that takes each value by itself; -1 for none."""
     runs, n = values.shape
     run = np.repeat(np.arange(runs), n)
     column = np.tile(np.arange(n), runs)
-    return _alarms(run, column, values.ravel(), None, limit=limit, run_length=run_length, runs=runs)
+    return _alarms(run, column, values.ravel(), None, limit=limit, run_length=run_length, runs=runs).column
 
 
 def alarms_by_cluster(
     traffic: Traffic, by: str, *, size: int, quiet_s: float, limit: float, run_length: float
 ) -> Codes:
     """Return the column of each run's first alarm of a detector that takes clusters when they close; -1 for none."""
+    return found_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length).column
+
+
+def found_by_cluster(
+    traffic: Traffic, by: str, *, size: int, quiet_s: float, limit: float, run_length: float
+) -> FirstAlarms:
+    """Return each run's first alarm of a detector that takes clusters when they close."""
     closed = closings(traffic, by, size=size, quiet_s=quiet_s)
     return _alarms(
         closed.run, closed.column, closed.mean, closed.size, limit=limit, run_length=run_length, runs=traffic.runs
@@ -111,8 +129,8 @@ def alarms_by_cluster(
 
 def _alarms(
     run: Codes, column: Codes, means: Floats, sizes: Codes | None, *, limit: float, run_length: float, runs: int
-) -> Codes:
-    """Return the column of each run's first alarm.
+) -> FirstAlarms:
+    """Return each run's first alarm.
 
     Args:
         run: of each bet; bets of a run are side by side and in order.
@@ -128,9 +146,9 @@ def _alarms(
         table.configure(table.add_row(), limit=limit, direction="fall", run_length=run_length)
     counts = np.bincount(run, minlength=runs)
     begins = np.cumsum(counts) - counts
-    found = np.full(runs, -1, dtype=np.int64)
+    found = FirstAlarms(np.full(runs, -1, dtype=np.int64), np.full(runs, -1, dtype=np.int64))
     for step in range(0, int(counts.max(initial=0)), _STEP):
-        going = np.flatnonzero((found < 0) & (counts > step))
+        going = np.flatnonzero((found.column < 0) & (counts > step))
         taken = np.concatenate(
             [np.arange(begins[one] + step, begins[one] + min(step + _STEP, counts[one])) for one in going]
             or [np.zeros(0, dtype=np.intp)]
@@ -139,5 +157,6 @@ def _alarms(
             break
         alarms, _ = table.update(run[taken], means[taken], column[taken], sizes=None if sizes is None else sizes[taken])
         for alarm in alarms:
-            found[alarm.row] = column[taken[alarm.position]]
+            found.column[alarm.row] = column[taken[alarm.position]]
+            found.change[alarm.row] = alarm.change_tag
     return found

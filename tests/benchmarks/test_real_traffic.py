@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traffic.closings import closings
 from traffic.coverage import ever_missed_by_cluster, ever_missed_by_item
-from traffic.measures import QUICK, Mean, delays, steady, thresholds
-from traffic.report import HEADER, delay_table, peer_table, rule_table
+from traffic.measures import QUICK, Mean, Sizes, delays, steady, thresholds
+from traffic.messages import CAUSES, messages
+from traffic.report import HEADER, delay_table, message_table, peer_table, rule_table
 from traffic.rules import alarms_by_cluster, alarms_by_item, counted_at_alert, drift_rule
 from traffic.scenarios import Clusters, Scenario, named
 from traffic.scores import MEAN, Change
@@ -20,6 +21,8 @@ from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
 from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.statistics.clustered_interval import clustered_interval
+from ragtide_aggregator.statistics.clusters import ClusterTable
 
 pytestmark = pytest.mark.simulation
 
@@ -135,6 +138,31 @@ def test_coverage_looks_at_the_intervals_that_ragtide_shows() -> None:
     assert ever_missed_by_cluster(traffic, "session", size=5, quiet_s=120) <= np.mean(missed)
 
 
+@pytest.mark.parametrize(("size", "quiet_s"), [(5, 120), (3, 30)])
+def test_coverage_over_clusters_is_that_of_a_look_after_each(size: int, quiet_s: int) -> None:
+    scenario = named("sessions of 5, icc 0.5, 20 at once")
+    drawn = scenario.draw(np.random.default_rng(8), 12, 300)
+    # A truth beside the right one by as much as the interval is wide, so that some runs miss it and some do not.
+    traffic = replace(drawn, mean=drawn.mean - np.linspace(0, 0.3, 12)[:, None])
+    closed = closings(traffic, "session", size=size, quiet_s=quiet_s)
+    missed = []
+    for run in range(12):
+        mine = closed.run == run
+        table, row = ClusterTable(), np.zeros(1, dtype=np.intp)
+        table.add_row()
+        truth = np.cumsum(closed.expected[mine])
+        found = False
+        for n, total, expected in zip(closed.size[mine], closed.total[mine], truth, strict=True):
+            table.update(row, np.array([n]), np.array([total]))
+            sums = table.read(row)
+            lower, upper = clustered_interval(sums, confidence=0.95)
+            inside = lower[0] <= expected / sums.n[0] <= upper[0]
+            found |= bool(sums.n[0] >= 30 and not inside)
+        missed.append(found)
+    assert 0 < np.mean(missed) < 1
+    assert ever_missed_by_cluster(traffic, "session", size=size, quiet_s=quiet_s) == np.mean(missed)
+
+
 def test_an_interval_over_clusters_misses_where_the_truth_is_elsewhere() -> None:
     traffic = named("independent").draw(np.random.default_rng(6), 5, 400)
     wrong = replace(traffic, mean=traffic.mean - 0.5)
@@ -171,6 +199,18 @@ def test_figures_have_the_right_order(name: str) -> None:
     ):
         assert "nan" not in text
         assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) <= 1
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_large_changes_are_named_by_their_cause(number: int) -> None:
+    sizes = replace(Sizes(), runs=30, before=4_000)
+    found = messages(CAUSES[number], sizes, 1)
+    at_once, *_, late = found.told.values()
+    assert found.delay.value < 2_000
+    assert at_once.right <= late.right
+    assert late.right >= 0.7
+    assert max(one.wrong for one in found.told.values()) <= 0.1
+    assert found.cause.name in message_table([found])
 
 
 def test_a_mean_of_nothing_is_none() -> None:
