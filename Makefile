@@ -89,6 +89,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
 	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
+	$(BIN)/python benchmarks/seasons.py > docs/measured/seasons.md
 	$(BIN)/python benchmarks/figures.py docs/measured
 
 covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write docs/measured/covariates.md

@@ -27,9 +27,9 @@ def module(name: str) -> ModuleType:
     return found
 
 
-coverage, covariates, delays, discovery, powered, racing = (
+coverage, covariates, delays, discovery, powered, racing, seasons = (
     module(name)
-    for name in ("coverage", "covariates", "drift_delays", "false_discovery", "prediction_powered", "racing")
+    for name in ("coverage", "covariates", "drift_delays", "false_discovery", "prediction_powered", "racing", "seasons")
 )
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
@@ -156,3 +156,12 @@ def test_covariates_of_ragbench_narrow_a_difference_and_never_widen_a_mean_by_mu
     assert ratio < 1
     two, one, more = covariates.compared(features, x, 0.5, 5)
     assert more < one < 0.75 * two
+
+
+def test_day_and_night_do_not_page_with_a_seasonal_baseline_or_the_suggested_min_effect() -> None:
+    traffic, runs = (0.05, 0.0), 12
+    rules = seasons.rules(np.random.default_rng(4), traffic, runs)
+    lengths = {name: seasons.run_length(limits, traffic, runs)[0] for name, (limits, _) in rules.items()}
+    assert lengths.pop("given") < 4_000
+    assert all(length >= 10_000 for length in lengths.values())
+    assert seasons.delay(rules["seasonal, 28 days"][0], traffic, 0.2, runs) < 150
