@@ -14,6 +14,7 @@ from tests.support.names import NAME_CHARACTERS
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_rows
+from ragtide_schemas.limits import COUNTER_MAX
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
@@ -28,7 +29,13 @@ INTERACTION = st.fixed_dictionaries(
         "gold_scores": st.dictionaries(st.just("trace.adherence"), st.sampled_from([0.0, 0.5, 1.0])),
         "segments": st.dictionaries(st.sampled_from(["lang", "tier"]), st.sampled_from(["de", "gold"])),
     },
-    optional={"reference_answer": TEXT},
+    optional={
+        "reference_answer": TEXT,
+        "session_id": TEXT,
+        "turn": st.integers(0, COUNTER_MAX),
+        "user_id": TEXT,
+        "cluster": TEXT,
+    },
 )
 
 
@@ -61,7 +68,8 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
 def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
     schema = pa.schema(
         [(name, pa.string()) for name in ("interaction_id", "pipeline", "occurred_at", "question", "response")]
-        + [("reference_answer", pa.string()), ("documents", pa.list_(pa.string()))]
+        + [(name, pa.string()) for name in ("reference_answer", "session_id", "user_id", "cluster")]
+        + [("turn", pa.int64()), ("documents", pa.list_(pa.string()))]
         + [("gold_scores", pa.map_(pa.string(), pa.float64())), ("segments", pa.map_(pa.string(), pa.string()))]
     )
     maps = [{**row, **{name: list(row[name].items()) for name in ("gold_scores", "segments")}} for row in rows]
@@ -100,6 +108,16 @@ def test_documents_of_a_csv_may_be_columns_or_one_text(tmp_path: Path) -> None:
     file.write_text("question\tdocuments\tresponse\nq\tone text\tr\n")
     (one,) = interactions(file.rename(tmp_path / "rows.tsv"), pipeline="p")
     assert [document["text"] for document in one["documents"]] == ["one text"]
+
+
+@pytest.mark.parametrize(("turn", "problem"), [("1.5", "turn is '1.5'"), ("first", "turn is 'first'"), ("-1", "turn ")])
+def test_a_turn_of_a_csv_is_a_whole_number(turn: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(f"question,documents,response,turn\nq,d,r,{turn}\nq,d,r,\n")
+    bad, good = read_rows(file, FileOptions(pipeline="p"))
+    assert problem in (bad.problem or "")
+    assert good.interaction is not None
+    assert good.interaction.turn is None
 
 
 def test_bad_cells_of_a_csv_are_named_by_line_and_the_others_are_read(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ OWN = [
         "documents": ["d"],
         "response": "r",
         "segments": {"lang": "de"} if number % 2 else {"tier": "gold"},
+        "session_id": f"s{number // 3}" if number else None,
+        "turn": number % 3 if number else None,
+        "user_id": "alice",
+        "cluster": "batch-7",
     }
     for number in range(6)
 ]
@@ -49,6 +53,8 @@ def test_a_folder_of_files_a_saved_data_set_and_a_file_read_the_same(tmp_path: P
     Dataset.from_list(OWN).save_to_disk(tmp_path / "one")
     expected = read(str(lines / "test.jsonl"))
     assert [row["segments"] for row in expected[:2]] == [{"tier": "gold"}, {"lang": "de"}]
+    assert [(row["session_id"], row["turn"]) for row in expected[:2]] == [(None, None), ("s0", 1)]
+    assert {(row["user_id"], row["cluster"]) for row in expected} == {("alice", "batch-7")}
     assert read(f"hf:{lines}?split=test") == expected
     assert read(f"hf:{tmp_path / 'dict'}?split=test") == expected
     assert read(f"hf:{tmp_path / 'one'}") == expected

@@ -118,6 +118,7 @@ def interaction_of(
                 "response": answer.response,
                 "reference_answer": item.reference_answer,
                 "segments": dict(item.segments),
+                "cluster": item.cluster,
                 "run": plan.run,
                 "population_size": plan.population_size,
                 "source": "experiment",

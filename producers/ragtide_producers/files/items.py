@@ -30,8 +30,8 @@ IDS: Final = ("item_id", "interaction_id", "query_id", "id")
 ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
 """Most bytes of JSON of a row's fields in its metadata; the rest is for the metadata of its answers."""
 
-_OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores")
-"""Fields of a stored interaction that are not about its question."""
+_OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores", "user_id")
+"""Fields of a stored interaction that are not about its question; metadata must not hold the id of a user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Item:
     """Slices to estimate separately, such as `{"lang": "de"}`."""
     metadata: Mapping[str, Any]
     """All other JSON values of the row, such as ids of the right documents, or a stored response."""
+    cluster: str | None = None
+    """Name of a group of items whose answers depend on each other, such as those about one topic or document."""
 
 
 class _CheckedItem(WireModel):
@@ -58,6 +60,7 @@ class _CheckedItem(WireModel):
     reference_answer: Annotated[str, StringConstraints(max_length=RESPONSE_MAX_CHARS), NotBlank] | None
     segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)]
     metadata: Metadata
+    cluster: Name | None
 
 
 def read_items(source: str | Path, options: FileOptions | None = None) -> list[Item]:
@@ -69,8 +72,9 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
     - question: `question` or `query`;
     - reference answer: `reference_answer`, `gt_answer`, `ground_truth` or `answer`; of a list of answers the first;
     - segments: `segments`; for RAGBench the data set;
-    - metadata: `metadata`, and all other fields. Fields that are not JSON are left out; so are the largest fields if
-      all fields together exceed 48 KiB.
+    - cluster: `cluster`;
+    - metadata: `metadata`, and all other fields but `user_id`. Fields that are not JSON are left out; so are the
+      largest fields if all fields together exceed 48 KiB.
 
     A stored `response` is metadata and never the reference answer: in RAGBench a model wrote it, and some responses are
     known to be wrong.
@@ -109,6 +113,8 @@ def digest(items: Sequence[Item]) -> str:
     made = blake2b(digest_size=16)
     for item in items:
         fields = [item.item_id, item.question, item.reference_answer, dict(item.segments), dict(item.metadata)]
+        if item.cluster is not None:  # earlier releases knew no clusters, and their experiments go on
+            fields.append(item.cluster)
         # ASCII JSON contains no line feed, so two different lists of items never give the same bytes.
         made.update(json.dumps(fields, sort_keys=True).encode() + b"\n")
     return made.hexdigest()
@@ -166,6 +172,7 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     if item_id is None and named is not None:
         item_id = _id(named, rest.pop(named))
     own = rest.pop("metadata", None) or {}
+    cluster = rest.pop("cluster", None)
     checked = _CheckedItem.from_fields(
         {
             "item_id": made_id(record) if item_id is None else item_id,
@@ -173,9 +180,10 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
             "reference_answer": _reference_answer(rest),
             "segments": segments,
             "metadata": {**_that_fit(rest, own), **own} if isinstance(own, dict) else own,
+            "cluster": None if cluster is None else _id("cluster", cluster),
         }
     )
-    return Item(checked.item_id, checked.question, checked.reference_answer, checked.segments, checked.metadata)
+    return Item(**{name: getattr(checked, name) for name in Item.__dataclass_fields__})
 
 
 def _id(name: str, value: Any) -> str:

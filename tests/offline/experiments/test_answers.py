@@ -1,5 +1,6 @@
 """Answers of targets, and the interactions that are published."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,13 @@ def test_an_answer_becomes_an_interaction_of_its_config_and_run() -> None:
     assert (made.interaction_id, made.pipeline, made.run, made.population_size) == ("item-4", "c1", "e", 20)
     assert (made.question, made.reference_answer, made.response) == ("When was it built?", "In 1889.", "y")
     assert made.metadata == {"year": 1889, "item_id": "q1", "ragtide_scores": {"own.f1": 0.5}}
+    assert (made.cluster, made.session_id, made.turn, made.user_id) == (None, None, None, None)
+
+
+def test_an_answer_has_the_cluster_of_its_item() -> None:
+    item = replace(ITEM, cluster="towers")
+    made = interaction_of(plan(), Config(name="c1"), 4, item=item, answer=Answer(["x"], "y"), scores={})
+    assert made.cluster == "towers"
 
 
 @pytest.mark.parametrize(("documents", "response"), [([1], "x"), ([""], "x"), (["a"], 3), (["a"], None)])

@@ -90,3 +90,16 @@ def test_a_column_that_an_earlier_release_did_not_write_is_empty(n_files: int) -
     for entry in parquet.entries_of(EntryKind.METRICS, merged):
         assert isinstance(entry.model, MetricEvent)
         assert entry.model.declared is None
+
+
+@pytest.mark.parametrize("kind", [EntryKind.INTERACTIONS, EntryKind.METRICS])
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_an_earlier_recording_has_no_session_turn_user_or_cluster(kind: EntryKind, data: Any) -> None:
+    names = ["session_id", "turn", "user_id", "cluster"]
+    older, newer = numbered(data.draw(st.lists(MODELS[kind], min_size=2, max_size=2)))
+    tables = [parquet.table_of(kind, [older]).drop_columns(names), parquet.table_of(kind, [newer])]
+    found = list(parquet.entries_of(kind, parquet.merged(kind, tables)))
+    assert found[0].model == older.model.model_copy(update=dict.fromkeys(names))
+    assert found[1] == newer
+    assert list(parquet.entries_of(kind, tables[0])) == found[:1]

@@ -17,7 +17,7 @@ from .record import Record, RecordError
 _NUMBERS: Final = ("gold_scores",)
 """Fields whose values are all numbers."""
 
-_WHOLE: Final = ("population_size", "schema_version")
+_WHOLE: Final = ("population_size", "schema_version", "turn")
 """Columns of whole numbers."""
 
 _LISTS: Final = ("documents", "response_sentences")
