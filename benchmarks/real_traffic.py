@@ -1,6 +1,6 @@
 """False alarms and delays on traffic as it is: ragtide's rules beside those of others.
 
-    python benchmarks/real_traffic.py [--runs 200] [--quick] [--only PART]
+    python benchmarks/real_traffic.py [--runs 100] [--quick] [--only PART]
 
 Seeded. Each kind of traffic is one of `traffic/scenarios.py`; `--only` takes those whose name contains a text. Printed
 as Markdown: the run length of rules without a change and how often the running interval ever misses; run lengths of
@@ -17,6 +17,7 @@ from traffic.peers import peers
 from traffic.report import HEADER, delay_table, peer_table, rule_table
 from traffic.scenarios import INDEPENDENT, SCENARIOS, Scenario
 
+OF_KINDS = ("independent", "sessions of 5, icc 0.2, 20 at once", "day and night, 0.85 +- 0.05", "chat")
 QUICKLY = ("independent", "sessions of 5, icc 0.2, 20 at once", "chat")
 
 

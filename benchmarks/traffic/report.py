@@ -1,8 +1,10 @@
 """Tables of the findings on simulated traffic, in Markdown."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
+from .kinds import KindSizes
 from .measures import Mean, Sizes, Steady
 from .messages import Messages
 from .peers import peers
@@ -47,6 +49,23 @@ def message_table(found: Sequence[Messages]) -> str:
             shares = [f"{share:.0%}" for share in (told.right, told.wrong, told.unresolved)]
             rows.append([*first, f"{later:,}" if later else "at the alert", *shares])
     return f"{MESSAGES}\n{table(['cause', 'delay', 'answers later', 'right', 'wrong', 'unresolved'], rows)}"
+
+
+KINDS: Final = """## Kinds of rules
+
+Through the aggregator's state, as an aggregator with these rules raises its alerts: {runs} runs, cut at {cut:,} answers
+after the {learn_n:,} from which rules learn; `min_effect` is the default, 0.02, and clusters are on, with the last
+settings of the traffic above. The delay is that of a fall from 0.85 to {after:g}, {before:,} answers later.
+"""
+
+
+def kind_table(found: Mapping[str, Mapping[str, tuple[Mean, Mean]]], sizes: KindSizes) -> str:
+    """Return run lengths and delays of all kinds of rules, by traffic."""
+    rows = []
+    for traffic, kinds in found.items():
+        for place, (name, means) in enumerate(kinds.items()):
+            rows.append(["" if place else traffic, name, *map(str, means)])
+    return f"{KINDS.format(**asdict(sizes))}\n{table(['traffic', 'rule', 'run length', 'delay'], rows)}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

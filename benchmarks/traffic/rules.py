@@ -1,6 +1,6 @@
 """ragtide's rules on simulated traffic: through the aggregator's state, and the detectors alone, which is faster."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,34 +27,34 @@ def drift_rule(**fields: Any) -> AlertRule:
     return AlertRule(**{**rule, "run_length": 10_000, "min_effect": 0.0, **fields})
 
 
-def counted_at_alert(
-    traffic: Traffic, rule: AlertRule, options: Mapping[str, Any] | None = None, names: Mapping[str, str] | None = None
-) -> Codes:
-    """Return how many values each run's first alert has counted, as an aggregator raises it from metric events.
+def counted_at_alerts(
+    traffic: Traffic,
+    rules: Sequence[AlertRule],
+    options: Mapping[str, Any] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> dict[str, Codes]:
+    """Return how many values each run's first alert of each rule has counted, as an aggregator raises it from events.
 
-    Values count when their cluster is closed; -1 stands for no alert.
-
-    Each run is a pipeline.
+    Values count when their cluster is closed; -1 stands for no alert. Each run is a pipeline.
 
     Args:
         traffic: shape (runs, n).
-        rule: the rule.
+        rules: the rules.
         options: further fields of the state's options.
         names: fields of a metric event, such as `session_id`, and the kind of cluster whose codes they hold.
     """
-    state = AggregatorState(StateOptions(rules=(rule,), segments=False, quantiles=False, **(options or {})))
-    found = np.full(traffic.runs, -1, dtype=np.int64)
+    state = AggregatorState(StateOptions(rules=tuple(rules), segments=False, quantiles=False, **(options or {})))
+    found = {rule.name: np.full(traffic.runs, -1, dtype=np.int64) for rule in rules}
     for start in range(0, traffic.n, _STEP):
-        going = np.flatnonzero(found < 0)
+        going = np.flatnonzero(np.min(list(found.values()), axis=0) < 0)
         if not going.size:
             break
         part = np.arange(start, min(start + _STEP, traffic.n))
-        table = _table(traffic, going, part, names or {})
-        state.apply_columns(columns_of(table))
+        state.apply_columns(columns_of(_table(traffic, going, part, names or {})))
         for alert in state.take_changes().alerts:
-            run = int(alert.pipeline.removeprefix("run-"))
-            if alert.status == "firing" and found[run] < 0 and alert.n is not None:
-                found[run] = alert.n
+            run, counted = int(alert.pipeline.removeprefix("run-")), found[alert.rule]
+            if alert.status == "firing" and counted[run] < 0 and alert.n is not None:
+                counted[run] = alert.n
     return found
 
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from traffic.closings import closings
 from traffic.coverage import ever_missed_by_cluster, ever_missed_by_item
+from traffic.kinds import KINDS_QUICK, kinds_of_rules
 from traffic.measures import QUICK, Mean, Sizes, delays, steady, thresholds
 from traffic.messages import CAUSES, messages
-from traffic.report import HEADER, delay_table, message_table, peer_table, rule_table
-from traffic.rules import alarms_by_cluster, alarms_by_item, counted_at_alert, drift_rule
+from traffic.report import HEADER, delay_table, kind_table, message_table, peer_table, rule_table
+from traffic.rules import alarms_by_cluster, alarms_by_item, counted_at_alerts, drift_rule
 from traffic.scenarios import Clusters, Scenario, named
 from traffic.scores import MEAN, Change
 from traffic.stream import Traffic
@@ -87,7 +88,7 @@ def test_the_detector_alone_alarms_where_the_aggregators_state_fires(statement: 
     traffic = named("chat").draw(np.random.default_rng(3), 12, 2_000, Change(1_500, system=0.6))
     limit = MEAN - statement.get("min_effect", 0.0)
     alone = alarms_by_item(traffic.value, limit=limit, run_length=10_000)
-    counted = counted_at_alert(traffic, drift_rule(baseline=MEAN, **statement))
+    (counted,) = counted_at_alerts(traffic, [drift_rule(baseline=MEAN, **statement)]).values()
     assert np.where(counted < 0, -1, counted - 1).tolist() == alone.tolist()
     assert np.sum(alone >= 0) > 6
 
@@ -106,9 +107,8 @@ def test_clusters_alarm_where_the_aggregators_state_fires(name: str, field: str 
     traffic = named(name).draw(np.random.default_rng(3), 12, 2_000, Change(1_000, system=0.5))
     for size, quiet_s in ((10, 120), (4, 1_800)):
         options = {"clusters": ClusterOptions(by, size, quiet_s * 1_000)}
-        counted = counted_at_alert(
-            traffic, drift_rule(baseline=MEAN), options, {} if field is None else {field: named(name).cluster}
-        )
+        names = {} if field is None else {field: named(name).cluster}
+        (counted,) = counted_at_alerts(traffic, [drift_rule(baseline=MEAN)], options, names).values()
         alone = alarms_by_cluster(traffic, kind, size=size, quiet_s=quiet_s, limit=MEAN, run_length=10_000)
         closed = closings(traffic, kind, size=size, quiet_s=quiet_s)
         for run in range(12):
@@ -199,6 +199,16 @@ def test_figures_have_the_right_order(name: str) -> None:
     ):
         assert "nan" not in text
         assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) <= 1
+
+
+def test_every_kind_of_rule_is_quiet_and_finds_a_large_fall() -> None:
+    found = kinds_of_rules(named("sessions of 5, icc 0.2"), replace(KINDS_QUICK, runs=6))
+    for name, (length, delay) in found.items():
+        assert length.value > 800
+        # A baseline learned from few sessions is lenient.
+        assert delay.value < (600 if "learned" in name else 300)
+    shown = kind_table({"sessions": found}, KINDS_QUICK)
+    assert all(f"| {name} |" in shown for name in found)
 
 
 @pytest.mark.parametrize("number", [1, 3])

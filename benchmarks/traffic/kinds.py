@@ -1,0 +1,81 @@
+"""Every kind of rule that watches scores, through the aggregator's state."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ragtide import AlertRule
+from ragtide_aggregator.events.clusters import ClusterOptions
+
+from .measures import Mean
+from .records import run_lengths
+from .rules import METRIC, counted_at_alerts
+from .scenarios import Scenario
+from .scores import Change
+from .stream import Codes
+
+_FIELD: Final = {"session": "session_id", "batch": "cluster", "user": "user_id"}
+"""Field of an interaction by which an application names a kind of cluster."""
+
+
+@dataclass(frozen=True)
+class KindSizes:
+    """How much is simulated."""
+
+    runs: int = 30
+    learn_n: int = 2_000
+    """Values from which rules learn."""
+    cut: int = 20_000
+    """Values of a run without a change, after those."""
+    before: int = 2_000
+    """Values between those and a change."""
+    after: float = 0.65
+    """Mean after the change."""
+    left: int = 2_000
+    """Values that a rule then has to find it."""
+
+
+KINDS_QUICK: Final = KindSizes(runs=10, learn_n=500, cut=1_000, before=200, left=600)
+"""A few seconds."""
+
+
+def rules_of(scenario: Scenario, sizes: KindSizes) -> dict[str, AlertRule]:
+    """Return rules of every kind, by what they are called in the tables."""
+    baseline = scenario.quality.baseline
+    fields: dict[str, dict[str, object]] = {
+        "threshold": {"kind": "threshold", "target": baseline, "direction": "fall"},
+        "drift, baseline given": {"kind": "drift", "baseline": baseline, "direction": "fall"},
+        f"drift, learned from {sizes.learn_n:,}": {"kind": "drift", "learn_n": sizes.learn_n, "direction": "fall"},
+        "drift, both directions, given": {"kind": "drift", "baseline": baseline, "direction": "both"},
+        f"distribution, learned from {sizes.learn_n:,}": {"kind": "distribution", "learn_n": sizes.learn_n},
+    }
+    return {
+        name: AlertRule.model_validate({"name": f"rule-{number}", "metric": METRIC, "run_length": 10_000, **one})
+        for number, (name, one) in enumerate(fields.items())
+    }
+
+
+def kinds_of_rules(scenario: Scenario, sizes: KindSizes) -> dict[str, tuple[Mean, Mean]]:
+    """Return run length and delay of each kind of rule, counted after the values from which rules learn.
+
+    Delays are those of runs without an alert before the change.
+    """
+    rules = rules_of(scenario, sizes)
+    settings = scenario.settings[-1]
+    options = {"clusters": ClusterOptions("auto", settings.size, round(1_000 * settings.quiet_s))}
+    names = {_FIELD[scenario.cluster]: scenario.cluster}
+    rng = np.random.default_rng((20261123, *scenario.name.encode()))
+
+    def counted(n: int, change: Change | None) -> dict[str, Codes]:
+        """Return the values that each rule had counted at its first alert; all that there were without one."""
+        traffic = scenario.draw(rng, sizes.runs, sizes.learn_n + n, change)
+        found = counted_at_alerts(traffic, list(rules.values()), options, names)
+        return {name: run_lengths(found[rule.name] - 1, traffic.n) for name, rule in rules.items()}
+
+    # A rule with a baseline watches from the first value on, and the others after those from which they learn.
+    begins = {name: sizes.learn_n if rule.learn_n == sizes.learn_n else 0 for name, rule in rules.items()}
+    lengths = {name: np.minimum(at - begins[name], sizes.cut) for name, at in counted(sizes.cut, None).items()}
+    changed = sizes.learn_n + sizes.before
+    late = counted(sizes.before + sizes.left, Change(changed, system=sizes.after))
+    return {name: (Mean.of(lengths[name]), Mean.of(at[at > changed] - changed)) for name, at in late.items()}
