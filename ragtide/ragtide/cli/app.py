@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "watch": "watch:watch",
     "estimates": "estimates:estimates",
     "compare": "compare:compare",
+    "explain-drift": "explain_drift:explain",
     "alerts": "alerts:alerts",
     "dead-letters": "dead_letters:dead_letters",
     "recordings": "recordings:recordings",

@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.statistics.change_in_words import in_words
 from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
 from ragtide_offline.report.labelings import named_recording
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers, unknown_side
 from ragtide_runtime.redis.url import RedisHandle
@@ -20,6 +22,7 @@ from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.estimate import shown_metric
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .explanation_tables import differences_table
 from .workspace_option import settings_of
 
 
@@ -35,6 +38,9 @@ def compare(
     labeler: Annotated[
         list[str] | None,
         typer.Option(help="Give it twice to compare two labelers of a pipeline, such as local and judge in a cascade."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Split each difference into mix and change within the values of this segment.")
     ] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
@@ -63,12 +69,17 @@ def compare(
         raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --workspace")
     if len(workspaces) > 2 or (second is None and len(workspaces) != 2 and not labelers):
         raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
+    if labelers and by is not None:
+        raise typer.BadParameter("--by splits the difference of two pipelines; labelers score the same interactions")
 
-    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared], str | None]:
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[Compared] | list[ExplainedDifference], str | None]:
         live = PipelineSide(Deployment(redis, settings), first)
         sides = [await _side(redis, settings, name, recording) for name in workspaces] or [live]
         both = replace(sides[0], pipeline=first), replace(sides[-1], pipeline=second or first)
-        if labelers:
+        found: list[Compared] | list[ExplainedDifference]
+        if by is not None:
+            found = await read_explained_differences(both, by, window=window, confidence=confidence)
+        elif labelers:
             found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
         else:
             found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
@@ -82,14 +93,33 @@ def compare(
         names = [f"{name} ({where})" for name, where in zip(names, workspaces, strict=True)]
     if as_json:
         print_json([one.as_dict() for one in found])
-    elif found:
-        out.print(_table(found, *names))
-        out.print(_method(found), style="bright_black", highlight=False)
+    else:
+        _print([one for one in found if isinstance(one, Compared)], names)
+        _print_explained([one for one in found if isinstance(one, ExplainedDifference)], names)
     if missing is not None:
         warn(missing)
         raise typer.Exit(1)
     if not found and not as_json:
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
+
+
+def _print(found: Sequence[Compared], names: Sequence[str]) -> None:
+    if found:
+        out.print(_table(found, *names))
+        out.print(_method(found), style="bright_black", highlight=False)
+
+
+def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str]) -> None:
+    if not found:
+        return
+    out.print(differences_table(found))
+    for one in found:
+        out.print(f"{shown_metric(one.metric, one.metric_version)}: {in_words(one.change)}.", highlight=False)
+    out.print(
+        f"{names[0]} minus {names[1]}; shares and means go from {names[1]} to {names[0]}.",
+        style="bright_black",
+        highlight=False,
+    )
 
 
 async def _side(redis: Redis, settings: Settings, workspace: str, recording: str | None) -> PipelineSide:

@@ -1,0 +1,111 @@
+"""The difference of two pipelines split into mix and within, for every metric that both have."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ragtide_aggregator.estimates.segment_values import segment_names
+from ragtide_aggregator.estimates.view import View, windows_of
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.explained_change import ExplainedChange
+from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_runtime.redis.keys import workspace_of
+from ragtide_schemas import METRICS
+from ragtide_schemas.suggestions import unknown
+
+from .explained_segments import change_as_dict, explained_by
+from .explaining import NotExplainable
+from .pipelines import PipelineSide
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedDifference:
+    """The difference of one metric of two pipelines, the first minus the second, explained by a segment.
+
+    The second pipeline is the reference: `before` and its shares and means are the second pipeline's.
+    """
+
+    metric: str
+    metric_version: str | None
+    labeler: str
+    profile: str
+    segment: str
+    """Name of the segment, such as `lang`."""
+    change: ExplainedChange
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the difference as values that JSON can hold."""
+        return {**asdict(self), **change_as_dict(self.change)}
+
+
+async def read_explained_differences(
+    sides: tuple[PipelineSide, PipelineSide], by: str, *, window: str, confidence: float | None = None
+) -> list[ExplainedDifference]:
+    """Return the differences of two pipelines, explained by a segment, for metrics measured in the same way in both.
+
+    Args:
+        sides: the two pipelines.
+        by: name of the segment.
+        window: name of the window.
+        confidence: level of the intervals; that of the settings unless given.
+
+    Raises:
+        NotExplainable: neither pipeline has the segment.
+        CheckpointError: a checkpoint cannot be read.
+    """
+    level = sides[0].deployment.settings.confidence if confidence is None else confidence
+    first, second = [
+        _views(state, side, window) for side in sides for state in await side.deployment.states(side.pipeline)
+    ]
+    known: set[str] = set()
+    found = []
+    for measured, (view, whole) in first.items():
+        if measured not in second:
+            continue
+        other_view, other_whole = second[measured]
+        names = segment_names(view.state, whole), segment_names(other_view.state, other_whole)
+        known |= {*names[0], *names[1]}
+        values = sorted({*names[0].get(by, []), *names[1].get(by, [])})
+        if not values:
+            continue
+        change = explained_by(values, by, (other_view, view), (other_whole, whole), confidence=level)
+        if change is not None:
+            version = None if whole.measure is None else whole.measure.version
+            found.append(ExplainedDifference(whole.metric, version, whole.labeler, whole.profile, by, change))
+    if not found and known and by not in known:
+        raise NotExplainable(unknown("segment", by, known))
+    registered = list(METRICS)
+    return sorted(
+        found,
+        key=lambda one: (
+            registered.index(one.metric) if one.metric in METRICS else len(registered),
+            one.metric,
+            one.metric_version or "",
+            one.labeler,
+            one.profile,
+        ),
+    )
+
+
+def _views(state: AggregatorState, side: PipelineSide, window: str) -> dict[EstimateKey, tuple[View, EstimateKey]]:
+    """Return the view and the key of every metric of a whole pipeline, under keys without the pipeline's name."""
+    return {
+        state.keys[row]._replace(pipeline="", run=None): (view, state.keys[row])
+        for view, rows in _of_window(state, side, window)
+        for row in rows
+    }
+
+
+def _of_window(state: AggregatorState, side: PipelineSide, window: str) -> Iterator[tuple[View, list[int]]]:
+    run = workspace_of(side.deployment.settings.prefix)
+    rows = [
+        row
+        for row, key in enumerate(state.keys)
+        if key.pipeline == side.pipeline and key.run in (None, run) and key.segment is None
+        if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED
+    ]
+    if window == ALL_TIME:
+        yield View(state), rows
+    else:
+        yield from ((view, members) for view, members in windows_of(state, rows) if view.name == window)

@@ -1,0 +1,230 @@
+"""A change of a metric since a time, explained by the segment that explains most of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ragtide_aggregator.estimates.segment_values import segment_names
+from ragtide_aggregator.estimates.view import View, WindowSpan
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.change_in_words import in_words
+from ragtide_aggregator.statistics.explained_change import ExplainedChange
+from ragtide_aggregator.statistics.windows import Panes
+from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.redis.keys import workspace_of
+from ragtide_schemas import Alert, from_milliseconds, to_milliseconds
+from ragtide_schemas.suggestions import unknown
+
+from .explained_segments import change_as_dict, explained_by
+
+
+class NotExplainable(RagtideError):  # noqa: N818  # reads as the state it names
+    """A change cannot be explained; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedDrift:
+    """A change of a metric of a pipeline, explained by the values of one segment."""
+
+    pipeline: str
+    metric: str
+    metric_version: str | None
+    labeler: str
+    labeler_version: str
+    profile: str
+    segment: str
+    """Name of the segment, such as `lang`."""
+    since: datetime
+    """Start of the pane that holds the time of the change."""
+    before_since: datetime | None
+    """Start of the stretch before; None for everything that is kept."""
+    alert_id: str | None
+    change: ExplainedChange
+    others: Mapping[str, str]
+    """What the other segments say, in words, by name; empty if the segment was named."""
+
+    @property
+    def sentence(self) -> str:
+        """The explanation in one sentence."""
+        total = self.change.total.estimate
+        moved = f"{'fell' if total < 0 else 'rose'} by {abs(total):.3f}"
+        return (
+            f"{self.metric} of {self.pipeline} {moved} since {self.since:%Y-%m-%d %H:%M} UTC: {in_words(self.change)}."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the explanation as values that JSON can hold."""
+        return {
+            **asdict(self),
+            "since": self.since.isoformat(),
+            "before_since": None if self.before_since is None else self.before_since.isoformat(),
+            "others": dict(self.others),
+            **change_as_dict(self.change),
+            "sentence": self.sentence,
+        }
+
+
+class Moment(NamedTuple):
+    """The time of a change, and the alert that states it."""
+
+    since: datetime
+    alert: Alert | None = None
+
+
+async def moment_of_alert(
+    deployment: Deployment, pipeline: str, *, metric: str | None, alert_id: str | None = None
+) -> Moment:
+    """Return the time at which an alert says that a change began.
+
+    Args:
+        deployment: of the alert.
+        pipeline: of the change.
+        metric: of the change; that of the alert unless given.
+        alert_id: the alert; the latest one of the pipeline and metric that can be explained, unless given.
+
+    Raises:
+        NotExplainable: there is no such alert, or it is not about the mean of a whole pipeline.
+    """
+    alerts = await deployment.alerts()
+    if alert_id is None:
+        own = [
+            one for one in alerts if one.pipeline == pipeline and metric in (None, one.metric) and not _obstacle(one)
+        ]
+        if not own:
+            raise NotExplainable(f"no alert of {pipeline} says when the change began: give --since TIME")
+        latest = max(own, key=lambda one: (one.status == "firing", one.fired_at))
+        return Moment(latest.began_at or latest.fired_at, latest)
+    named = [one for one in alerts if one.alert_id == alert_id]
+    if not named:
+        raise NotExplainable(unknown("alert", alert_id, (one.alert_id for one in alerts)))
+    alert = named[-1]
+    if alert.pipeline != pipeline or metric not in (None, alert.metric):
+        raise NotExplainable(f"alert {alert_id} is about {alert.metric} of {alert.pipeline}: name these")
+    if (obstacle := _obstacle(alert)) is not None:
+        raise NotExplainable(f"alert {alert_id} {obstacle}")
+    return Moment(alert.began_at or alert.fired_at, alert)
+
+
+def _obstacle(alert: Alert) -> str | None:
+    """Return why an alert cannot be explained by segments; None if it can."""
+    if alert.labeler is None:
+        return "is not about scores: only a change of a mean is split"
+    if alert.quantity != "mean":
+        return f"is about the {alert.quantity}: only a change of a mean is split"
+    if alert.segment is not None:
+        return f"is about {alert.segment} alone: give --since, and the whole pipeline is split by every segment"
+    return None
+
+
+async def explain_drift(
+    deployment: Deployment,
+    pipeline: str,
+    moment: Moment,
+    *,
+    metric: str,
+    by: str | None = None,
+    before_ms: int | None = None,
+    labeler: str | None = None,
+    confidence: float | None = None,
+) -> ExplainedDrift:
+    """Return a change of a metric since a time, explained by the segment that explains most of it.
+
+    Panes are whole: the pane that holds the time belongs to the stretch since.
+
+    Args:
+        deployment: of the pipeline.
+        pipeline: its name.
+        moment: of the change.
+        metric: qualified name.
+        by: name of a segment; the one that explains most unless given.
+        before_ms: length of the stretch before; everything that is kept unless given.
+        labeler: name of the labeler; the one with the most scores since unless given.
+        confidence: level of the intervals; that of the settings unless given. If the segment is chosen, each segment
+            has its share of the rest (Bonferroni).
+
+    Raises:
+        NotExplainable: there is nothing to explain, or nothing that explains it.
+        CheckpointError: a checkpoint cannot be read.
+    """
+    level = deployment.settings.confidence if confidence is None else confidence
+    state, pane_ms = _with_panes(await deployment.states(pipeline))
+    since_ms = to_milliseconds(moment.since) // pane_ms * pane_ms
+    start_ms = 0 if before_ms is None else max((since_ms - before_ms) // pane_ms * pane_ms, 0)
+    scopes = (pipeline, None), (pipeline, workspace_of(deployment.settings.prefix))
+    wholes = _measured(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
+    whole = max(wholes, key=lambda key: _count(_since(state, key, since_ms, pane_ms), key))
+    views = View(state, span=WindowSpan(start_ms, since_ms, 0)), _since(state, whole, since_ms, pane_ms)
+    for view, name in zip(views, ("before", "since"), strict=True):
+        if not _count(view, whole):
+            raise NotExplainable(
+                f"{metric} of {pipeline} has no scores {name} {from_milliseconds(since_ms):%Y-%m-%d %H:%M} UTC: choose "
+                "another time; panes of twice the longest window are kept"
+            )
+    names = _wanted(segment_names(state, whole), by)
+    found = {
+        name: explained
+        for name, values in names.items()
+        if (explained := explained_by(values, name, views, (whole, whole), confidence=1 - (1 - level) / len(names)))
+    }
+    best = max(found, key=lambda name: (found[name].certain, -found[name].resolution))
+    return ExplainedDrift(
+        pipeline=pipeline,
+        metric=metric,
+        metric_version=None if whole.measure is None else whole.measure.version,
+        labeler=whole.labeler,
+        labeler_version=whole.labeler_version,
+        profile=whole.profile,
+        segment=best,
+        since=from_milliseconds(since_ms),
+        before_since=None if before_ms is None else from_milliseconds(start_ms),
+        alert_id=None if moment.alert is None else moment.alert.alert_id,
+        change=found[best],
+        others={name: in_words(one) for name, one in found.items() if name != best},
+    )
+
+
+def _with_panes(states: Sequence[AggregatorState]) -> tuple[AggregatorState, int]:
+    """Return the first state with windows, and the milliseconds of its panes."""
+    for state in states:
+        if state.panes is not None:
+            return state, Panes(state.panes.windows(), 0).pane_ms
+    raise NotExplainable("the deployment keeps no windows, so nothing is known of before and since: set windows")
+
+
+def _measured(
+    state: AggregatorState, scopes: Sequence[tuple[str, str | None]], metric: str, labeler: str | None
+) -> list[EstimateKey]:
+    """Return the keys of the whole pipeline with a metric, one for each way in which it was measured."""
+    keys = [key for key in state.keys if (key.pipeline, key.run) in scopes and key.segment is None]
+    keys = [key for key in keys if not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED]
+    if not keys:
+        raise NotExplainable(unknown("pipeline", scopes[0][0], {key.pipeline for key in state.keys}))
+    own = [key for key in keys if key.metric == metric]
+    if not own:
+        raise NotExplainable(unknown("metric", metric, {key.metric for key in keys}))
+    by_labeler = [key for key in own if labeler in (None, key.labeler)]
+    if not by_labeler:
+        raise NotExplainable(unknown("labeler", str(labeler), {key.labeler for key in own}))
+    return by_labeler
+
+
+def _since(state: AggregatorState, key: EstimateKey, since_ms: int, pane_ms: int) -> View:
+    """Return the view of all panes from a time on."""
+    end_ms = (state.newest_ms(key) // pane_ms + 1) * pane_ms
+    return View(state, span=WindowSpan(since_ms, max(end_ms, since_ms), since_ms))
+
+
+def _count(view: View, key: EstimateKey) -> int:
+    row = view.state.index(key)
+    return 0 if row is None else int(view.moments([row]).n[0])
+
+
+def _wanted(names: Mapping[str, list[str]], by: str | None) -> dict[str, list[str]]:
+    if not names:
+        raise NotExplainable("the interactions have no segments: publish them with segments, such as lang")
+    if by is not None and by not in names:
+        raise NotExplainable(unknown("segment", by, names))
+    return dict(names) if by is None else {by: names[by]}
