@@ -225,6 +225,9 @@ class Alert(VersionedModel):
     run_length: float | None = None
     """Guarantee: least mean number of values between false alarms of this rule on this key; with a budget, as of the
     decision."""
+    design_effect: Annotated[float, Field(ge=0)] | None = None
+    """How many times larger the dependence of neighbouring interactions of the pipeline makes the variance of the mean;
+    None while it is not measured."""
     n: Size | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()

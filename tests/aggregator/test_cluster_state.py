@@ -13,6 +13,7 @@ from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule
+from ragtide_aggregator.estimates.dependent import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
@@ -214,6 +215,47 @@ def test_the_choice_of_clusters(by: str, fields: dict[str, Any], together: bool)
         assert found == of(applied(events, clusters=None))
 
 
+def test_blocks_are_as_long_as_the_dependence_reaches_wherever_events_are_cut() -> None:
+    luck = np.repeat(np.random.default_rng(5).random(1_300) < 0.85, 5)
+    events = [event(number, {ADHERENCE: float(value)}) for number, value in enumerate(luck)]
+    options = StateOptions(rules=RULES[:1], clusters=ClusterOptions(BLOCKS, size=None, quiet_ms=FOREVER_MS))
+    whole = AggregatorState(options)
+    whole.apply_columns(columns_of(events))
+    expected = whole.take_changes()
+    state, fields = AggregatorState(options), dict[str, bytes]()
+    for start, end in pairwise([0, 1_000, 5_119, 5_121, 6_000, len(events)]):
+        state.apply_columns(columns_of(events[start:end]))
+        state = restored(state, fields, options)
+    assert fields == dict(expected.rows)
+    found = of(whole)
+    # Five equal answers in a row say as much as one.
+    assert found.design_effect == pytest.approx(5, rel=0.3)
+    blocks = [luck[at : at + 64].astype(float).tolist() for at in range(0, 5_120, 64)]
+    lower, upper = ends(blocks)
+    assert found.lower == pytest.approx(lower, abs=0.03)
+    assert found.upper == pytest.approx(upper, abs=0.03)
+
+
+def test_dependence_without_clusters_is_shown_and_named_in_alerts() -> None:
+    rng = np.random.default_rng(6)
+    luck = np.repeat(rng.random(600) < 0.85, 10)
+    fall = np.repeat(rng.random(40) < 0.3, 10)
+    rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.75, run_length=1e6)
+    events = [event(number, {ADHERENCE: float(one)}) for number, one in enumerate([*luck, *fall])]
+    state = applied(events, rules=(rule,))
+    fired = [one for one in state.take_changes().alerts if one.status == "firing"]
+    assert fired
+    assert fired[-1].design_effect == pytest.approx(10, rel=0.4)
+    assert "depend on each other (design effect" in fired[-1].message
+    assert "Set clusters.by" in fired[-1].message
+    (found,) = dependent_pipelines(state)
+    assert (found.pipeline, found.metric) == ("shop", ADHERENCE)
+    assert of(state).design_effect == pytest.approx(found.design_effect)
+    assert of(state).n_effective == pytest.approx(len(events) / found.design_effect)
+    independent = [event(number, {ADHERENCE: float(one)}) for number, one in enumerate(rng.random(6_000) < 0.85)]
+    assert dependent_pipelines(applied(independent)) == []
+
+
 def test_a_rule_fires_on_sessions_and_names_the_worst_answers() -> None:
     rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.8, run_length=1000)
     good, bad = [[1.0, 1.0, 0.0, 1.0, 1.0][:4]] * 30, [[0.0, 0.25, 0.5, 0.0]] * 20
@@ -263,7 +305,9 @@ def test_partitions_of_a_split_pipeline_merge_their_clusters() -> None:
 def test_without_clusters_in_the_settings_their_fields_are_removed() -> None:
     state = applied(in_sessions([[1.0, 0.0, 1.0, 1.0], [1.0]]))
     fields = dict(state.take_changes().rows)
-    kinds = (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER)
+    kinds = (
+        CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
+    )  # fmt: skip
     stored = {name for name in fields if name.startswith(kinds)}
     assert {name.partition(":")[0] + ":" for name in stored} == set(kinds)
     plain = AggregatorState.from_fields(StateOptions(), fields)

@@ -114,10 +114,24 @@ class View:
             out_of_order.tolist(),
             known.updated_ms[index].tolist(),
             [(size or None) if whole_run else None for size in sizes.tolist()],
-            [None if np.isnan(effect) else effect for effect in design_effects(clusters, moments).tolist()],
+            [
+                None if np.isnan(effect) else effect
+                for effect in self._design_effects(index, clusters, moments).tolist()
+            ],
         ]
         numbers = [KeyNumbers(*row) for row in zip(*columns, strict=True)]
         return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, clusters, sizes)
+
+    def _design_effects(self, rows: Rows, clusters: ClusterSums, moments: Moments) -> Floats:
+        """Return the design effects of clusters and, of whole pipelines without clusters, of blocks; nan if unknown."""
+        effects = design_effects(clusters, moments)
+        if self.span is None:
+            single = np.array([self.state.measures_dependence(row) for row in rows.tolist()], dtype=bool)
+            places = np.flatnonzero(single & (clusters.count == 0))
+            found = self.state.dependence(rows[places])
+            if found is not None:
+                effects[places] = found.design_effect
+        return effects
 
     def before(self) -> "View | None":
         """Return the view of the window before this window; None for all time."""

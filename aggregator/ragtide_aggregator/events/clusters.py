@@ -39,10 +39,15 @@ class ClusterOptions:
 
     by: str = "auto"
     """One of `FIELDS`, `blocks`, or `segment:NAME`."""
-    size: int = 10
-    """Most interactions of a cluster: more of the same name are the next cluster."""
+    size: int | None = 10
+    """Most interactions of a cluster: more of the same name are the next cluster. None measures how long blocks are."""
     quiet_ms: int = 120_000
     """Time without an interaction of a cluster, in event time of its pipeline, after which it is closed."""
+
+    @property
+    def measures_blocks(self) -> bool:
+        """Whether the length of blocks follows from the measured dependence."""
+        return self.size is None
 
 
 def cluster_codes(names: Iterable[tuple[str, str] | None]) -> NDArray[np.int64]:

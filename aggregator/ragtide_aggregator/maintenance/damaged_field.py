@@ -31,7 +31,7 @@ REPAIRED: Final = (
     CheckpointField.ESTIMATE, CheckpointField.RULE_STATE, CheckpointField.PANE, CheckpointField.PROCESSED,
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
-    CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER,
+    CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
 

@@ -49,9 +49,10 @@ def _clusters(settings: Settings) -> ClusterOptions | None:
     clusters = settings.clusters
     if clusters.by == "none":
         return None
-    # A block ends by its size alone.
-    quiet_ms = FOREVER_MS if clusters.by == BLOCKS else int(clusters.quiet_s * 1000)
-    return ClusterOptions(clusters.by, clusters.size, quiet_ms)
+    if clusters.by == BLOCKS:
+        # A block ends by its length alone.
+        return ClusterOptions(BLOCKS, clusters.block, FOREVER_MS)
+    return ClusterOptions(clusters.by, clusters.size, int(clusters.quiet_s * 1000))
 
 
 def _panes(settings: Settings) -> Panes:

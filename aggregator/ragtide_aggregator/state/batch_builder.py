@@ -135,14 +135,26 @@ class BatchBuilder:
         codes = np.concatenate([self._columns.source.clusters(by), later])[self._parts.places]
         return codes if clusters.scopes or codes.any() else None
 
-    def begins_clusters(self, start: int, stop: int) -> int:
-        """Return the first of some parts that brings the first cluster of its pipeline and run; `stop` if none does."""
+    def until_clusters_change(self, start: int, stop: int) -> int:
+        """Return the first of some parts before which `StateTable.prepare_clusters` is due; `stop` if there is none.
+
+        It is due before the first cluster of a pipeline and run, and when the length of its blocks is to be measured.
+        """
         clusters = self._table.clusters
         if clusters is None or self._clusters is None:
             return stop
-        known = np.array([scope in clusters.scopes for scope in self._scopes], dtype=bool)
-        first = np.flatnonzero((self._clusters[start:stop] != BY_ITSELF) & ~known[self._scope_of[start:stop]])
-        return start + int(first[0]) if first.size else stop
+        codes, scope_of = self._clusters[start:stop], self._scope_of[start:stop]
+        first = stop - start
+        for number, scope in enumerate(self._scopes):
+            found = clusters.scopes.get(scope)
+            if found is None:
+                due = np.flatnonzero((codes != BY_ITSELF) & (scope_of == number))
+            elif clusters.options.measures_blocks:
+                due = np.flatnonzero(scope_of == number)[found.events_until_measured :]
+            else:
+                continue
+            first = min(first, int(due[0]) if due.size else first)
+        return start + first
 
     def scope(self, place: int) -> Scope:
         """Return the pipeline and run of a part."""

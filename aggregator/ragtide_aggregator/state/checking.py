@@ -32,6 +32,9 @@ def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = 
     clusters = None if table.clusters is None else table.clusters.sums.impossible(index)
     if clusters is not None and clusters.any():
         raise _error(f"{CheckpointField.CLUSTERS}{table.rows.keys[int(index[np.argmax(clusters)])].encode()}")
+    dependent = None if table.dependence is None else table.dependence.impossible(index)
+    if dependent is not None and dependent.any():
+        raise _error(f"{CheckpointField.DEPENDENCE}{table.rows.keys[int(index[np.argmax(dependent)])].encode()}")
     pair = table.pairs.impossible(everything=everything)
     if pair is not None:
         raise _error(f"{CheckpointField.PAIR}{pair.encode()}")

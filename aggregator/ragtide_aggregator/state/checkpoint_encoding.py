@@ -25,6 +25,8 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
         fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
         if table.clusters is not None and table.clusters.sums.count(row):
             fields[CheckpointField.CLUSTERS + name] = table.clusters.sums.to_bytes(row)
+        if table.dependence is not None and table.dependence.measures(row):
+            fields[CheckpointField.DEPENDENCE + name] = table.dependence.to_bytes(row)
         if row in table.quantiles:
             fields[CheckpointField.QUANTILES + name] = table.quantiles[row].to_bytes()
     fields |= {CheckpointField.PAIR + name: data for name, data in table.pairs.take_changes().items()}
@@ -90,10 +92,15 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
 
 def _load_clusters(table: StateTable, by_kind: Mapping[str, list[tuple[str, bytes]]]) -> list[str]:
     """Take on clusters; return the names of all their fields where clusters are not looked for any more."""
-    kinds = (CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER)
-    if table.clusters is None:
-        return [kind + name for kind in kinds for name, _ in by_kind[kind]]
-    sums, scopes, clusters = kinds
+    sums, scopes, clusters = CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER
+    measured = CheckpointField.DEPENDENCE
+    if table.clusters is None or table.dependence is None:
+        return [kind + name for kind in (sums, scopes, clusters, measured) for name, _ in by_kind[kind]]
+    for name, data in by_kind[measured]:
+        with reading(measured + name):
+            row = table.row(EstimateKey.decode(name))
+            if table.dependence.measures(row):
+                table.dependence.load(row, data)
     for name, data in by_kind[sums]:
         with reading(sums + name):
             table.clusters.sums.load(table.row(EstimateKey.decode(name)), data)

@@ -15,6 +15,7 @@ import numpy as np
 from ..events.batch import EventBatch, Scope
 from ..events.clusters import BY_ITSELF, ClusterOptions
 from ..statistics.batches import Floats, Rows
+from ..statistics.dependence import FIRST_BLOCK, LEAST_BLOCKS
 
 CLOSED_KEPT: Final = 256
 """Codes of clusters that closed last, by which the next part of a cluster is recognized."""
@@ -23,7 +24,10 @@ CLOSED_KEPT: Final = 256
 VERSION: Final = 1
 """Version of the bytes of clusters."""
 
-_SCOPE: Final = struct.Struct("<BQQ")
+FIRST_MEASURED: Final = LEAST_BLOCKS * 256
+"""Number of events after which the length of blocks is measured first: 20 blocks of 256."""
+
+_SCOPE: Final = struct.Struct("<BQQQQ")
 
 
 class ClusterEvent(NamedTuple):
@@ -69,6 +73,8 @@ class ScopeClusters:
         continued: number of clusters that were the next part of a closed cluster.
         changed: codes of the clusters that changed since the last commit.
         stored: number of events at the last commit.
+        block: length of blocks, if it is measured.
+        next_measured: number of events at which it is measured again.
     """
 
     def __init__(self) -> None:
@@ -78,6 +84,8 @@ class ScopeClusters:
         self.continued = 0
         self.changed: set[int] = set()
         self.stored = 0
+        self.block = FIRST_BLOCK
+        self.next_measured = FIRST_MEASURED
 
     def expired(self, newest_ms: int) -> list[OpenCluster]:
         """Close and return the clusters that are quiet at a time, the longest quiet first."""
@@ -105,7 +113,17 @@ class ScopeClusters:
         cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
         self.open.move_to_end(code)
         self.changed.add(code)
-        return self._close(cluster) if cluster.interactions >= options.size else None
+        return self._close(cluster) if cluster.interactions >= (options.size or self.block) else None
+
+    @property
+    def events_until_measured(self) -> int:
+        """Number of events before the length of blocks is measured again."""
+        return max(self.next_measured - self.events, 0)
+
+    def set_block(self, length: int) -> None:
+        """Set the length of the blocks from now on, and when it is measured again: after half as many events more."""
+        self.block = length
+        self.next_measured = self.events + max(self.events // 2, 1)
 
     def put_in_order(self) -> None:
         """Sort the open clusters: the cluster whose last interaction is the oldest first."""
@@ -113,7 +131,8 @@ class ScopeClusters:
 
     def to_bytes(self) -> bytes:
         """Return everything but the open clusters as bytes."""
-        return _SCOPE.pack(VERSION, self.events, self.continued) + np.array(list(self.closed), dtype="<i8").tobytes()
+        head = _SCOPE.pack(VERSION, self.events, self.continued, self.block, self.next_measured)
+        return head + np.array(list(self.closed), dtype="<i8").tobytes()
 
     @classmethod
     def read(cls, data: bytes) -> "ScopeClusters":
@@ -124,7 +143,7 @@ class ScopeClusters:
         if data[0] != VERSION:
             raise ValueError(f"clusters have version {data[:1].hex()}")
         found = cls()
-        _, found.events, found.continued = _SCOPE.unpack_from(data)
+        _, found.events, found.continued, found.block, found.next_measured = _SCOPE.unpack_from(data)
         found.stored = found.events
         found.closed = OrderedDict.fromkeys(np.frombuffer(data, "<i8", -1, _SCOPE.size).tolist())
         return found

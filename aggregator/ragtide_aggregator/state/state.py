@@ -1,16 +1,18 @@
 """The aggregator's state: the sum of all metric events so far. No clock, no I/O."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 
+from ..events.batch import Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
 from ..events.values import check, gold_parts
 from ..statistics.batches import Rows
 from ..statistics.clusters import ClusterSums, no_clusters
+from ..statistics.dependence import Dependence
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
 from .absence_rows import AbsenceRows
@@ -106,11 +108,30 @@ class AggregatorState:
         clusters = self._applied.clusters
         return no_clusters(rows.size) if clusters is None else clusters.sums.read(rows)
 
+    def dependence(self, rows: Rows) -> Dependence | None:
+        """Return the dependence of neighbouring values of rows of whole pipelines; None if it is not measured."""
+        measured = self._applied.dependence
+        return None if measured is None else measured.read(rows, self.moments)
+
+    @property
+    def clustered(self) -> Collection[Scope]:
+        """Pipelines and runs whose interactions count in clusters."""
+        clusters = self._applied.clusters
+        return () if clusters is None else clusters.scopes.keys()
+
+    def measures_dependence(self, row: int) -> bool:
+        """Return whether the dependence of a row's values is measured."""
+        measured = self._applied.dependence
+        return measured is not None and measured.measures(row)
+
     def merge_clusters(self, row: int, other: "AggregatorState", other_row: int) -> None:
         """Add the closed clusters that another state has of the same key."""
         mine, theirs = self._applied.clusters, other._applied.clusters
         if mine is not None and theirs is not None:
             mine.sums.merge(row, theirs.sums, other_row)
+        measured, others = self._applied.dependence, other._applied.dependence
+        if measured is not None and others is not None:
+            measured.merge(row, others, other_row)
 
     def row_of(self, key: EstimateKey) -> int:
         """Return the row of a key; a new key gets a row."""
@@ -169,9 +190,9 @@ class AggregatorState:
             self._begin(int(builder.times_ms[start]))
             stop = builder.stop(start, VALUES_AT_ONCE)
             stop = start + self._table.rules.uninterrupted(builder.times_ms[start:stop])
-            if builder.begins_clusters(start, stop) == start:
-                self._table.begin_clusters(builder.scope(start))
-            stop = builder.begins_clusters(start, stop)
+            while builder.until_clusters_change(start, stop) == start:
+                self._table.prepare_clusters(builder.scope(start))
+            stop = builder.until_clusters_change(start, stop)
             self._table.take(builder.batch(start, stop))
             start = stop
         return builder.rejected

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
+from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
 from ..alerts.evaluator import Raised, RuleEvaluator, RuleValues
 from ..events.batch import EventBatch, Scope
 from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
@@ -23,6 +24,7 @@ from .capped import CappedRecords
 from .capping import Admission
 from .cluster_rows import ClusterRows
 from .declarations import Declarations
+from .dependence_rows import DependenceRows
 from .options import StateOptions
 from .pairs import PairRows
 from .panes import PaneTable
@@ -60,6 +62,7 @@ class StateTable:
         absences: rows that count absences of metrics by reason.
         quantiles: quantiles by row.
         clusters: clusters of dependent values; None if the settings ask for none.
+        dependence: dependence of neighbouring values; None if the settings ask for no clusters.
         admission: limits the scopes with keys.
         capped: counts of `other`.
         changed: rows that changed since the last commit.
@@ -83,6 +86,7 @@ class StateTable:
         # Whether a row has quantiles.
         self._sketched = np.zeros(64, dtype=bool)
         self.clusters = None if options.clusters is None else ClusterRows(options.clusters)
+        self.dependence = None if options.clusters is None else DependenceRows()
         self._mappings: dict[tuple[object, ...], RowMapping] = {}
         self.changed: set[int] = set()
         self.alerts: list[Alert] = []
@@ -126,6 +130,8 @@ class StateTable:
         self.moments.add_row()
         if self.clusters is not None:
             self.clusters.add_row(key)
+        if self.dependence is not None:
+            self.dependence.add_row(len(self.rows), key)
         self.rules.add_row(key)
         row = self.rows.add(key)
         self.admission.add(key)
@@ -148,10 +154,18 @@ class StateTable:
             return int(self.clusters.sums.values(np.array([row]))[0])
         return self.moments.n(row)
 
-    def begin_clusters(self, scope: Scope) -> None:
-        """Take note that interactions of a pipeline and run belong to clusters from now on."""
+    def prepare_clusters(self, scope: Scope) -> None:
+        """Begin the clusters of a pipeline and run, or measure the length of its blocks again."""
         assert self.clusters is not None  # noqa: S101 - for the type checker: a batch had a cluster
-        rows = self.clusters.begin(scope, self.rows.keys, self.moments)
+        clusters = self.clusters.scopes.get(scope)
+        if clusters is None:
+            self._begin_clusters(self.clusters, scope)
+        elif self.dependence is not None:
+            ruled = [row for row in range(len(self.rows)) if self.rules.of(row)]
+            clusters.set_block(self.dependence.block(scope, self.rows.keys, ruled, self.moments))
+
+    def _begin_clusters(self, clusters: ClusterRows, scope: Scope) -> None:
+        rows = clusters.begin(scope, self.rows.keys, self.moments)
         self.changed.update(rows)
         if self.panes is not None:
             self.panes.begin_clusters(rows)
@@ -219,20 +233,47 @@ class StateTable:
         Alerts get the diagnosis as of the part that raised them.
         """
         if not raised:
+            if self.dependence is not None:
+                self.dependence.update(batch.rows, batch.values)
             return self.moments.update(batch.rows, batch.values, batch=batch.grouped)
         before = np.empty(batch.values.shape)
         start = 0
         for one in raised:
             end = int(np.searchsorted(batch.part_of, one.position, side="right"))
             if end > start:
-                before[start:end] = self.moments.update(batch.rows[start:end], batch.values[start:end])
+                before[start:end] = self._add(batch, slice(start, end))
                 start = end
             alert = one.alert
             if alert.status == "firing":
                 alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
+                alert = self._with_dependence(alert, one.row)
             self.alerts.append(alert)
-        before[start:] = self.moments.update(batch.rows[start:], batch.values[start:])
+        before[start:] = self._add(batch, slice(start, None))
         return before
+
+    def _add(self, batch: EventBatch, part: slice) -> Floats:
+        """Add a part of the values to the moments; return for each value the mean of its key before it."""
+        if self.dependence is not None:
+            self.dependence.update(batch.rows[part], batch.values[part])
+        return self.moments.update(batch.rows[part], batch.values[part])
+
+    def _with_dependence(self, alert: Alert, row: int) -> Alert:
+        """Return an alert with the measured design effect, and what it means for the false alarms of the rule."""
+        key = self.rows.keys[row]
+        whole = row if key.segment is None else self.rows.find(key._replace(segment=None))
+        if self.dependence is None or whole is None or not self.dependence.measures(whole):
+            return alert
+        found = self.dependence.read(np.array([whole]), self.moments)
+        effect = float(found.design_effect[0])
+        if np.isnan(effect):
+            return alert
+        clusters = None if self.clusters is None else self.clusters.scopes.get((key.pipeline, key.run))
+        sentence = ""
+        if clusters is None and found.certain[0] > CERTAIN_EFFECT:
+            sentence = dependent_sentence(effect)
+        elif clusters is not None and self.options.clusters is not None and self.options.clusters.measures_blocks:
+            sentence = "" if found.settled[0] else unsettled_sentence(clusters.block)
+        return alert.model_copy(update={"design_effect": effect, "message": alert.message + sentence})
 
     def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
         """Return the diagnosis of a scope by its recent scores, because means of all scores lag behind the alert."""

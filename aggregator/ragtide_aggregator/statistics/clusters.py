@@ -19,7 +19,7 @@ VERSION: Final = 1
 LEAST_CLUSTERS: Final = 10
 """Fewest clusters from which a design effect is measured."""
 
-LARGEST_CLUSTER: Final = 1_000
+LARGEST_CLUSTER: Final = 1_024
 """Most values of a cluster."""
 
 _ROW = struct.Struct("<B3q12q2d")

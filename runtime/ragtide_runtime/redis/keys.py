@@ -204,6 +204,7 @@ class CheckpointField(StrEnum):
     PANE = "pane:"
     PROCESSED = "processed:"
     PAIR = "pair:"
+    DEPENDENCE = "dependence:"
     CLUSTERS = "clusters:"
     CLUSTER_SCOPE = "cluster_scope:"
     OPEN_CLUSTER = "open_cluster:"

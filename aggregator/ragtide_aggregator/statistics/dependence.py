@@ -1,0 +1,181 @@
+"""Dependence of neighbouring values, measured by blocks: how much more the sums of blocks spread than those of chance.
+
+A block is a stretch of L values of a key in a row. For independent values the sum of a block has L times the variance
+of a value. The design effect of L is the ratio of the two. It grows with L until blocks are longer than the dependence
+reaches: from there on blocks are as good as independent of each other. Sessions that overlap show nothing in short
+blocks, so a length is trusted only if no longer block has a larger effect.
+
+Source: Kunsch (1989), "The jackknife and the bootstrap for general stationary observations", Annals of Statistics
+17: 1217-1241 (variance of block sums); Kish (1965), "Survey Sampling", section 5.4 (design effect).
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import sums
+from .batches import Floats, Grouped, Rows, grouped
+from .moments import Moments
+from .tables import doubled
+
+BLOCKS: Final = (4, 16, 64, 256, 1024)
+"""Lengths of blocks that are measured."""
+
+LEAST_BLOCKS: Final = 20
+"""Fewest blocks from which the effect of a length is measured."""
+
+SETTLED: Final = 1.15
+"""A length is long enough if longer blocks have at most this many times its effect."""
+
+FIRST_BLOCK: Final = 64
+"""Length of blocks while blocks of 256 are not measured yet."""
+
+VERSION: Final = 1
+"""Version of the bytes of one row."""
+
+_ROW = struct.Struct(f"<B{4 + 7 * len(BLOCKS)}q")
+_CAPACITY = 64
+_LEVELS = len(BLOCKS)
+_LONG = BLOCKS.index(256)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """The measured dependence of neighbouring values; arrays with one element a key."""
+
+    design_effect: Floats
+    """How many times larger the dependence makes the variance of the mean; nan below 20 blocks of 4 values."""
+    block: NDArray[np.int64]
+    """Length of blocks that are as good as independent of each other."""
+    settled: NDArray[np.bool_]
+    """Whether longer blocks were measured, and have no larger effect."""
+    certain: Floats
+    """The least design effect that the number of blocks leaves plausible: two standard errors below."""
+
+
+class DependenceTable:
+    """Sums of squared block sums, one row per key; exact, so independent of how values were cut into batches."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._n = np.zeros(_CAPACITY, dtype=np.int64)
+        self._total = np.zeros((3, _CAPACITY), dtype=np.int64)
+        # Per level: number of full blocks, sum of all values up to the last full block, sum of squared block sums.
+        self._counts = np.zeros((_LEVELS, _CAPACITY), dtype=np.int64)
+        self._ends = np.zeros((_LEVELS, 3, _CAPACITY), dtype=np.int64)
+        self._squares = np.zeros((_LEVELS, 3, _CAPACITY), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return self._used
+
+    def add_row(self) -> int:
+        """Add a row without values and return its index."""
+        if self._used == self._n.size:
+            self._n = doubled(self._n)
+            for name in ("_total", "_counts", "_ends", "_squares"):
+                setattr(self, name, doubled(getattr(self, name), axis=-1))
+        self._used += 1
+        return self._used - 1
+
+    def update(self, rows: Rows, values: Floats) -> None:
+        """Add values in [0, 1] to rows, in order; a row may occur more than once. Both have shape (n,)."""
+        for start in range(0, rows.size, sums.MOST_VALUES):
+            part = slice(start, start + sums.MOST_VALUES)
+            self._update(grouped(rows[part]), values[part])
+
+    def _update(self, batch: Grouped, values: Floats) -> None:
+        as_limbs = sums.limbs(values[batch.order])
+        number = batch.spread(self._n[batch.rows]) + batch.occurrence + 1
+        after = batch.before(as_limbs, self._total[:, batch.rows]) + as_limbs
+        row_of = batch.spread(batch.rows)
+        for level, length in enumerate(BLOCKS):
+            full = np.flatnonzero(number % length == 0)
+            if full.size:
+                self._add_blocks(level, row_of[full], after[:, full])
+        sums.add(self._total, batch, as_limbs)
+        self._n[batch.rows] += batch.counts
+
+    def _add_blocks(self, level: int, rows: Rows, ends: sums.Limbs) -> None:
+        """Add full blocks, sorted by row, by the sums of all values up to their ends."""
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        last = np.append(first[1:], rows.size) - 1
+        distinct = rows[first]
+        before = np.roll(ends, 1, axis=1)
+        before[:, first] = self._ends[level][:, distinct]
+        block_sums = sums.as_floats(sums.carried(ends - before))
+        squares = np.add.reduceat(sums.limbs(block_sums * block_sums), first, axis=1)
+        self._squares[level][:, distinct] = sums.carried(self._squares[level][:, distinct] + squares)
+        self._ends[level][:, distinct] = sums.carried(ends[:, last])
+        self._counts[level][distinct] += last - first + 1
+
+    def read(self, rows: Rows, moments: Moments) -> Dependence:
+        """Return the dependence of rows; `moments` has one element a row, of which the variance counts."""
+        effects = np.full((_LEVELS, rows.size), np.nan)
+        errors = np.full((_LEVELS, rows.size), np.nan)
+        spread = np.nan_to_num(moments.variance)
+        for level, length in enumerate(BLOCKS):
+            count = self._counts[level, rows]
+            known = (count >= LEAST_BLOCKS) & (spread > 0)
+            some = np.maximum(count, 2)
+            mean = sums.totals(self._ends[level], rows) / some
+            variance = np.maximum(sums.totals(self._squares[level], rows) / some - mean**2, 0.0) * some / (some - 1)
+            effects[level] = np.where(known, variance / (length * np.where(known, spread, 1.0)), np.nan)
+            errors[level] = np.where(known, np.sqrt(2 / some), np.nan)
+        return _dependence(effects, errors)
+
+    def merge(self, row: int, other: "DependenceTable", other_row: int) -> None:
+        """Add the blocks of a row of another table; the merged row is only read."""
+        self._counts[:, row] += other._counts[:, other_row]
+        for mine, theirs in ((self._ends, other._ends), (self._squares, other._squares)):
+            for level in range(_LEVELS):
+                mine[level, :, row] = sums.carried(mine[level, :, row] + theirs[level, :, other_row])
+
+    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return which rows hold a negative number; same shape."""
+        wrong = (self._n[rows] < 0) | (self._total[:, rows] < 0).any(axis=0) | (self._counts[:, rows] < 0).any(axis=0)
+        for part in (self._ends, self._squares):
+            wrong |= (part[:, :, rows] < 0).any(axis=(0, 1))
+        return np.asarray(wrong)
+
+    def to_bytes(self, row: int) -> bytes:
+        """Return a row as bytes, exactly."""
+        parts = (self._total, self._counts, self._ends, self._squares)
+        numbers = [number for part in parts for number in part[..., row].ravel().tolist()]
+        return _ROW.pack(VERSION, int(self._n[row]), *numbers)
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `to_bytes` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if len(data) != _ROW.size or data[0] != VERSION:
+            raise ValueError(f"a row of blocks has version {data[:1].hex() or 'none'} and {len(data)} bytes")
+        _, self._n[row], *numbers = _ROW.unpack(data)
+        for part in (self._total, self._counts, self._ends, self._squares):
+            shape = part.shape[:-1]
+            size = int(np.prod(shape))
+            part[..., row] = np.array(numbers[:size], dtype=np.int64).reshape(shape)
+            numbers = numbers[size:]
+
+
+def _dependence(effects: Floats, errors: Floats) -> Dependence:
+    known = ~np.isnan(effects)
+    # Half a standard error is left to chance: else independent values would need long blocks too often.
+    plausible = np.where(known, effects * (1 - errors / 2), 0.0)
+    longer = np.maximum.accumulate(plausible[::-1], axis=0)[::-1]
+    longer = np.concatenate([longer[1:], np.zeros((1, effects.shape[1]))])
+    enough = known & (longer <= SETTLED * np.where(known, effects, 0.0))
+    level = np.where(enough.any(axis=0), np.argmax(enough, axis=0), 0)
+    column = np.arange(effects.shape[1])
+    # The longest measured length has nothing longer beside it.
+    longest = _LEVELS - 1 - np.argmax(known[::-1], axis=0)
+    long_known = known[_LONG]
+    settled = long_known & (level < longest)
+    first = BLOCKS.index(FIRST_BLOCK)
+    level = np.where(long_known, level, first)
+    shown = np.where(long_known, level, np.where(known.any(axis=0), longest, 0))
+    effect, error = effects[shown, column], errors[shown, column]
+    return Dependence(effect, np.array(BLOCKS)[level], settled, effect * np.maximum(1 - 2 * error, 0.0))

@@ -1,0 +1,25 @@
+"""Findings of `ragtide doctor` about interactions that depend on each other although each counts by itself."""
+
+from ragtide_aggregator.estimates.dependent import dependent_pipelines
+from ragtide_aggregator.reading.deployment import Deployment
+
+from .finding import Finding
+
+MOST_SHOWN = 5
+"""Most pipelines with a finding of their own."""
+
+
+async def dependence_findings(deployment: Deployment) -> list[Finding]:
+    """Return a warning for each pipeline whose intervals are too narrow because of dependent interactions."""
+    found = [one for state in await deployment.states() for one in dependent_pipelines(state)]
+    found.sort(key=lambda one: -one.design_effect)
+    return [
+        Finding(
+            "warning",
+            f"pipeline {one.pipeline}",
+            f"neighbouring interactions depend on each other: design effect {one.design_effect:.1f} of {one.metric}; "
+            "intervals are too narrow, and false alarms more frequent than the rules state",
+            "set clusters.by to session_id, user_id or blocks (docs/clusters.md)",
+        )
+        for one in found[:MOST_SHOWN]
+    ]
