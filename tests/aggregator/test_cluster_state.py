@@ -306,7 +306,8 @@ def test_without_clusters_in_the_settings_their_fields_are_removed() -> None:
     state = applied(in_sessions([[1.0, 0.0, 1.0, 1.0], [1.0]]))
     fields = dict(state.take_changes().rows)
     kinds = (
-        CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
+        CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER,
+        CheckpointField.DEPENDENCE,
     )  # fmt: skip
     stored = {name for name in fields if name.startswith(kinds)}
     assert {name.partition(":")[0] + ":" for name in stored} == set(kinds)

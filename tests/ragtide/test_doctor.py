@@ -3,10 +3,15 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.support.metric_events import adherence
 
 from ragtide import ConfigurationError
 from ragtide.cli.common import Given
+from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
@@ -64,6 +69,19 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
     assert found["partition 0: dead letters"].level == "warning"
     assert found["partition 0: dropped"].found == "7 drop_new"
     assert found["partition 0: rollback"].found.startswith("2 times, last on 2026-11-21")
+
+
+async def test_dependent_interactions_that_count_each_by_itself_are_warned_about(async_redis: Any) -> None:
+    luck = np.repeat(np.random.default_rng(1).random(500) < 0.85, 10)
+    state = AggregatorState(StateOptions(clusters=ClusterOptions()))
+    for one in adherence(luck):
+        state.apply(one)
+    fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+    await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+    found = (await findings(async_redis))["pipeline shop"]
+    assert found.level == "warning"
+    assert re.search(r"design effect (6|7|8|9|10|11)\.\d of trace.adherence", found.found)
+    assert "set clusters.by" in found.advice
 
 
 async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_redis: Any) -> None:

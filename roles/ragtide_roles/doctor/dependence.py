@@ -1,5 +1,6 @@
 """Findings of `ragtide doctor` about interactions that depend on each other although each counts by itself."""
 
+from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.dependent import dependent_pipelines
 from ragtide_aggregator.reading.deployment import Deployment
 
@@ -11,7 +12,12 @@ MOST_SHOWN = 5
 
 async def dependence_findings(deployment: Deployment) -> list[Finding]:
     """Return a warning for each pipeline whose intervals are too narrow because of dependent interactions."""
-    found = [one for state in await deployment.states() for one in dependent_pipelines(state)]
+    try:
+        states = await deployment.states()
+    except CheckpointError:
+        # The finding of its partition names the damage.
+        return []
+    found = [one for state in states for one in dependent_pipelines(state)]
     found.sort(key=lambda one: -one.design_effect)
     return [
         Finding(
