@@ -10,6 +10,8 @@ of words between the question and a document, and the subset as segment. Printed
 - width of the adjusted `running` interval over the plain one, beside sqrt(1 - R^2);
 - ever missed: runs in which the interval ever left out the mean of all rows, looked at after every tenth from the 30th
   on. That is promised for the plain interval alone: the adjusted one is about the questions asked so far;
+- labeled part: a judge scores each row with probability 0.2, and the prediction from covariates is the cheap score of a
+  prediction-powered estimate, whose target is the plain one. Effective judged rows over judged rows, and widths;
 - widths of the interval of a difference: both pipelines answer with the row's score, and a coin sends each row to one
   of them. Two running intervals; one interval for the assignment, without and with covariates.
 """
@@ -28,10 +30,12 @@ from ragtide_aggregator.statistics.batches import Floats
 from ragtide_aggregator.statistics.comparing import difference
 from ragtide_aggregator.statistics.covariates import CovariateTable
 from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.prediction_powered import PairTable
 from ragtide_aggregator.statistics.running import running_half_width, running_interval
 
 METRICS: Final = ("adherence", "completeness", "relevance", "utilization")
 SHARES: Final = (0.5, 0.1)
+JUDGED: Final = 0.2
 FROM, EVERY = 30, 10
 COMMON: Final = frozenset(
     re.findall(
@@ -88,6 +92,25 @@ def adjusted(features: Floats, x: Floats, runs: int) -> tuple[float, float, floa
     return float(np.mean(1 - used / plain)), widths[1] / widths[0], float(missed[0].mean()), float(missed[1].mean())
 
 
+def labeled(features: Floats, x: Floats, runs: int) -> tuple[float, float]:
+    """Return effective over judged rows, and the width over that of the judge alone."""
+    rng = np.random.default_rng((20261122, 1))
+    table, moments, pairs = CovariateTable(features.shape[1]), MomentTable(), PairTable()
+    for run in range(runs):
+        for one in (table, moments, pairs):
+            one.add_row()
+        order, judged = rng.integers(x.size, size=x.size), rng.random(x.size) < JUDGED
+        rows = np.full(x.size, run)
+        predicted = table.update(rows, x[order], features[order], judged)
+        moments.update(rows, predicted)
+        pairs.update(rows[judged], x[order][judged], predicted[judged], np.full(int(judged.sum()), JUDGED))
+    everyone = np.arange(runs)
+    powered = pairs.read(everyone, moments.read(everyone), confidence=0.95)
+    alone = pairs.read(everyone, None, confidence=0.95)
+    widths = (powered.upper - powered.lower) / (alone.upper - alone.lower)
+    return float(np.mean(powered.n_effective / alone.n_effective)), float(np.mean(widths))
+
+
 def compared(features: Floats, x: Floats, share: float, runs: int) -> list[float]:
     """Return widths of a difference: of two intervals, of one without and of one with covariates."""
     rng = np.random.default_rng((20261122, int(100 * share)))
@@ -129,6 +152,11 @@ def main() -> None:
                 f"| {plain:.1%} | {other:.1%} |",
                 flush=True,
             )
+    print(f"\n## The interval of a mean of which {JUDGED:.0%} of the rows are judged\n")
+    print("| metric | effective judged rows | width against the judge alone |\n|---|---|---|")
+    for metric, x in scores.items():
+        gain, ratio = labeled(known["both"], x, arguments.runs)
+        print(f"| {metric} | {gain:.2f}x | {ratio:.3f} |", flush=True)
     print("\n## The interval of a difference, by share of the traffic of pipeline a\n")
     header = ("metric", "share", "two intervals", "one interval", "with covariates", "against one", "against two")
     print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")

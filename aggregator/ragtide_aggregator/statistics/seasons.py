@@ -16,7 +16,9 @@ limit here depends on closed cells and on the event time alone. So the run lengt
     in normal operation, the mean at an hour is not below its average at that hour so far by more than `min_effect`.
 
 That is the assumption, and it is one about weeks: a week that is bad as a whole is a fall. `wobble` measures how far a
-slot's mean moves from cycle to cycle; a `min_effect` of twice the wobble covers most weeks.
+slot's mean moves from cycle to cycle. For a limit that most bad weeks keep, `min_effect` is what is missing from the
+interval's end to two wobbles below the slot's mean. Means are given the past: in sessions they carry the luck of the
+session, and so does the wobble.
 
 **Cycles as the unit.** With `unit="cycle"` each cell counts as one value, its mean. That interval is about E[cell mean
 | earlier cells], so it needs no luck within a cell to be told apart from the week's. Its price: values in [0, 1] of

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ragtide_aggregator.statistics.covariates import MOST_FEATURES, REFITS, RIDGE, CovariateTable
 from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.prediction_powered import PairTable
 from ragtide_aggregator.statistics.running import running_interval
 
 Array = np.ndarray[Any, Any]
@@ -170,3 +171,28 @@ def test_the_interval_holds_for_the_questions_asked_so_far_also_when_the_model_i
 @pytest.mark.simulation
 def test_it_does_not_hold_for_the_mean_over_all_questions() -> None:
     assert ever_missed("all", 1.0) > 2 * ALPHA
+
+
+@pytest.mark.simulation
+def test_as_the_cheap_score_of_a_labeled_part_a_prediction_makes_the_interval_of_the_plain_mean_narrower() -> None:
+    """The meaning of the feature turns around after 100 items, so predictions change all the time."""
+    rng = np.random.default_rng(8)
+    runs, length, judged_share = 200, 1500, 0.2
+    table, moments, pairs = table_with(runs, 1), MomentTable(), PairTable()
+    for _ in range(runs):
+        moments.add_row()
+        pairs.add_row()
+    rows = np.tile(np.arange(runs), length)
+    z = (rng.random(rows.size) < 0.5).astype(float)
+    side = np.repeat(np.where(np.arange(length) < 100, -0.4, 0.4), runs)
+    x = np.clip(0.5 + side * (z - 0.5) * 2 + 0.1 * rng.standard_normal(rows.size), 0, 1)
+    judged = rng.random(rows.size) < judged_share
+    predicted = table.update(rows, x, z[:, None], judged)
+    moments.update(rows, predicted)
+    pairs.update(rows[judged], x[judged], predicted[judged], np.full(int(judged.sum()), judged_share))
+    everyone = np.arange(runs)
+    powered = pairs.read(everyone, moments.read(everyone), confidence=0.95)
+    alone = pairs.read(everyone, None, confidence=0.95)
+    assert np.mean(np.abs(powered.estimate - 0.5) < 1.96 * powered.standard_error) > 0.9
+    assert np.mean(powered.standard_error) < 0.9 * np.mean(alone.standard_error)
+    assert abs(powered.estimate.mean() - 0.5) < 4 * powered.standard_error.mean() / np.sqrt(runs)

@@ -159,7 +159,7 @@ def test_covariates_of_ragbench_narrow_a_difference_and_never_widen_a_mean_by_mu
 
 
 def test_day_and_night_do_not_page_with_a_seasonal_baseline_or_the_suggested_min_effect() -> None:
-    traffic, runs = (0.05, 0.0), 12
+    traffic, runs = seasons.SeasonalTraffic(0.05), 12
     rules = seasons.rules(np.random.default_rng(4), traffic, runs)
     lengths = {name: seasons.run_length(limits, traffic, runs)[0] for name, (limits, _) in rules.items()}
     assert lengths.pop("given") < 4_000
