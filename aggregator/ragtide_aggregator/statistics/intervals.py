@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from .batches import Floats
 from .tables import check_confidence, check_range
@@ -217,6 +216,8 @@ FIXED: Final = tuple(_STRATEGIES)
 
 
 def _z(confidence: float) -> float:
+    from scipy.special import ndtri  # noqa: PLC0415 - takes longer to import than most commands take
+
     return -float(ndtri((1 - confidence) / 2))
 
 

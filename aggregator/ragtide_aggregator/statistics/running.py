@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammainc, gammaln
 
 from .batches import Floats
 from .tables import check_confidence
@@ -80,6 +79,8 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
         raise ValueError(f"v_opt is {v_opt}: give a positive intrinsic time, such as {V_OPT:g}")
     if not 0 < alpha_side < 0.5:
         raise ValueError(f"alpha_side is {alpha_side}: give half of alpha, such as 0.025")
+    from scipy.special import gammainc  # noqa: PLC0415 - takes longer to import than most commands take
+
     log_level = -log(alpha_side)
     # Tuned at the whole alpha, so that the interval is tightest, not one side of it.
     log_tuned = -2 * log(2 * alpha_side)
@@ -112,6 +113,8 @@ def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats
         shape: intrinsic times plus rho.
         rest: `_stirling_rest` of these.
     """
+    from scipy.special import gammainc  # noqa: PLC0415 - as in `boundary`
+
     gained = shape * _minus_log1p(s / shape)
     below = gammainc(shape, shape + s)
     density = np.exp(-rest - gained) / (shape + s)
@@ -127,6 +130,8 @@ def _minus_log1p(x: Floats) -> Floats:
 
 def _stirling_rest(a: Floats) -> Floats:
     """Return log Gamma(a) - a log(a) + a."""
+    from scipy.special import gammaln  # noqa: PLC0415 - as in `boundary`
+
     large = np.maximum(a, _STIRLING_FROM)
     series = 0.5 * np.log(2 * np.pi / large) + 1 / (12 * large) - 1 / (360 * large**3)
     small = np.minimum(a, _STIRLING_FROM)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide_offline.replay.plan import settings_of_replay
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace
 
@@ -35,4 +34,6 @@ async def settings_of(redis: Redis, settings: Settings, workspace: str) -> Setti
     Raises:
         ConfigurationError: there is no workspace of that name.
     """
+    from ragtide_offline.replay.plan import settings_of_replay  # noqa: PLC0415 - imports recordings too
+
     return settings_of_replay(settings, await get_workspace(redis, settings, workspace))
