@@ -167,6 +167,7 @@ class LabelWorker:
                 self._waiting.discard(entry.entry_id)
                 if entry.entry_id in self._working:  # this worker reclaimed an entry that it is still working on
                     self._slots.release()
+                    await self._uncount(entry)
                     continue
                 task = asyncio.create_task(self._work(entry))
                 self._working[entry.entry_id] = task
@@ -235,7 +236,7 @@ class LabelWorker:
         attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
         with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
             try:
-                timed = await self._patience.label(interaction, before_waiting=partial(self._uncount, entry))
+                timed = await self._patience.label(interaction, before_waiting=partial(self._uncount_waiting, entry))
                 event = metric_event(
                     interaction,
                     labeler_id(self._labeler),
@@ -268,12 +269,18 @@ class LabelWorker:
             log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
             return LabeledEntry(entry.entry_id, event, span.traceparent)
 
-    async def _uncount(self, entry: StreamEntry) -> None:
+    async def _uncount_waiting(self, entry: StreamEntry) -> None:
         """Uncount the delivery of an entry before it waits for its labeler."""
+        await self._uncount(entry)
         try:
-            await self._reclaimer.uncount([entry.entry_id])
             if entry.deliveries > self._settings.max_deliveries:
                 await self._retry_budget.refund(entry.entry_id)
+        except RedisError as error:
+            log.debug("an attempt could not be refunded", error=str(error))
+
+    async def _uncount(self, entry: StreamEntry) -> None:
+        try:
+            await self._reclaimer.uncount([entry.entry_id])
         except RedisError as error:
             log.debug("a delivery could not be uncounted", error=str(error))
 
