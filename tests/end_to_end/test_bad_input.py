@@ -1,11 +1,11 @@
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faststream.redis import RedisBroker
 from tests.support.conditions import wait_until
+from tests.support.forked import ForkedProcess
 from tests.support.redis_cli import redis_cli
 from tests.support.roles import (
     STREAMS,
@@ -69,7 +69,7 @@ def worker(redis: Any, redis_url: str, tmp_path: Path) -> Any:
 
 
 def test_every_kind_of_bad_entry_becomes_a_dead_letter_with_its_reason_and_the_worker_goes_on(
-    redis: Any, worker: subprocess.Popen[bytes]
+    redis: Any, worker: ForkedProcess
 ) -> None:
     ids = {redis.xadd(STREAMS.interactions, {"data": payload}).decode(): name for name, (payload, _, _) in BAD.items()}
     ids[redis.xadd(STREAMS.interactions, {"something": "else"}).decode()] = "no field data"
@@ -90,7 +90,7 @@ def test_every_kind_of_bad_entry_becomes_a_dead_letter_with_its_reason_and_the_w
 
 
 def test_a_second_entry_with_the_same_interaction_id_is_a_dead_letter_not_a_second_score(
-    redis: Any, worker: subprocess.Popen[bytes]
+    redis: Any, worker: ForkedProcess
 ) -> None:
     first = redis.xadd(STREAMS.interactions, {"data": with_(interaction_id="same")})
     wait_until(lambda: len(metric_events(redis)) == 1)
@@ -102,7 +102,7 @@ def test_a_second_entry_with_the_same_interaction_id_is_a_dead_letter_not_a_seco
 
 
 def test_the_producer_after_a_plain_xadd_of_the_same_id_adds_nothing(
-    redis: Any, redis_url: str, worker: subprocess.Popen[bytes]
+    redis: Any, redis_url: str, worker: ForkedProcess
 ) -> None:
     (interaction,) = interactions(1)
     entry = redis.xadd(STREAMS.interactions, {"data": interaction.encode()})
@@ -113,7 +113,7 @@ def test_the_producer_after_a_plain_xadd_of_the_same_id_adds_nothing(
 
 
 def test_a_time_that_was_never_set_and_absurd_metric_events_end_no_aggregator(
-    redis: Any, redis_url: str, worker: subprocess.Popen[bytes], tmp_path: Path
+    redis: Any, redis_url: str, worker: ForkedProcess, tmp_path: Path
 ) -> None:
     with running("aggregator", redis_url, tmp_path / "aggregator.log") as aggregator:
         entry = redis.xadd(STREAMS.interactions, {"data": with_(occurred_at="0001-01-01T00:00:00Z")}).decode()
@@ -129,9 +129,7 @@ def test_a_time_that_was_never_set_and_absurd_metric_events_end_no_aggregator(
         assert aggregator.poll() is None
 
 
-def test_redis_cli_with_plain_json_is_enough(
-    redis: Any, redis_url: str, worker: subprocess.Popen[bytes], tmp_path: Path
-) -> None:
+def test_redis_cli_with_plain_json_is_enough(redis: Any, redis_url: str, worker: ForkedProcess, tmp_path: Path) -> None:
     entry = redis_cli(redis_url, "XADD", "ragtide:{0}:interactions", "*", "data", with_().decode())
     wait_until(lambda: len(metric_events(redis)) == 1)
     (event,) = metric_events(redis)
@@ -141,7 +139,7 @@ def test_redis_cli_with_plain_json_is_enough(
 
 
 async def test_what_faststreams_own_publisher_sends_is_understood(
-    redis: Any, redis_url: str, worker: subprocess.Popen[bytes]
+    redis: Any, redis_url: str, worker: ForkedProcess
 ) -> None:
     async with RedisBroker(redis_url) as broker:
         await broker.publish({**GOOD, "interaction_id": "by-faststream"}, stream=STREAMS.interactions)
@@ -150,7 +148,7 @@ async def test_what_faststreams_own_publisher_sends_is_understood(
 
 
 def test_bad_metric_events_become_dead_letters_and_the_aggregator_goes_on(
-    redis: Any, redis_url: str, worker: subprocess.Popen[bytes], tmp_path: Path
+    redis: Any, redis_url: str, worker: ForkedProcess, tmp_path: Path
 ) -> None:
     with running("aggregator", redis_url, tmp_path / "aggregator.log") as aggregator:
         redis.xadd(STREAMS.metrics, {"data": b"hello"})
@@ -165,9 +163,7 @@ def test_bad_metric_events_become_dead_letters_and_the_aggregator_goes_on(
     assert reasons == [Reason.NOT_JSON, Reason.MISSING_DATA_FIELD, Reason.INVALID]
 
 
-def test_dead_letters_are_listed_and_published_again_once(
-    redis: Any, redis_url: str, worker: subprocess.Popen[bytes]
-) -> None:
+def test_dead_letters_are_listed_and_published_again_once(redis: Any, redis_url: str, worker: ForkedProcess) -> None:
     redis.xadd(STREAMS.interactions, {"data": with_(response=3)})
     redis.xadd(STREAMS.interactions, {"data": b"\xff\xfe"})
     wait_until(lambda: len(dead_letters(redis)) == 2)

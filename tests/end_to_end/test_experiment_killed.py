@@ -1,15 +1,16 @@
 """An experiment of real processes: driver, worker and aggregator are killed in mid-run; the numbers are the same."""
 
+import contextlib
 import json
-import subprocess
-import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from tests.support.conditions import wait_until
+from tests.support.forked import ForkedProcess
 from tests.support.roles import command, environment, kill, start
 
 from ragtide_schemas.experiments import Execution
@@ -60,15 +61,10 @@ def folder(path: Path) -> Path:
     return path
 
 
-def driver(url: str, place: Path) -> subprocess.Popen[bytes]:
+def driver(url: str, place: Path) -> ForkedProcess:
+    arguments = ["experiment", "run", "experiment.toml", "--no-roles", "--json"]
     with (place / "driver.log").open("ab") as log, (place / "board.json").open("wb") as board:
-        return subprocess.Popen(
-            [sys.executable, "-m", "ragtide", "experiment", "run", "experiment.toml", "--no-roles", "--json"],
-            env=environment(url),
-            cwd=place,
-            stdout=board,
-            stderr=log,
-        )
+        return ForkedProcess(arguments, environment(url), place, board, log)
 
 
 def numbers(board: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -102,14 +98,13 @@ def got_to(redis: Any, item: int) -> bool:
     return looked(redis) >= item
 
 
+@pytest.mark.heavy
 def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redis_url: str, tmp_path: Path) -> None:
     joined = {"RAGTIDE_PREFIX": "ragtide.run.race"}
 
     quiet = folder(tmp_path / "quiet")
-    done = subprocess.run(
-        [sys.executable, "-m", "ragtide", "experiment", "run", "experiment.toml", "--json"],
-        env=environment(redis_url), cwd=quiet, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    with contextlib.chdir(quiet):
+        done = command(redis_url, "experiment", "run", "experiment.toml", "--json")
     assert done.returncode == 0, done.stderr
     expected = json.loads(done.stdout)
     assert expected["completed"]

@@ -2,14 +2,12 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.conditions import wait_until
-from tests.support.roles import command, environment, estimates, kill, running, wait_for_aggregation
+from tests.support.roles import begin, command, estimates, kill, running, wait_for_aggregation
 
 from ragtide import InteractionProducer
 from ragtide_offline.demo import traffic
@@ -113,10 +111,13 @@ def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: st
     assert (estimates(redis_url), alerts(redis_url)) == live
 
 
-def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, redis_url: str, place: Path) -> None:
+@pytest.mark.heavy
+def test_interactions_are_labeled_anew_though_the_replay_is_killed(
+    redis: Any, redis_url: str, place: Path, tmp_path: Path
+) -> None:
     live = without_run(estimates(redis_url))
     arguments = ["replay", str(place), "--workspace", "again", "--relabel", "--order", "random"]
-    process = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
+    process = begin(redis_url, tmp_path / "replay.log", *arguments)
     wait_until(lambda: redis.hlen(RUN.checkpoint) > 3 or process.poll() is not None)
     kill(process)
     found = replay(redis_url, place, "--relabel", "--order", "random")
@@ -141,25 +142,20 @@ def test_interactions_are_labeled_anew_though_the_replay_is_killed(redis: Any, r
         assert difference["lower"] == difference["upper"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str, place: Path) -> None:
+@pytest.mark.heavy
+def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str, place: Path, tmp_path: Path) -> None:
     arguments = ["replay", str(place), "--workspace", "again", "--speed", "0.001x"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragtide", *arguments],
-        env=environment(redis_url),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = begin(redis_url, log := tmp_path / "replay.log", *arguments)
     wait_until(lambda: redis.hexists(RUN.checkpoint, "replay") or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 1
+    assert process.wait(300) == 1
+    said = log.read_text()
     assert "Traceback" not in said
     assert "give the same command with --workspace again" in said.replace("\n", " ")
     other = command(redis_url, "replay", str(place), "--workspace", "again", "--pipeline", "good")
     assert other.returncode == 1
     assert "began with pipelines not given, and not good" in other.stderr
-    killed = subprocess.Popen([sys.executable, "-m", "ragtide", *arguments], env=environment(redis_url))
+    killed = begin(redis_url, log, *arguments)
     steps = redis.hget(RUN.checkpoint, "steps")
     wait_until(lambda: redis.hget(RUN.checkpoint, "steps") != steps or killed.poll() is not None)
     kill(killed)

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from tests.support.conditions import wait_until
+from tests.support.forked import ForkedProcess
 
 from ragtide import InteractionProducer
 from ragtide_offline.demo import demo_interactions
@@ -33,16 +35,15 @@ def environment(url: str, extra: Mapping[str, str] | None = None) -> dict[str, s
     return {**os.environ, "RAGTIDE_REDIS_URL": url, **FAST, **(extra or {})}
 
 
-def start(role: str, url: str, log: Path, extra: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(role: str, url: str, log: Path, extra: Mapping[str, str] | None = None) -> ForkedProcess:
     """Start a role that logs into the file."""
+    return begin(url, log, role, extra=extra)
+
+
+def begin(url: str, log: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> ForkedProcess:
+    """Start a command whose output goes to the end of the file, in the folder of the file."""
     with log.open("ab") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", "ragtide", role],
-            env=environment(url, extra),
-            stdout=file,
-            stderr=file,
-            cwd=log.parent,
-        )
+        return ForkedProcess(arguments, environment(url, extra), log.parent, file, file)
 
 
 ROOT = Path(__file__).parents[2]
@@ -64,9 +65,7 @@ def start_doomed(
 
 
 @contextmanager
-def running(
-    role: str, url: str, log: Path, extra: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def running(role: str, url: str, log: Path, extra: Mapping[str, str] | None = None) -> Iterator[ForkedProcess]:
     """Run a role for the body of a `with`, then stop it as an operator does; it must end well."""
     before = log.stat().st_size if log.exists() else 0
     process = start(role, url, log, extra)
@@ -81,7 +80,7 @@ def running(
         process.wait()
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: ForkedProcess | subprocess.Popen[bytes]) -> None:
     """End a process as a power cut does."""
     process.kill()
     process.wait()
@@ -89,14 +88,15 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 def command(url: str, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command of the command line to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "ragtide", *arguments],
-        env=environment(url, extra),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        process = ForkedProcess(arguments, environment(url, extra), Path.cwd(), out, err)
+        try:
+            code = process.wait(120)
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
 
 
 def estimates(url: str) -> list[dict[str, Any]]:
