@@ -116,10 +116,8 @@ def test_the_kept_share_falls_linearly_from_half_the_cap(
 ) -> None:
     # A cap so large that what is kept hardly changes the fill; the ids are fixed, and so is the outcome.
     cap = 100_000
-    with redis.pipeline(transaction=False) as pipe:
-        for _ in range(int(cap * fill)):
-            pipe.xadd(STREAMS.interactions, {"data": "x"})
-        pipe.execute()
+    add = "for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'data', 'x') end"
+    redis.eval(add, 1, STREAMS.interactions, int(cap * fill))
     with InteractionProducer(settings=settings(redis_url, cap, policy="sample")) as producer:
         publications = producer.publish_many(interactions(2000))
     share = sum(one.added for one in publications) / 2000

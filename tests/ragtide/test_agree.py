@@ -26,10 +26,17 @@ def run(*arguments: object, exit_code: int = 0) -> Result:
     return result
 
 
+@pytest.fixture(scope="module")
+def scored() -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+        return run("score", ROWS, "--json").stdout
+
+
 @pytest.fixture
-def scores(tmp_path: Path) -> Path:
+def scores(scored: str, tmp_path: Path) -> Path:
     path = tmp_path / "scores.jsonl"
-    path.write_text(run("score", ROWS, "--json").stdout, encoding="utf-8")
+    path.write_text(scored, encoding="utf-8")
     return path
 
 
