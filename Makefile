@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing mixshift scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing mixshift scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -14,11 +14,14 @@ demo: .venv/.service ## run the demo: everything on an embedded Redis, until an 
 	$(BIN)/ragtide demo $(ARGS)
 
 # Two at a time; those that start many processes one after the other, beside the rest (tests/conftest.py).
-test: .venv/.dev ## run all tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+test: .venv/.dev ## run the tests: under ten minutes on two cores
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not heavy" $(ARGS)
+
+test-heavy: .venv/.dev ## run the heavy tests, which test leaves out; CI runs both
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m heavy $(ARGS)
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
-	$(BIN)/python -m pytest -q --numprocesses 2 -m pure $(ARGS)
+	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)
@@ -29,7 +32,7 @@ power: .venv/.dev ## cut the power of Redis again and again, and count what is l
 record: .venv/.dev ## record 20,000 live interactions while workers and recorders die, replay them, and compare to the bit
 	$(BIN)/python -m tests.end_to_end.recording_live $(ARGS)
 
-check: lint layers types wheel test ## everything CI looks at
+check: lint layers types wheel test test-heavy ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)

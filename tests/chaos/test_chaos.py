@@ -43,6 +43,7 @@ def test_faults_of_every_kind_leave_no_trace_in_scores_estimates_alerts_and_dead
     assert [check for check in chaos.checks(things, quiet.outcome) if not check.passed] == []
 
 
+@pytest.mark.heavy
 def test_a_worker_that_emits_without_looking_at_its_acknowledgement_is_found_out(folder: Path) -> None:
     """A worker is paused for longer than the idle time: it and another worker finish the same entries."""
     faults = [Fault("pause_worker", after=FEW * share // 8, seconds=2.0, choice=0.0) for share in (1, 3, 5)]
@@ -51,6 +52,7 @@ def test_a_worker_that_emits_without_looking_at_its_acknowledgement_is_found_out
     assert "every valid interaction is scored exactly once" in failed(run(options, things, folder / "run", say), things)
 
 
+@pytest.mark.heavy
 def test_an_aggregator_that_commits_without_fencing_is_found_out(folder: Path) -> None:
     """An owner is paused for longer than its lease, and resumes beside its successor; alerts come later."""
     faults = [Fault("pause_owner", after=FEW * share // 8, seconds=1.6, choice=0.0) for share in (1, 2)]

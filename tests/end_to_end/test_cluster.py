@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis import RedisError
 from tests.support.conditions import until, wait_until
 from tests.support.redis_processes import Cluster, cluster
@@ -137,6 +138,7 @@ async def test_a_client_that_only_reads_follows_although_the_node_dies_that_it_a
         await client.aclose()
 
 
+@pytest.mark.heavy
 def test_what_a_failover_loses_is_what_was_not_replicated_and_nothing_counts_twice(tmp_path: Path) -> None:
     published = many(900)
     with cluster(tmp_path / "cluster") as nodes, connect(nodes.url) as redis:

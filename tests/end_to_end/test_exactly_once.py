@@ -69,6 +69,7 @@ def assert_means_equal_a_direct_computation(url: str, published: list[RagInterac
         assert found[metric]["lower"] <= expected <= found[metric]["upper"]
 
 
+@pytest.mark.heavy
 def test_5000_interactions_two_workers_and_an_aggregator_score_each_exactly_once(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.conditions import wait_until
 from tests.support.judge_server import Behavior, Drops, Hangs, JudgeServer, Says, Status, rules_model
 from tests.support.roles import (
@@ -102,6 +103,7 @@ def test_labeling_that_takes_longer_than_a_worker_may_be_idle_is_not_taken_over(
     assert "took over" not in (tmp_path / "one.log").read_text() + (tmp_path / "two.log").read_text()
 
 
+@pytest.mark.heavy
 def test_a_cascade_judges_the_same_sample_again_in_a_replay(redis: Any, redis_url: str, tmp_path: Path) -> None:
     published = interactions(200)
     chosen: list[list[str]] = []

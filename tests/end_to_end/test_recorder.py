@@ -135,6 +135,7 @@ def test_up_records_too_where_a_place_is_set(redis: Any, redis_url: str, tmp_pat
     assert assert_recorded_exactly(redis, place, EntryKind.METRICS) == 50
 
 
+@pytest.mark.heavy
 def test_a_recording_of_live_traffic_is_what_was_on_the_streams_while_workers_die(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

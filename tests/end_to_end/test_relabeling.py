@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.end_to_end.test_judge import judge_settings
 from tests.support.judge_server import JudgeServer
 from tests.support.recorded import record
@@ -35,6 +36,7 @@ def replayed(url: str, settings: dict[str, str], folder: Path, run: str, *more: 
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.heavy
 def test_a_limit_of_cost_stops_a_replay_which_goes_on_later_and_asks_nothing_twice(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

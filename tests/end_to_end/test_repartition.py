@@ -137,6 +137,7 @@ def test_it_is_refused_while_anything_runs_or_waits(redis: Any, redis_url: str, 
     assert not redis.exists(one.all()[0].repartition)
 
 
+@pytest.mark.heavy
 def test_one_that_was_interrupted_is_finished_before_anything_starts(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

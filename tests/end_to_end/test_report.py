@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.support.conditions import wait_until
 from tests.support.roles import command, running
 
@@ -44,6 +45,7 @@ def replay(redis: Any, redis_url: str, run: str, means: dict[str, float], log: P
     redis.delete(streams.metrics)
 
 
+@pytest.mark.heavy
 def test_a_replay_is_reported_and_compared_by_its_estimates(redis: Any, redis_url: str, tmp_path: Path) -> None:
     replay(redis, redis_url, "april", {"shop": 0.4, "old": 0.5}, tmp_path / "april.log")
     replay(redis, redis_url, "may", {"shop": 0.8, "new": 0.5}, tmp_path / "may.log")

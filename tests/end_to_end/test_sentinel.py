@@ -41,6 +41,7 @@ def _knows_everybody(sentinel: RedisProcess) -> bool:
     return (int(state["num-other-sentinels"]), int(state["num-slaves"])) == (2, 1)
 
 
+@pytest.mark.heavy
 def test_roles_and_producers_follow_the_master_that_sentinels_name(tmp_path: Path) -> None:
     published = interactions(400)
     with watched(tmp_path / "redis") as ((master, replica), url):

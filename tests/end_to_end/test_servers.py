@@ -18,6 +18,7 @@ OTHERS = {str(binary.server): binary for binary in find_redis_servers()[1:]}
 
 @pytest.mark.skipif(not OTHERS, reason="no other server is here: on Linux x86-64 and Python 3.12 the dev extra has one")
 @pytest.mark.parametrize("binary", OTHERS.values(), ids=OTHERS)
+@pytest.mark.heavy
 def test_every_server_that_is_found_does(binary: RedisBinary, tmp_path: Path) -> None:
     published = interactions(300)
     server = RedisProcess(tmp_path / "redis", "appendonly yes", "save ''", binary=binary.path)

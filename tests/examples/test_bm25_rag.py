@@ -102,6 +102,7 @@ def test_the_readme_has_the_means_of_the_data_sets(rag: Any, items: list[Item]) 
         assert f"{dataset}: {between.format(*(f'{fmean(scores):.3f}' for scores in found))}" in text
 
 
+@pytest.mark.heavy
 def test_the_race_finds_the_best_config_for_what_the_readme_says(
     means: dict[tuple[int, ...], dict[str, float]],
 ) -> None:
@@ -120,6 +121,7 @@ def test_the_race_finds_the_best_config_for_what_the_readme_says(
     assert f"the first stop comes at {' '.join(first.split())}" in README, first
 
 
+@pytest.mark.heavy
 def test_the_command_stops_the_same_configs_at_the_same_questions_as_the_script(
     modules: tuple[Any, Any], redis_url: str, tmp_path: Path
 ) -> None:

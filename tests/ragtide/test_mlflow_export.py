@@ -67,6 +67,7 @@ def test_each_config_is_a_run_below_that_of_the_experiment_and_a_second_export_d
     assert len(client.get_metric_history(loser.info.run_id, METRIC)) == 1
 
 
+@pytest.mark.heavy
 def test_an_export_while_it_runs_is_brought_up_to_date_later(redis_url: str, tmp_path: Path, redis: Any) -> None:
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     plan = plan_of("may", ("a", "b"), race=RaceOptions(enabled=False, look_every=10))

@@ -169,6 +169,7 @@ def test_ids_that_collide_in_the_hash_of_the_groups_are_told_apart(redis: Any) -
     assert run_scripts_blocking(redis, [find_id(keys, name) for name in names]) == [f"5-{n}" for n in range(200)]
 
 
+@pytest.mark.heavy
 def test_an_id_takes_a_fifth_of_what_two_keys_took(redis: Any, ids: Ids) -> None:
     count = 50_000
 

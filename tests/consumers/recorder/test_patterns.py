@@ -51,6 +51,7 @@ def worst_cases() -> Iterator[tuple[str, Callable[[str], object], str]]:
         yield "split_sentences", split_sentences, text
 
 
+@pytest.mark.heavy
 def test_a_megabyte_of_its_worst_case_takes_each_pattern_seconds() -> None:
     # In a process of its own, since nothing else ends a regular expression.
     subprocess.run([sys.executable, __file__], check=True, timeout=LIMIT_S)
