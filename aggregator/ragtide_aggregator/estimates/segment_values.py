@@ -73,8 +73,9 @@ def measured_effects(state: AggregatorState, whole: EstimateKey) -> DesignEffect
     if row is None:
         return DesignEffects()
     scores = View(state).read([row]).of(row).design_effect
-    sizes = float(state.cluster_sums(np.array([row])).mean_size[0])
-    return DesignEffects(max(scores or 1.0, 1.0), max(sizes, 1.0))
+    sums = state.cluster_sums(np.array([row]))
+    size = 1.0 if sums is None else float(sums.mean_size[0])
+    return DesignEffects(max(scores or 1.0, 1.0), max(size, 1.0))
 
 
 def _read(view: View, keys: Iterable[EstimateKey]) -> tuple[Floats, Floats, Floats]:

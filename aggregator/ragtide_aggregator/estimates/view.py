@@ -10,8 +10,7 @@ import numpy as np
 
 from ..state.state import AggregatorState
 from ..statistics.batches import Floats, Rows
-from ..statistics.clustered_interval import clustered_interval
-from ..statistics.clusters import ClusterSums, design_effects
+from ..statistics.clustered_interval import design_effects
 from ..statistics.moments import Moments
 from ..statistics.strategies import moments_interval, resolved
 from ..statistics.windows import ALL_TIME
@@ -85,18 +84,18 @@ class View:
         """Return the moments of rows."""
         return self._covered(rows)[0]
 
-    def _covered(self, rows: Sequence[int]) -> tuple[Moments, ClusterSums, Rows, Rows | None]:
+    def _covered(self, rows: Sequence[int]) -> tuple[Moments, Rows, Rows | None]:
         index = np.asarray(rows, dtype=np.intp)
         if self.span is None:
-            moments, clusters = self.state.moments.read(index), self.state.cluster_sums(index)
-            return moments, clusters, self.state.rows.counts[0, index], None
+            moments = replace(self.state.moments.read(index), clusters=self.state.cluster_sums(index))
+            return moments, self.state.rows.counts[0, index], None
         assert self.state.panes is not None  # noqa: S101 - for the type checker: there are windows
         return self.state.panes.covered(rows, self.span.start_ms, self.span.end_ms)
 
     def read(self, rows: Sequence[int]) -> "ViewNumbers":
         """Return the numbers of rows, read together."""
         index = np.asarray(rows, dtype=np.intp)
-        moments, clusters, absent, processed = self._covered(rows)
+        moments, absent, processed = self._covered(rows)
         known = self.state.rows
         _, late, out_of_order = known.counts[:, index]
         sizes = known.population[index]
@@ -114,20 +113,18 @@ class View:
             out_of_order.tolist(),
             known.updated_ms[index].tolist(),
             [(size or None) if whole_run else None for size in sizes.tolist()],
-            [
-                None if np.isnan(effect) else effect
-                for effect in self._design_effects(index, clusters, moments).tolist()
-            ],
+            [None if np.isnan(effect) else effect for effect in self._design_effects(index, moments).tolist()],
         ]
         numbers = [KeyNumbers(*row) for row in zip(*columns, strict=True)]
-        return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, clusters, sizes)
+        return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, sizes)
 
-    def _design_effects(self, rows: Rows, clusters: ClusterSums, moments: Moments) -> Floats:
+    def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
         """Return the design effects of clusters and, of whole pipelines without clusters, of blocks; nan if unknown."""
-        effects = design_effects(clusters, moments)
+        effects = design_effects(moments)
         if self.span is None:
             single = np.array([self.state.measures_dependence(row) for row in rows.tolist()], dtype=bool)
-            places = np.flatnonzero(single & (clusters.count == 0))
+            counts = 0 if moments.clusters is None else moments.clusters.count
+            places = np.flatnonzero(single & (counts == 0))
             found = self.state.dependence(rows[places])
             if found is not None:
                 effects[places] = found.design_effect
@@ -149,7 +146,6 @@ class ViewNumbers:
     places: dict[int, int]
     numbers: list[KeyNumbers]
     moments: Moments
-    clusters: ClusterSums
     sizes: Rows
 
     def of(self, row: int) -> KeyNumbers:
@@ -165,12 +161,6 @@ class ViewNumbers:
             method.strategy, moments, confidence=method.confidence, population=self._population(), counts=counts
         )
         used = resolved(method.strategy, moments, counts)
-        clustered = np.flatnonzero((self.clusters.count > 0) & (used == "running"))
-        if clustered.size:
-            ends = clustered_interval(self.clusters.at(clustered), confidence=method.confidence)
-            # Values of open clusters are in the mean, and not yet in the interval.
-            lower[clustered] = np.minimum(ends[0], moments.mean[clustered])
-            upper[clustered] = np.maximum(ends[1], moments.mean[clustered])
         return [
             ScaledMean(one.mean if one.n else None, low, high, strategy)
             for one, low, high, strategy in zip(

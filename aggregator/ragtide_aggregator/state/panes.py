@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..events.batch import EventBatch
 from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, distinct, grouped
-from ..statistics.clusters import ClusterSums, ClusterTable
+from ..statistics.clusters import ClusterTable
 from ..statistics.moments import Moments, MomentTable
 from ..statistics.tables import doubled
 from ..statistics.windows import Panes, Window
@@ -26,7 +26,6 @@ class Covered(NamedTuple):
     """The numbers of some keys in one window; arrays with one element per key."""
 
     moments: Moments
-    clusters: ClusterSums
     n_absent: Rows
     n_processed: Rows
 
@@ -187,10 +186,9 @@ class PaneTable:
             places += found or [nothing]
         index, groups = np.array(places, dtype=np.intp), np.array(starts, dtype=np.intp)
         if not index.size:
-            return Covered(self._moments.read(index), self._clusters.read(index), index, index)
+            return Covered(self._moments.read(index), index, index)
         return Covered(
-            self._moments.pooled(index, groups),
-            self._clusters.pooled(index, groups),
+            replace(self._moments.pooled(index, groups), clusters=self._clusters.pooled(index, groups)),
             np.add.reduceat(self._n_absent[index], groups),
             np.array(processed, dtype=np.intp),
         )

@@ -11,7 +11,7 @@ from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
 from ..events.values import check, gold_parts
 from ..statistics.batches import Rows
-from ..statistics.clusters import ClusterSums, no_clusters
+from ..statistics.clusters import ClusterSums
 from ..statistics.dependence import Dependence
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
@@ -103,10 +103,10 @@ class AggregatorState:
         """Rows that count how often metrics were absent, by reason."""
         return self._applied.absences
 
-    def cluster_sums(self, rows: Rows) -> ClusterSums:
-        """Return the sums over closed clusters of rows; without a cluster for keys whose values are single ones."""
+    def cluster_sums(self, rows: Rows) -> ClusterSums | None:
+        """Return the sums over closed clusters of rows; None if the settings ask for no clusters."""
         clusters = self._applied.clusters
-        return no_clusters(rows.size) if clusters is None else clusters.sums.read(rows)
+        return None if clusters is None else clusters.sums.read(rows)
 
     def dependence(self, rows: Rows) -> Dependence | None:
         """Return the dependence of neighbouring values of rows of whole pipelines; None if it is not measured."""

@@ -28,6 +28,7 @@ import numpy as np
 
 from .batches import Floats
 from .clusters import ClusterSums
+from .moments import Moments
 from .tables import check_confidence
 
 _GRID: Final = np.geomspace(3e-4, 0.9, 46)
@@ -36,6 +37,9 @@ _GRID: Final = np.geomspace(3e-4, 0.9, 46)
 _SHAPE: Final = np.exp(-((np.log(_GRID / 0.12) / 1.3) ** 2) / 2)
 _LOG_WEIGHTS: Final = np.log(0.4 / _GRID.size + 0.6 * _SHAPE / _SHAPE.sum())
 """Weights of the bets: most on those that are best for some hundred to some ten thousand values."""
+
+LEAST_CLUSTERS: Final = 10
+"""Fewest clusters from which a design effect is measured."""
 
 _ROUNDS: Final = 200
 _SERIES_BELOW: Final = 1e-3
@@ -61,6 +65,21 @@ def clustered_interval(sums: ClusterSums, *, confidence: float) -> tuple[Floats,
     some = sums.n > 0
     lower = np.where(some, np.clip(sums.mean - below, 0.0, 1.0), 0.0)
     return lower, np.where(some, np.clip(sums.mean + above, 0.0, 1.0), 1.0)
+
+
+def design_effects(moments: Moments) -> Floats:
+    """Return how many times larger the dependence inside clusters makes the variance of a mean, one element a key.
+
+    It is the mean square of Y - n m a value, over clusters, divided by that of single values; nan below
+    `LEAST_CLUSTERS`, or without spread. Source: Kish (1965), "Survey Sampling", section 5.4, for the ratio.
+    """
+    sums = moments.clusters
+    if sums is None:
+        return np.full(moments.n.shape, np.nan)
+    known = (sums.count >= LEAST_CLUSTERS) & (moments.v > 0)
+    single = moments.v / np.maximum(moments.n, 1)
+    each = sums.squares / np.maximum(sums.n, 1)
+    return np.where(known, each / np.where(known, single, 1.0), np.nan)
 
 
 def clustered_boundary(squares: Floats, weighted: Floats, largest: Floats, *, alpha_side: float) -> Floats:

@@ -1,6 +1,7 @@
 """Running sums over closed clusters of dependent values, many keys at once: one row of arrays per key."""
 
 import struct
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -9,15 +10,11 @@ from numpy.typing import NDArray
 
 from . import sums
 from .batches import Floats, Rows, grouped
-from .moments import Moments
 from .running import FIRST_GUESS
 from .tables import doubled
 
 VERSION: Final = 1
 """Version of the bytes of one row."""
-
-LEAST_CLUSTERS: Final = 10
-"""Fewest clusters from which a design effect is measured."""
 
 LARGEST_CLUSTER: Final = 1_024
 """Most values of a cluster."""
@@ -64,22 +61,32 @@ class ClusterSums:
         return np.where(self.n > 0, self.sizes / np.maximum(self.n, 1), 1.0)
 
 
-def design_effects(sums: ClusterSums, moments: Moments) -> Floats:
-    """Return how many times larger the dependence inside clusters makes the variance of a mean, one element a key.
+def closings(clusters: Sequence[Hashable]) -> list[list[int]]:
+    """Return the places of each cluster's values, in the order of the clusters' last values."""
+    members: dict[Hashable, list[int]] = {}
+    for place, name in enumerate(clusters):
+        members.setdefault(name, []).append(place)
+    return sorted(members.values(), key=lambda places: places[-1])
 
-    It is the mean square of Y - n m a value, over clusters, divided by that of single values; nan below
-    `LEAST_CLUSTERS`, or without spread. Source: Kish (1965), "Survey Sampling", section 5.4, for the ratio.
+
+def summed(values: Floats, clusters: Sequence[Hashable]) -> ClusterSums:
+    """Return the sums over whole clusters of a list of values in [0, 1], as of one key.
+
+    Args:
+        values: shape (n,).
+        clusters: the cluster of each value; a cluster of more than `LARGEST_CLUSTER` values counts in parts.
     """
-    known = (sums.count >= LEAST_CLUSTERS) & (moments.v > 0)
-    single = moments.v / np.maximum(moments.n, 1)
-    each = sums.squares / np.maximum(sums.n, 1)
-    return np.where(known, each / np.where(known, single, 1.0), np.nan)
-
-
-def no_clusters(count: int) -> ClusterSums:
-    """Return the sums of keys without clusters."""
-    counts, numbers = np.zeros(count, dtype=np.int64), np.zeros(count)
-    return ClusterSums(counts, counts, counts, *[numbers] * 6)
+    table = ClusterTable()
+    row = table.add_row()
+    parts = [
+        places[start : start + LARGEST_CLUSTER]
+        for places in closings(clusters)
+        for start in range(0, len(places), LARGEST_CLUSTER)
+    ]
+    sizes = np.array([len(part) for part in parts], dtype=np.int64)
+    totals = np.minimum(np.array([values[part].sum() for part in parts]), sizes)
+    table.update(np.full(len(parts), row, dtype=np.intp), sizes, totals)
+    return table.read([row])
 
 
 class ClusterTable:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from . import sums
 from .batches import Floats, Grouped, Rows, grouped
+from .clusters import ClusterSums
 from .recent import weighted
 from .running import FIRST_GUESS
 from .tables import checked, doubled
@@ -39,6 +40,8 @@ class Moments:
     """Smallest value; infinity without values."""
     maximum: Floats
     """Largest value; minus infinity without values."""
+    clusters: ClusterSums | None = None
+    """Sums over the closed clusters of the values; None if each value counts by itself."""
 
     @property
     def variance(self) -> Floats:

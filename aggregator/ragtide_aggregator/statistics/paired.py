@@ -1,11 +1,14 @@
 """The mean difference of two scores of the same items, valid at every look. Arrays in, numbers out."""
 
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .asymptotic import LEAST_OF_A_KIND
+from .clusters import summed
 from .comparing import Difference
 from .moments import MomentTable
 from .strategies import AUTO, moments_interval, resolved
@@ -32,6 +35,7 @@ def paired_difference(
     confidence: float,
     counts: bool = False,
     closed: bool = False,
+    clusters: Sequence[Hashable] | None = None,
 ) -> PairedDifference:
     """Return the mean of first - second with its interval.
 
@@ -42,8 +46,10 @@ def paired_difference(
         confidence: level in (0, 1).
         counts: whether the scores are counts, whose interval may be `asymptotic`.
         closed: whether these are all items of a finite set.
+        clusters: the cluster of each item, such as its session or its topic; None for items by themselves.
 
-    Assumes: only the range of scores; for counts that enough pairs differ (docs/comparing.md).
+    Assumes: only the range of scores; for counts that enough pairs differ (docs/comparing.md); with clusters, that
+        these are independent of each other.
     Raises: ValueError without a pair, or for a score outside the range.
     Source: `running_interval` on the differences, scaled from [-width, width] to [0, 1].
     """
@@ -51,6 +57,8 @@ def paired_difference(
     lowest, highest = value_range
     if not a.size or a.shape != b.shape:
         raise ValueError(f"first has {a.size} scores and second {b.size}: give as many of both, at least one")
+    if clusters is not None and len(clusters) != a.size:
+        raise ValueError(f"clusters has {len(clusters)} names for {a.size} scores: name the cluster of each item")
     if not np.all((a >= lowest) & (a <= highest) & (b >= lowest) & (b <= highest)):
         raise ValueError(f"a score is outside {lowest:g} to {highest:g}: give the right value_range")
     gaps = (a - b) / (highest - lowest)
@@ -62,6 +70,8 @@ def paired_difference(
     table.update(np.full(a.size, table.add_row()), (gaps + 1) / 2)
     moments = table.read([0])
     enough = counts and _differing(gaps) >= LEAST_OF_A_KIND
+    if clusters is not None:
+        moments = replace(moments, clusters=summed((gaps + 1) / 2, clusters))
     ends = moments_interval(AUTO, moments, confidence=confidence, counts=enough)
     lower, upper = ((highest - lowest) * (2 * float(end[0]) - 1) for end in ends)
     return PairedDifference(a.size, means, Difference(mean, lower, upper), str(resolved(AUTO, moments, [enough])[0]))

@@ -11,7 +11,7 @@ from .batches import Floats
 from .bernstein import bernstein_path
 from .betting import BettingTable
 from .clustered_interval import clustered_interval
-from .clusters import ClusterTable
+from .clusters import ClusterTable, closings
 from .running import FIRST_GUESS, V_OPT, running_interval
 from .tables import check_confidence, check_range, scaled
 
@@ -112,13 +112,10 @@ def _clustered(x: Floats, clusters: Sequence[Hashable] | ArrayLike, confidence: 
     names = clusters if isinstance(clusters, Sequence) else np.asarray(clusters).tolist()
     if len(names) != x.size:
         raise ValueError(f"clusters has {len(names)} names for {x.size} values: name the cluster of each value")
-    members: dict[Hashable, list[int]] = {}
-    for place, name in enumerate(names):
-        members.setdefault(name, []).append(place)
     table = ClusterTable()
     row = np.array([table.add_row()])
     ends = np.tile([0.0, 1.0], (x.size, 1))
-    closing = sorted(members.values(), key=lambda places: places[-1])
+    closing = closings(names)
     for places, following in zip(closing, [*closing[1:], [x.size]], strict=True):
         table.update(row, np.array([len(places)]), np.array([np.sum(x[places])]))
         lower, upper = clustered_interval(table.read(row), confidence=confidence)

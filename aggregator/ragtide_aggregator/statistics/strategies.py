@@ -10,6 +10,7 @@ from .asymptotic import asymptotic_half_width, asymptotic_interval, enough_to_co
 from .batches import Floats, Rows
 from .bernstein import BernsteinTable
 from .betting import BettingTable
+from .clustered_interval import clustered_interval
 from .intervals import FIXED, fixed_interval
 from .moments import Moments, MomentTable
 from .running import V_OPT, running_interval
@@ -57,7 +58,7 @@ def moments_interval(
 
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
-        moments: one element per key.
+        moments: one element per key; with closed clusters, `running` is over these.
         confidence: level in (0, 1).
         population: sizes of the finite populations, nan for none. The strategies for a fixed n use them, and all ends
             respect the values that are already known.
@@ -78,6 +79,15 @@ def moments_interval(
         lower, upper = fixed_interval(
             strategy, moments.mean, n, confidence=confidence, population=population, variance=moments.variance
         )
+    clusters = moments.clusters
+    if clusters is not None:
+        places = np.flatnonzero((clusters.count > 0) & (resolved(strategy, moments, counts) == "running"))
+        if places.size:
+            ends = clustered_interval(clusters.at(places), confidence=confidence)
+            lower, upper = np.array(lower), np.array(upper)
+            # Values of open clusters are in the mean, and not yet in the interval.
+            lower[places] = np.minimum(ends[0], moments.mean[places])
+            upper[places] = np.maximum(ends[1], moments.mean[places])
     none = moments.n == 0
     lower, upper = np.where(none, 0.0, lower), np.where(none, 1.0, upper)
     if population is None:

@@ -6,13 +6,14 @@ workspaces in Redis never decides which file is opened.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from redis.asyncio import Redis
 
+from ragtide_aggregator.events.clusters import BLOCKS, cluster_name
 from ragtide_aggregator.events.values import parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.paired import PairedDifference, paired_difference
@@ -34,6 +35,10 @@ class Scores:
     of: defaultdict[MeasuredMetric, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     scopes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     """For each interaction the segment values it counts in; None for the whole pipeline."""
+    by: str | None = None
+    """Which interactions are a cluster (`ClusterOptions.by`); None takes each by itself."""
+    clusters: dict[str, Hashable] = field(default_factory=dict)
+    """The cluster of each interaction that belongs to one."""
 
     def add(self, event: MetricEvent) -> None:
         """Add the scores of an event; a refused event and a second one of an interaction add nothing."""
@@ -44,6 +49,9 @@ class Scores:
         except InvalidEntryError:
             return
         self.scopes[event.interaction_id] = scopes_of(event, segments=True)
+        name = None if self.by is None else cluster_name(event, self.by)
+        if name is not None:
+            self.clusters[event.interaction_id] = name
         for part in (part.event for part in parts):
             for metric, score in part.scores.items():
                 declared = (part.declared or {}).get(metric)
@@ -76,13 +84,14 @@ def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = F
     found = []
     for mine, theirs in _comparable(first, second):
         own, other = first.of[mine], second.of[theirs]
-        by_scope: defaultdict[str | None, list[tuple[float, float]]] = defaultdict(list)
+        by_scope: defaultdict[str | None, list[tuple[float, float, Hashable]]] = defaultdict(list)
         for interaction_id, score in own.items():
             if interaction_id in other:
+                cluster = first.clusters.get(interaction_id, interaction_id)
                 for scope in first.scopes[interaction_id]:
-                    by_scope[scope].append((score, other[interaction_id]))
+                    by_scope[scope].append((score, other[interaction_id], cluster))
         for scope, pairs in by_scope.items():
-            scores, others = zip(*pairs, strict=True)
+            scores, others, clusters = zip(*pairs, strict=True)
             result = paired_difference(
                 scores,
                 others,
@@ -90,6 +99,7 @@ def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = F
                 confidence=confidence,
                 counts=mine.holds_counts,
                 closed=closed,
+                clusters=clusters if first.clusters else None,
             )
             found.append(LabelingDifference(mine, theirs, scope, result))
     return found
@@ -97,7 +107,7 @@ def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = F
 
 def of_labeler(scores: Scores, name: str) -> Scores:
     """Return the scores by the labelers of a name; of a cascade's judge those of its uniform sample."""
-    found = Scores(scopes=scores.scopes)
+    found = Scores(scopes=scores.scopes, by=scores.by, clusters=scores.clusters)
     found.of.update({by: of for by, of in scores.of.items() if by.labeler == name})
     return found
 
@@ -112,8 +122,19 @@ def _comparable(first: Scores, second: Scores) -> Iterator[tuple[MeasuredMetric,
                 yield mine, theirs
 
 
+def clustered_by(settings: Settings) -> str | None:
+    """Return which interactions are a cluster in a comparison by id; None for blocks in time and for none."""
+    return None if settings.clusters.by in ("none", BLOCKS) else settings.clusters.by
+
+
 async def read_scores(
-    redis: Redis, streams: Sequence[Streams], pipeline: str, info: Workspace, recording: Recording | None
+    redis: Redis,
+    streams: Sequence[Streams],
+    pipeline: str,
+    info: Workspace,
+    recording: Recording | None,
+    *,
+    by: str | None = None,
 ) -> Scores | None:
     """Return the scores that a workspace still keeps of a pipeline's interactions; None if it keeps none.
 
@@ -123,8 +144,9 @@ async def read_scores(
         pipeline: name.
         info: the workspace.
         recording: recording that a replay of metric events is of, if it was named.
+        by: which interactions are a cluster (`clustered_by`).
     """
-    scores = Scores()
+    scores = Scores(by=by)
     if info.kind == "replay" and info.options.get("replays") == "metric events":
         if recording is None:
             return None
@@ -138,12 +160,12 @@ async def read_scores(
                 stored,
             )
         return scores
-    return await read_kept(redis, streams, pipeline)
+    return await read_kept(redis, streams, pipeline, by=by)
 
 
-async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str) -> Scores:
+async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str, *, by: str | None = None) -> Scores:
     """Return the scores of the interactions whose metric events are still on the streams."""
-    scores = Scores()
+    scores = Scores(by=by)
     for one in streams:
         async for entry in read_all(redis, one.metrics):
             try:

@@ -19,7 +19,7 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
-from .labelings import LabelingDifference, is_complete, of_labeler, paired, read_kept, read_scores
+from .labelings import LabelingDifference, clustered_by, is_complete, of_labeler, paired, read_kept, read_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ async def read_labelers(
     """
     settings = side.deployment.settings
     level = settings.confidence if confidence is None else confidence
-    scores = await read_kept(redis, settings.layout.all_of(side.pipeline), side.pipeline)
+    streams = settings.layout.all_of(side.pipeline)
+    scores = await read_kept(redis, streams, side.pipeline, by=clustered_by(settings))
     first, second = (of_labeler(scores, name) for name in labelers)
     return sorted((_compared(one) for one in paired(first, second, confidence=level)), key=_reading_order)
 
@@ -133,8 +134,9 @@ async def _by_interaction(
     scores = []
     for side in sides:
         assert side.info is not None  # noqa: S101 - for the type checker: both are workspaces
-        streams = side.deployment.settings.layout.all_of(side.pipeline)
-        scores.append(await read_scores(redis, streams, side.pipeline, side.info, side.recording))
+        settings = side.deployment.settings
+        streams, by = settings.layout.all_of(side.pipeline), clustered_by(settings)
+        scores.append(await read_scores(redis, streams, side.pipeline, side.info, side.recording, by=by))
     mine, theirs = scores
     if mine is None or theirs is None:
         return []

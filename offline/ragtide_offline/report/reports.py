@@ -26,7 +26,7 @@ from .comparison_page import comparison_page
 from .content import ExperimentReport
 from .experiment import ITEMS, chosen_items, experiment_report, wanted_texts
 from .experiment_page import experiment_page
-from .labelings import is_complete, named_recording, paired, read_scores
+from .labelings import clustered_by, is_complete, named_recording, paired, read_scores
 from .pages import Format
 from .reader import ReportedExperiment, read_experiment, read_texts
 from .replays import ReplayReport, moments_of, replay_page, replay_report
@@ -131,6 +131,7 @@ async def _compare_replays(
                 name,
                 side.workspace,
                 named_recording(settings, side.workspace, request.recording),
+                by=clustered_by(settings),
             )
             for side, name in zip(sides, pair, strict=True)
         ]

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from numpy.typing import NDArray
 
 from ragtide import DriftDetector, confidence_sequence
 from ragtide_aggregator.statistics.clustered_interval import clustered_boundary, clustered_interval
-from ragtide_aggregator.statistics.clusters import ClusterTable
+from ragtide_aggregator.statistics.clusters import ClusterTable, summed
+from ragtide_aggregator.statistics.comparing import difference
 from ragtide_aggregator.statistics.drift import DetectorTable
+from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.paired import paired_difference
 from ragtide_aggregator.statistics.running import running_interval
 
 Array = NDArray[Any]
@@ -92,7 +96,7 @@ def test_merging_adds_sums_and_pooling_equals_merging(
 
 @pytest.mark.parametrize(
     ("sizes", "totals", "message"),
-    [([0], [0.0], "sizes"), ([1001], [1.0], "sizes"), ([2], [2.5], "totals"), ([2], [float("nan")], "totals")],
+    [([0], [0.0], "sizes"), ([1025], [1.0], "sizes"), ([2], [2.5], "totals"), ([2], [float("nan")], "totals")],
 )
 def test_a_cluster_that_cannot_be_is_refused_and_nothing_is_added(
     sizes: list[int], totals: list[float], message: str
@@ -292,3 +296,36 @@ def test_sizes_that_are_no_whole_numbers_are_refused() -> None:
     for sizes in ([1, 2], [0.5], [0]):
         with pytest.raises(ValueError, match="sizes is wrong: give one whole number of 1 or more"):
             detector.update([0.5], sizes=sizes)
+
+
+@pytest.mark.simulation
+def test_paired_differences_over_clusters_hold_and_single_ones_do_not() -> None:
+    rng = np.random.default_rng(8)
+    found = {True: 0, False: 0}
+    for _ in range(150):
+        # Each topic is easy for one of the two and hard for the other.
+        luck = np.repeat(rng.normal(0, 0.15, 60), 10)
+        first, second = (np.clip(0.5 + sign * luck + rng.normal(0, 0.05, 600), 0, 1) for sign in (1, -1))
+        topics = np.repeat(np.arange(60), 10).tolist()
+        for clustered in found:
+            clusters = topics if clustered else None
+            ends = paired_difference(first, second, value_range=(0, 1), confidence=0.8, clusters=clusters).difference
+            found[clustered] += not ends.lower <= 0 <= ends.upper
+    assert found[True] <= 30
+    assert found[False] > 40
+
+
+def test_two_streams_with_clusters_are_compared_by_their_clusters() -> None:
+    values = np.repeat((np.random.default_rng(9).random(80) < 0.7).astype(float), 5)
+    moments = MomentTable()
+    moments.update(np.full(400, moments.add_row()), values)
+    single = moments.read([0])
+    clustered = replace(single, clusters=summed(values, np.repeat(np.arange(80), 5).tolist()))
+    narrow = difference(single, single, confidence=0.95)
+    wide = difference(clustered, clustered, confidence=0.95)
+    assert wide.upper - wide.lower > 1.5 * (narrow.upper - narrow.lower)
+
+
+def test_a_cluster_that_is_too_large_counts_in_parts() -> None:
+    sums = summed(np.ones(2500), ["a"] * 2500)
+    assert (sums.count[0], sums.n[0]) == (3, 2500)
