@@ -1,6 +1,6 @@
 """False alarms and delays on traffic as it is: ragtide's rules beside those of others.
 
-    python benchmarks/real_traffic.py [--runs 100] [--quick] [--only PART]
+    python benchmarks/real_traffic.py [--runs 200] [--quick] [--only PART]
 
 Seeded. Each kind of traffic is one of `traffic/scenarios.py`; `--only` takes those whose name contains a text. Printed
 as Markdown: the run length of rules without a change and how often the running interval ever misses; run lengths of

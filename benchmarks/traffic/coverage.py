@@ -3,6 +3,7 @@
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.clustered_interval import clustered_boundary
 from ragtide_aggregator.statistics.clusters import ClusterSums
@@ -13,6 +14,7 @@ from .stream import Codes, Floats, Traffic
 
 FIRST_LOOK: Final = 30
 CONFIDENCE: Final = 0.95
+_ROUNDING: Final = 1e-9
 _EVERY: Final = 10
 """Every so many clusters the boundary is computed; in between only where it may be crossed."""
 
@@ -27,7 +29,8 @@ def ever_missed_by_item(traffic: Traffic) -> float:
     truth = np.cumsum(traffic.mean, axis=1) / n
     look = slice(FIRST_LOOK - 1, None)
     lower, upper = running_interval(mean[:, look], n[:, look], v[:, look], confidence=CONFIDENCE)
-    return float(np.mean(_missed(lower, upper, truth[:, look]).any(axis=1)))
+    missed = (truth[:, look] < lower - _ROUNDING) | (truth[:, look] > upper + _ROUNDING)
+    return float(np.mean(missed.any(axis=1)))
 
 
 def ever_missed_by_cluster(traffic: Traffic, by: str, *, size: int, quiet_s: float) -> float:
@@ -35,24 +38,34 @@ def ever_missed_by_cluster(traffic: Traffic, by: str, *, size: int, quiet_s: flo
     closed = closings(traffic, by, size=size, quiet_s=quiet_s)
     place = np.arange(closed.run.size) - np.searchsorted(closed.run, closed.run)
     sums, error = _sums(closed, place)
-    looked = sums.n >= FIRST_LOOK
-    side = (1 - CONFIDENCE) / 2
-    missed = np.zeros(closed.run.size, dtype=bool)
-    for off, weighted, largest in (
-        (error, sums.squares_below, sums.largest_below),
-        (-error, sums.squares_above, sums.largest_above),
-    ):
-
-        def boundary(at: Codes, weighted: Floats = weighted, largest: Floats = largest) -> Floats:
-            return clustered_boundary(sums.squares[at], weighted[at], largest[at], alpha_side=side)
-
-        # The boundary never falls, so where a sum is within an earlier one there is nothing to compute.
-        earlier = np.flatnonzero(place % _EVERY == 0)
-        known = boundary(earlier)[np.searchsorted(earlier, np.arange(place.size), side="right") - 1]
-        open_ = np.flatnonzero(looked & (off > known))
-        # Rounding of long sums is no miss.
-        missed[open_] |= off[open_] > boundary(open_) + 1e-9 * sums.n[open_]
+    above = _beyond(error, sums.squares, sums.squares_below, sums.largest_below, place)
+    below = _beyond(-error, sums.squares, sums.squares_above, sums.largest_above, place)
+    missed = (above | below) & (sums.n >= FIRST_LOOK)
     return float(np.mean(np.bincount(closed.run, missed, minlength=traffic.runs) > 0))
+
+
+def _beyond(error: Floats, squares: Floats, weighted: Floats, largest: Floats, place: Codes) -> NDArray[np.bool_]:
+    """Return which errors of sums are beyond the boundary of one side.
+
+    Args:
+        error: sums less their expected values, after each cluster.
+        squares: arguments of the boundary, and so are the next two.
+        weighted: of this side.
+        largest: of this side.
+        place: number of each cluster in its run.
+    """
+
+    def boundary(at: Codes) -> Floats:
+        return clustered_boundary(squares[at], weighted[at], largest[at], alpha_side=(1 - CONFIDENCE) / 2)
+
+    # The boundary never falls, so where a sum is within an earlier one there is nothing to compute.
+    earlier = np.flatnonzero(place % _EVERY == 0)
+    known = boundary(earlier)[np.searchsorted(earlier, np.arange(place.size), side="right") - 1]
+    beyond = error > known
+    doubtful = np.flatnonzero(beyond)
+    # Rounding of long sums is no miss.
+    beyond[doubtful] = error[doubtful] > boundary(doubtful) + _ROUNDING
+    return np.asarray(beyond)
 
 
 def _sums(closed: Closings, place: Codes) -> tuple[ClusterSums, Floats]:
@@ -84,8 +97,3 @@ def _sums(closed: Closings, place: Codes) -> tuple[ClusterSums, Floats]:
         squares_above=added(above * squares), largest_below=highest(below), largest_above=highest(above),
     )  # fmt: skip
     return sums, total - added(closed.expected)
-
-
-def _missed(lower: Floats, upper: Floats, truth: Floats) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
-    # Rounding of long sums is no miss.
-    return (truth < lower - 1e-9) | (truth > upper + 1e-9)

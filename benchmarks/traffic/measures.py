@@ -23,7 +23,7 @@ _TOGETHER = 50
 class Sizes:
     """How much is simulated."""
 
-    runs: int = 100
+    runs: int = 200
     run_length: float = 10_000
     """Of the rules; and to which peers are tuned, as a mean that is cut at `cut`."""
     cut: int = 20_000

@@ -104,19 +104,19 @@ def test_the_detector_alone_alarms_where_the_aggregators_state_fires(statement: 
 )
 def test_clusters_alarm_where_the_aggregators_state_fires(name: str, field: str | None, by: str) -> None:
     kind = "blocks" if field is None else named(name).cluster
-    traffic = named(name).draw(np.random.default_rng(3), 12, 2_000, Change(1_000, system=0.5))
+    traffic = named(name).draw(np.random.default_rng(3), 6, 1_600, Change(800, system=0.5))
     for size, quiet_s in ((10, 120), (4, 1_800)):
         options = {"clusters": ClusterOptions(by, size, quiet_s * 1_000)}
         names = {} if field is None else {field: named(name).cluster}
         (counted,) = counted_at_alerts(traffic, [drift_rule(baseline=MEAN)], options, names).values()
         alone = alarms_by_cluster(traffic, kind, size=size, quiet_s=quiet_s, limit=MEAN, run_length=10_000)
         closed = closings(traffic, kind, size=size, quiet_s=quiet_s)
-        for run in range(12):
+        for run in range(6):
             mine = closed.run == run
             # One interaction may close several clusters.
             there = np.cumsum(closed.size[mine])[closed.column[mine] == alone[run]]
             assert counted[run] in there if alone[run] >= 0 else counted[run] == -1
-        assert np.sum(alone >= 0) == 12
+        assert np.sum(alone >= 0) == 6
 
 
 def test_clusters_of_one_answer_alarm_as_answers_do() -> None:
