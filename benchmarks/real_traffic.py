@@ -1,6 +1,6 @@
 """False alarms and delays on traffic as it is: ragtide's rules beside those of others.
 
-    python benchmarks/real_traffic.py [--runs 200] [--quick] [--only PART]
+    python benchmarks/real_traffic.py [--runs 100] [--quick] [--only PART]
 
 Seeded. Each kind of traffic is one of `traffic/scenarios.py`; `--only` takes those whose name contains a text. Printed
 as Markdown: the run length of rules without a change and how often the running interval ever misses; run lengths of
@@ -12,9 +12,11 @@ it on three kinds of traffic.
 import argparse
 from dataclasses import asdict, replace
 
+from traffic.kinds import KINDS_QUICK, KindSizes, kinds_of_rules
 from traffic.measures import QUICK, Sizes, Steady, delays, steady, thresholds
+from traffic.messages import CAUSES, messages
 from traffic.peers import peers
-from traffic.report import HEADER, delay_table, peer_table, rule_table
+from traffic.report import HEADER, delay_table, kind_table, message_table, peer_table, rule_table
 from traffic.scenarios import INDEPENDENT, SCENARIOS, Scenario
 
 OF_KINDS = ("independent", "sessions of 5, icc 0.2, 20 at once", "day and night, 0.85 +- 0.05", "chat")
@@ -44,10 +46,14 @@ def main() -> None:
     print(rule_table(scenarios, found))
     usual = {peer.name: peer.usual for peer in peers(sizes.reference)}
     print(peer_table("Peers with their usual thresholds", scenarios, found, usual, sizes))
-    print(
-        peer_table("Tuned on independent traffic", scenarios, found, thresholds(independent, sizes.run_length), sizes)
-    )
-    print("## Delays, all tuned on the same traffic\n", flush=True)
+    alike = thresholds(independent, sizes.run_length)
+    print(peer_table("Peers tuned on independent traffic", scenarios, found, alike, sizes), flush=True)
+    kind_sizes = KINDS_QUICK if arguments.quick else KindSizes()
+    kinds = {one.name: kinds_of_rules(one, kind_sizes) for one in scenarios if one.name in OF_KINDS}
+    print(kind_table(kinds, kind_sizes), flush=True)
+    print(message_table([messages(cause, sizes, 20 + number) for number, cause in enumerate(CAUSES)]))
+    print("## Delays, peers tuned on the same traffic\n")
+    print("Mean number of answers from the fall to the alarm, of runs without an alarm before.\n", flush=True)
     for scenario in scenarios:
         tuned = thresholds(found[scenario.name], sizes.run_length)
         print(delay_table(scenario, found[scenario.name], delays(scenario, sizes, tuned), tuned, sizes), flush=True)

@@ -6,11 +6,11 @@ from typing import Final
 import numpy as np
 
 from ragtide import AlertRule
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 
 from .measures import Mean
 from .records import run_lengths
-from .rules import METRIC, counted_at_alerts
+from .rules import METRIC, counted_at_alerts, drift_rule
 from .scenarios import Scenario
 from .scores import Change
 from .stream import Codes
@@ -61,11 +61,19 @@ def kinds_of_rules(scenario: Scenario, sizes: KindSizes) -> dict[str, tuple[Mean
 
     Delays are those of runs without an alert before the change.
     """
-    rules = rules_of(scenario, sizes)
     settings = scenario.settings[-1]
-    options = {"clusters": ClusterOptions("auto", settings.size, round(1_000 * settings.quiet_s))}
-    names = {_FIELD[scenario.cluster]: scenario.cluster}
+    named = ClusterOptions("auto", settings.size, round(1_000 * settings.quiet_s))
+    blocks = {"drift, baseline given, blocks": drift_rule(baseline=scenario.quality.baseline, min_effect=0.02)}
+    found = _found(scenario, sizes, rules_of(scenario, sizes), named, {_FIELD[scenario.cluster]: scenario.cluster})
+    return found | _found(scenario, sizes, blocks, ClusterOptions(BLOCKS, None, FOREVER_MS), {})
+
+
+def _found(
+    scenario: Scenario, sizes: KindSizes, rules: dict[str, AlertRule], clusters: ClusterOptions, names: dict[str, str]
+) -> dict[str, tuple[Mean, Mean]]:
+    """Return run length and delay of rules with these settings of clusters."""
     rng = np.random.default_rng((20261123, *scenario.name.encode()))
+    options = {"clusters": clusters}
 
     def counted(n: int, change: Change | None) -> dict[str, Codes]:
         """Return the values that each rule had counted at its first alert; all that there were without one."""

@@ -15,6 +15,9 @@ from .scenarios import BLOCKS, Clusters, Scenario
 from .scores import Change
 from .stream import Codes, Traffic, joined
 
+FOREVER_S = 1e9
+"""Blocks are closed by their size alone."""
+
 _TOGETHER = 50
 """Runs that are drawn together."""
 
@@ -23,7 +26,7 @@ _TOGETHER = 50
 class Sizes:
     """How much is simulated."""
 
-    runs: int = 200
+    runs: int = 100
     run_length: float = 10_000
     """Of the rules; and to which peers are tuned, as a mean that is cut at `cut`."""
     cut: int = 20_000
@@ -87,7 +90,7 @@ def rules(scenario: Scenario, run_length: float) -> tuple[Rule, ...]:
 
 def _clustered(scenario: Scenario, settings: Clusters, limit: float, run_length: float) -> Rule:
     by = "blocks" if settings.blocks else scenario.cluster
-    size, quiet_s = settings.size, settings.quiet_s
+    size, quiet_s = settings.size, FOREVER_S if settings.blocks else settings.quiet_s
 
     def first_alarms(traffic: Traffic) -> Codes:
         return alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length)

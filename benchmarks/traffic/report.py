@@ -36,7 +36,7 @@ MESSAGES: Final = """## Mix or system
 Changes of known cause in sessions of 5 (icc 0.2, 20 at once) of three languages with the means 0.89, 0.85 and 0.68. The
 rule takes clusters of size 5. The split of the change asks for its cause at the alert, and so many answers later: from
 the estimated change point on, beside everything before, with the design effects of the traffic. "Right", "wrong" and
-"unresolved" are shares of the alerts.
+"unresolved" are shares of the alerts. With two causes, naming both or the larger one is right.
 """
 
 
@@ -55,7 +55,8 @@ KINDS: Final = """## Kinds of rules
 
 Through the aggregator's state, as an aggregator with these rules raises its alerts: {runs} runs, cut at {cut:,} answers
 after the {learn_n:,} from which rules learn; `min_effect` is the default, 0.02, and clusters are on, with the last
-settings of the traffic above. The delay is that of a fall from 0.85 to {after:g}, {before:,} answers later.
+settings of the traffic above; the last rule knows no clusters, and takes blocks of the length that the aggregator
+measures. The delay is that of a fall from 0.85 to {after:g}, {before:,} answers later.
 """
 
 

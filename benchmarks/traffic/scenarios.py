@@ -61,14 +61,17 @@ class Scenario:
         return scored(rng, self.plan(rng, runs, n), self.quality, change)
 
 
+_HALF_AN_HOUR: Final = (Clusters(), Clusters(quiet_s=1_800.0))
+
+
 def _issue(name: str, plan: Plan, quality: Quality, *settings: Clusters) -> Scenario:
     return Scenario(name, plan, quality, from_issue=True, settings=settings or (Clusters(),))
 
 
-def _chat(name: str, quality: Quality, **habits: Any) -> Scenario:
+def _chat(name: str, quality: Quality, min_effect: float = 0.0, **habits: Any) -> Scenario:
     """Return a chat: turns are a minute apart, so the default quiet time cuts sessions, and half an hour does not."""
     return Scenario(
-        name, partial(habitual, habits=Habits(**habits)), quality, settings=(Clusters(), Clusters(quiet_s=1_800.0))
+        name, partial(habitual, habits=Habits(**habits)), quality, min_effect=min_effect, settings=_HALF_AN_HOUR
     )
 
 
@@ -79,6 +82,7 @@ _USERS: Final = Quality(icc=0.2, user_icc=0.05)
 """Luck of sessions and users: assumed, between rows of the issue's table."""
 _DAILY: Final = replace(_USERS, swing=0.02, swing_from=0.25)
 """Swing of the mean over a day: assumed, and uncorrelated with the rate, so that the mean over interactions is 0.85."""
+_LOOPS: Final = replace(_DAILY, loop_icc=0.8, delay_s=30.0)
 _API: Final = Habits(
     turns=20.0, sessions_per_user=50.0, user_spread=2.0, gap_s=1.0, arrival_cv=3.4, as_batches=True, day_swing=0.6
 )
@@ -106,15 +110,15 @@ SCENARIOS: Final = (
     _DAYS,
     replace(_DAYS, name="the same, min_effect 0.03", min_effect=0.03),
     _chat("chat", _USERS),
-    _chat("chat with loops, swing and late scores", replace(_DAILY, loop_icc=0.8, delay_s=30.0), loops=0.01),
-    _chat("chat with outages", _DAILY, outage_every_s=5.5 * 86_400.0),
+    _chat("chat with loops, swing and late scores", _LOOPS, min_effect=0.02, loops=0.01),
+    _chat("chat with swing and outages", _DAILY, min_effect=0.02, outage_every_s=5.5 * 86_400.0),
     _chat("chat, a judge with 15% mistakes", replace(_USERS, mistakes=0.15)),
     _chat("chat, shares of 5 statements", replace(_USERS, statements=5)),
     Scenario(
         "customers with batches of 20",
         partial(habitual, habits=_API),
         _BATCH,
-        settings=(Clusters(), Clusters(size=50)),
+        settings=(Clusters(), Clusters(size=100)),
     ),
 )
 

@@ -130,7 +130,7 @@ def test_window_means_and_standard_errors_are_those_of_numpy() -> None:
 
 
 def test_the_last_hour_is_that_of_the_clock() -> None:
-    traffic = falling("chat with outages", runs=2)
+    traffic = falling("chat with swing and outages", runs=2)
     scores = last_hour(traffic, START)
     looked = 0
     for run, at in ((0, 0), (0, 700), (1, 1_234), (1, 1_799)):

@@ -205,8 +205,8 @@ def test_every_kind_of_rule_is_quiet_and_finds_a_large_fall() -> None:
     found = kinds_of_rules(named("sessions of 5, icc 0.2"), replace(KINDS_QUICK, runs=6))
     for name, (length, delay) in found.items():
         assert length.value > 800
-        # A baseline learned from few sessions is lenient.
-        assert delay.value < (600 if "learned" in name else 300)
+        # A baseline learned from few sessions is lenient, and the first blocks are long.
+        assert delay.value < (600 if "learned" in name or "blocks" in name else 300)
     shown = kind_table({"sessions": found}, KINDS_QUICK)
     assert all(f"| {name} |" in shown for name in found)
 
@@ -236,6 +236,8 @@ def test_the_command_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     shown = capsys.readouterr().out
     assert "| sessions of 5, icc 0.2, 20 at once |" in shown
     assert "### Chat" in shown
+    assert "## Kinds of rules" in shown
+    assert "## Mix or system" in shown
 
 
 def test_settings_name_what_is_compared() -> None:
