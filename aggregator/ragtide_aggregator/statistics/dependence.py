@@ -36,7 +36,7 @@ FIRST_BLOCK: Final = 64
 VERSION: Final = 1
 """Version of the bytes of one row."""
 
-_ROW = struct.Struct(f"<B{4 + 7 * len(BLOCKS)}q")
+_HEAD_SIZE, _LEVEL_SIZE = 1 + 8 * 4, 8 * 7
 _CAPACITY = 64
 _LEVELS = len(BLOCKS)
 _LONG = BLOCKS.index(256)
@@ -142,23 +142,27 @@ class DependenceTable:
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        parts = (self._total, self._counts, self._ends, self._squares)
-        numbers = [number for part in parts for number in part[..., row].ravel().tolist()]
-        return _ROW.pack(VERSION, int(self._n[row]), *numbers)
+        # Levels without a full block hold zeros; they are the last.
+        levels = int(np.count_nonzero(self._counts[:, row]))
+        numbers = self._total[:, row].tolist() + self._counts[:levels, row].tolist()
+        numbers += self._ends[:levels, :, row].ravel().tolist() + self._squares[:levels, :, row].ravel().tolist()
+        return struct.pack(f"<B{4 + 7 * levels}q", VERSION, int(self._n[row]), *numbers)
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
         Raises: ValueError if the bytes were written by another version.
         """
-        if len(data) != _ROW.size or data[0] != VERSION:
+        levels, rest = divmod(len(data) - _HEAD_SIZE, _LEVEL_SIZE)
+        if rest or not 0 <= levels <= _LEVELS or data[0] != VERSION:
             raise ValueError(f"a row of blocks has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, self._n[row], *numbers = _ROW.unpack(data)
-        for part in (self._total, self._counts, self._ends, self._squares):
-            shape = part.shape[:-1]
-            size = int(np.prod(shape))
-            part[..., row] = np.array(numbers[:size], dtype=np.int64).reshape(shape)
-            numbers = numbers[size:]
+        numbers = np.array(struct.unpack(f"<B{4 + 7 * levels}q", data)[1:], dtype=np.int64)
+        self._n[row], self._total[:, row] = numbers[0], numbers[1:4]
+        for part in (self._counts, self._ends, self._squares):
+            part[..., row] = 0
+        counts, ends, squares = np.split(numbers[4:], [levels, 4 * levels])
+        self._counts[:levels, row] = counts
+        self._ends[:levels, :, row], self._squares[:levels, :, row] = ends.reshape(-1, 3), squares.reshape(-1, 3)
 
 
 def _dependence(effects: Floats, errors: Floats) -> Dependence:
