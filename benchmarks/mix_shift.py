@@ -21,6 +21,10 @@ shares of before.
 
 Names: 300 to 10,000 items since the change, 1,000 to 10,000 before. A drift is larger than the stated resolution if
 each of its parts that is not 0 is. Its segments are larger if the change within them is larger than their resolution.
+
+After an alarm: the time of the change is the one that the alarm of a detector estimates, so the scores chose it. A rule
+with the true mean as its baseline and a run length of 10,000 watches yes-or-no scores, after 5,000 items before. Drifts
+move the mean down by 0.05 or more. Without a change the alarm is a false one. A fifth of the runs.
 """
 
 import argparse
@@ -31,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.batches import Floats
+from ragtide_aggregator.statistics.drift import DetectorTable
 from ragtide_aggregator.statistics.mix_shift import INDEPENDENT, DesignEffects, split_change
 from ragtide_aggregator.statistics.mix_verdict import MixVerdict, mix_verdict
 from ragtide_aggregator.statistics.segment_moments import SegmentMoments, Stretches, stretches
@@ -42,6 +47,7 @@ PARTS: Final = ("total", "mix", "within", "mix_minus_within")
 FIRST, LAST, EVERY = 30, 2000, 10
 SESSION, CORRELATION = 5, 0.2
 ALPHA: Final = 0.05
+LATER: Final = (0, 200, 1_000)
 
 
 class Change(NamedTuple):
@@ -202,6 +208,64 @@ def drifts(runs: int) -> list[Named]:
     return [named(rng, cause) for _ in range(runs) for cause in CAUSES]
 
 
+class AtAlarm(NamedTuple):
+    """The verdicts on one drift whose time an alarm estimated, so many items after the alarm as in `LATER`."""
+
+    cause: str
+    verdicts: tuple[str, ...]
+    larger: str
+    """The larger of the two true parts."""
+
+
+def after_alarm(rng: np.random.Generator, cause: str) -> AtAlarm | None:
+    """Return how a drift is named after its alarm; None if there is no alarm in time."""
+    change = drawn(rng, cause)
+    while cause != "none" and change.p1 @ change.m1 > change.p0 @ change.m0 - 0.05:
+        change = drawn(rng, cause)
+    before = items(rng, 5_000, change.p0, change.m0, yes_no=True, session=1)
+    after = items(rng, 40_000 if cause == "none" else 6_000, change.p1, change.m1, yes_no=True, session=1)
+    detector = DetectorTable()
+    row = detector.add_row()
+    detector.configure(row, limit=float(change.p0 @ change.m0), direction="fall", run_length=10_000)
+    zeros = np.zeros(after.scores.size, dtype=np.int64)
+    alarms, _ = detector.update(zeros.astype(np.intp), after.scores, zeros)
+    if not alarms or alarms[0].position + 1 + LATER[-1] > after.scores.size:
+        return None
+    alarm = alarms[0]
+    start = alarm.position + 1 - alarm.change_n
+    since = Scored(after.segments[start:], after.scores[start:])
+    reference = prefixes(before, change.p0.size, np.array([5_000]))
+    looks = prefixes(since, change.p0.size, np.array([alarm.change_n + later for later in LATER]))
+    found = [_one(reference, looks, place) for place in range(len(LATER))]
+    true = truth(change, found[0])
+    larger = "mix" if abs(true["mix"]) > abs(true["within"]) else "within"
+    return AtAlarm(cause, tuple(mix_verdict(one).verdict for one in found), larger)
+
+
+def _one(reference: SegmentMoments, looks: SegmentMoments, place: int) -> Stretches:
+    return stretches(
+        SegmentMoments(reference.n[0], reference.mean[0], reference.m2[0]),
+        SegmentMoments(looks.n[place], looks.mean[place], looks.m2[place]),
+    )
+
+
+def alarm_table(runs: int) -> Iterator[str]:
+    """Yield the lines of the table of names after an alarm."""
+    yield "| cause | items after the alarm | alarms | named right | only the larger part | unresolved | named wrong |"
+    yield "|---|---|---|---|---|---|---|"
+    for place, cause in enumerate(CAUSES):
+        rng = np.random.default_rng((20261122, 10, place))
+        found = [one for one in (after_alarm(rng, cause) for _ in range(runs)) if one is not None]
+        for number, later in enumerate(LATER):
+            verdicts = [one.verdicts[number] for one in found]
+            right = [NAMES.get(cause, "neither") == verdict for verdict in verdicts]
+            larger = [cause == "both" and one.larger == one.verdicts[number] for one in found]
+            unresolved = [verdict == "unresolved" for verdict in verdicts]
+            wrong = [not any(each) for each in zip(right, larger, unresolved, strict=True)]
+            shares = " | ".join(_share(each) for each in (right, larger, unresolved, wrong))
+            yield f"| {cause} | {later:,} | {len(verdicts)} | {shares} |"
+
+
 def _share(flags: list[bool]) -> str:
     return f"{100 * sum(flags) / len(flags):.1f}%" if flags else "-"
 
@@ -225,7 +289,7 @@ def coverage_table(runs: int) -> Iterator[str]:
 
 def names_table(runs: int) -> Iterator[str]:
     """Yield the lines of the table of names."""
-    yield "| cause | larger than the resolution | of these named right | of all named right | a part that is 0 named | "
+    yield "| cause | larger than the resolution | of these named right | of all named right | a part that is 0 named |"
     yield "|---|---|---|---|---|"
     found = drifts(runs)
     for cause in (*CAUSES, "all"):
@@ -258,6 +322,8 @@ def main() -> None:
     print(*coverage_table(runs), sep="\n")
     print(f"\n## Names of {runs:,} drifts of each cause\n")
     print(*names_table(runs), sep="\n")
+    print("\n## Names after an alarm, which estimated the time of the change\n")
+    print(*alarm_table(max(runs // 5, 1)), sep="\n")
 
 
 if __name__ == "__main__":

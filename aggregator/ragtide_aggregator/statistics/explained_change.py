@@ -1,6 +1,6 @@
 """A change of a mean explained by the values of one segment name: the split, and each value's part in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -74,6 +74,15 @@ class ExplainedChange:
         by_mix = max(self.mix.lower, -self.mix.upper, 0.0)
         carried = sum(abs(one.within) for one in self.segments if one.is_carrier)
         return max(by_mix, carried)
+
+
+def explains_most(found: Mapping[str, ExplainedChange]) -> str:
+    """Return the name of the segment that explains most of a change for certain; among equals the sharpest.
+
+    Args:
+        found: the change explained by each segment, at least one.
+    """
+    return max(found, key=lambda name: (found[name].certain, -found[name].resolution))
 
 
 def explained_change(

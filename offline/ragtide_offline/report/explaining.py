@@ -11,7 +11,7 @@ from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.explained_change import ExplainedChange
+from ragtide_aggregator.statistics.explained_change import ExplainedChange, explains_most
 from ragtide_aggregator.statistics.windows import Panes
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.keys import workspace_of
@@ -169,7 +169,7 @@ async def explain_drift(
         for name, values in names.items()
         if (explained := explained_by(values, name, views, (whole, whole), confidence=1 - (1 - level) / len(names)))
     }
-    best = max(found, key=lambda name: (found[name].certain, -found[name].resolution))
+    best = explains_most(found)
     return ExplainedDrift(
         pipeline=pipeline,
         metric=metric,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragtide_aggregator.statistics.batches import Floats
 from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.explained_change import RARE_VALUES, ExplainedChange, explained_change
+from ragtide_aggregator.statistics.explained_change import RARE_VALUES, ExplainedChange, explained_change, explains_most
 from ragtide_aggregator.statistics.mix_shift import DesignEffects, split_change
 from ragtide_aggregator.statistics.mix_verdict import mix_verdict
 from ragtide_aggregator.statistics.segment_moments import SegmentMoments, stretches
@@ -26,6 +26,14 @@ def yes_no(n: Any, mean: Any) -> SegmentMoments:
 
 def explained(before: tuple[Any, Any], since: tuple[Any, Any], **options: Any) -> ExplainedChange:
     return explained_change(NAMES[: len(before[0])], yes_no(*before), yes_no(*since), **options)
+
+
+def test_the_segment_that_explains_most_is_the_one_with_unequal_parts() -> None:
+    before, since = ([600, 4400], [0.55, 0.9]), ([1240, 2760], [0.55, 0.9])
+    lang = explained(before, since)
+    channel = explained(([2500, 2500], [0.858, 0.858]), ([2000, 2000], [0.79, 0.79]))
+    assert (lang.certain > 0.03, channel.certain) == (True, 0)
+    assert explains_most({"channel": channel, "lang": lang}) == "lang"
 
 
 def test_moments_are_those_of_the_items() -> None:

@@ -51,3 +51,15 @@ def test_drifts_larger_than_the_stated_resolution_are_named_right_and_none_gets_
     assert len(spread) > 20
     assert np.mean([bool(one.spread_right) for one in spread]) >= 0.95
     assert np.mean([one.spread_wrong for one in found]) <= 0.02
+
+
+@pytest.mark.parametrize("cause", ["mix", "within all", "none"])
+def test_after_an_alarm_that_chose_the_time_few_drifts_get_a_cause_they_have_not(cause: str) -> None:
+    """Seeded: 15 alarms of each cause, 0, 200 and 1,000 items later."""
+    rng = np.random.default_rng(5)
+    found = [one for one in (mix_shift.after_alarm(rng, cause) for _ in range(15)) if one is not None]
+    assert len(found) > 10
+    allowed = {"unresolved", "neither", mix_shift.NAMES.get(cause)}
+    assert sum(not set(one.verdicts) <= allowed for one in found) <= 2
+    named = sum(one.verdicts[-1] == mix_shift.NAMES.get(cause) for one in found)
+    assert named == 0 if cause == "none" else named > len(found) / 3
