@@ -28,18 +28,18 @@ _BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITH
 
 
 _METRICS = """\
-This page is made from the definitions by `make schemas`. [metrics.md](metrics.md) explains the formulas. A metric whose
+`make schemas` writes this page from the definitions. [metrics.md](metrics.md) explains the formulas. A metric whose
 needs are not met is absent with a reason. Bands (acceptable, good, excellent) are rules of thumb and decide nothing."""
 
 _OPTIONAL = """\
 The setting `metrics` turns these on by their names: `metrics = ["retrieval.average_precision"]`."""
 
 _RESULTS = """\
-This page is made by `make schemas`. The results are of other data and other judges: landmarks, not goals.
-`ragtide score FILE --reference NAME` shows a row beside your own scores."""
+`make schemas` writes this page. The results come from other data and other judges: compare with them, but do not
+take them as goals. `ragtide score FILE --reference NAME` shows a row beside your own scores."""
 
 _DIAGNOSIS = """\
-This page is made from the patterns by `make schemas`. A pattern is a combination of scores by their bands
+`make schemas` writes this page from the patterns. A pattern is a combination of scores by their bands
 ([metric-registry.md](metric-registry.md)). Reports and alerts name the patterns that the
 scores show, with their usual cause."""
 
