@@ -13,7 +13,8 @@ of words between the question and a document, and the subset as segment. Printed
 - labeled part: a judge scores each row with probability 0.2, and the prediction from covariates is the cheap score of a
   prediction-powered estimate, whose target is the plain one. Effective judged rows over judged rows, and widths;
 - widths of the interval of a difference: both pipelines answer with the row's score, and a coin sends each row to one
-  of them. Two running intervals; one interval for the assignment, without and with covariates.
+  of them. Two running intervals; one joint interval of both, which needs no coin (`stream_difference`); one interval
+  for the assignment, without and with covariates.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from ragtide_aggregator.statistics.covariates import CovariateTable
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.prediction_powered import PairTable
 from ragtide_aggregator.statistics.running import running_half_width, running_interval
+from ragtide_aggregator.statistics.two_streams import stream_difference
 
 METRICS: Final = ("adherence", "completeness", "relevance", "utilization")
 SHARES: Final = (0.5, 0.1)
@@ -112,16 +114,19 @@ def labeled(features: Floats, x: Floats, runs: int) -> tuple[float, float]:
 
 
 def compared(features: Floats, x: Floats, share: float, runs: int) -> list[float]:
-    """Return widths of a difference: of two intervals, of one without and of one with covariates."""
+    """Return widths of a difference: two intervals, a joint one, one of the assignment without and with covariates."""
     rng = np.random.default_rng((20261122, int(100 * share)))
     one, more = AssignmentTable(0, least_share=share), AssignmentTable(features.shape[1], least_share=share)
     moments, widths = MomentTable(), []
+    joint = []
     for run in range(runs):
         order = rng.integers(x.size, size=x.size)
         to_a = rng.random(x.size) < share
         pair = [moments.add_row(), moments.add_row()]
         moments.update(np.where(to_a, *pair), x[order])
         two = difference(moments.read(pair[:1]), moments.read(pair[1:]), confidence=0.95)
+        lower, upper = stream_difference(moments.read(pair[:1]), moments.read(pair[1:]), confidence=0.95)
+        joint.append(float(upper[0] - lower[0]))
         rows, shares = np.full(x.size, run), np.full(x.size, share)
         for table in (one, more):
             table.add_row()
@@ -129,7 +134,11 @@ def compared(features: Floats, x: Floats, share: float, runs: int) -> list[float
         more.update(rows, to_a, shares, x[order], features[order])
         widths.append(two.upper - two.lower)
     found = [table.read(np.arange(runs), confidence=0.95) for table in (one, more)]
-    return [float(np.mean(widths)), *(float(np.mean(table.upper - table.lower)) for table in found)]
+    return [
+        float(np.mean(widths)),
+        float(np.mean(joint)),
+        *(float(np.mean(table.upper - table.lower)) for table in found),
+    ]
 
 
 def main() -> None:
@@ -158,15 +167,22 @@ def main() -> None:
         gain, ratio = labeled(known["both"], x, arguments.runs)
         print(f"| {metric} | {gain:.2f}x | {ratio:.3f} |", flush=True)
     print("\n## The interval of a difference, by share of the traffic of pipeline a\n")
-    header = ("metric", "share", "two intervals", "one interval", "with covariates", "against one", "against two")
-    print(f"| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    columns = (
+        "metric",
+        "share",
+        "two intervals",
+        "joint",
+        "by coin",
+        "by coin, with covariates",
+        "joint / two",
+        "last / two",
+    )
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for metric, x in scores.items():
         for share in SHARES:
-            two, one, more = compared(known["both"], x, share, arguments.runs)
-            print(
-                f"| {metric} | {share:g} | {two:.3f} | {one:.3f} | {more:.3f} | {more / one:.3f} | {more / two:.3f} |",
-                flush=True,
-            )
+            two, joint, one, more = compared(known["both"], x, share, arguments.runs)
+            widths = " | ".join(f"{width:.3f}" for width in (two, joint, one, more, joint / two, more / two))
+            print(f"| {metric} | {share:g} | {widths} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -154,8 +154,8 @@ def test_covariates_of_ragbench_narrow_a_difference_and_never_widen_a_mean_by_mu
     explained, ratio, _, _ = covariates.adjusted(features, x, 5)
     assert explained > 0.1
     assert ratio < 1
-    two, one, more = covariates.compared(features, x, 0.5, 5)
-    assert more < one < 0.75 * two
+    two, joint, one, more = covariates.compared(features, x, 0.5, 5)
+    assert more < one < joint < 0.9 * two
 
 
 def test_day_and_night_do_not_page_with_a_seasonal_baseline_or_the_suggested_min_effect() -> None:
