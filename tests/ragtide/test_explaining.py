@@ -209,9 +209,10 @@ def test_sessions_make_the_intervals_wider(redis: Any, run: Callable[..., Result
             )
 
     state = store(redis, sessions(0, BEFORE), sessions(2, MIX))
-    effects = measured_effects(state, WHOLE)
+    effects = measured_effects(View(state), WHOLE)
     assert effects.segments == pytest.approx(5, abs=0.2)
     assert effects.scores > 1.3
+    assert measured_effects(View(state), WHOLE, blocks=True).segments == effects.scores
     options = ("explain-drift", "shop", "--metric", METRIC, "--since", SINCE, "--by", "lang", "--json")
     wide = json.loads(run(*options).output)["change"]["mix"]
     redis.flushdb()

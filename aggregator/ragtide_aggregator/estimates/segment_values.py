@@ -8,6 +8,7 @@ import numpy as np
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.batches import Floats
+from ..statistics.clustered_interval import design_effects
 from ..statistics.mix_shift import DesignEffects
 from ..statistics.segment_moments import SegmentMoments
 from .view import View
@@ -64,18 +65,24 @@ def moments_by_value(view: View, whole: EstimateKey, values: Sequence[str]) -> S
     return SegmentMoments.of(np.append(n, left), np.append(mean, others), np.append(m2, squares))
 
 
-def measured_effects(state: AggregatorState, whole: EstimateKey) -> DesignEffects:
-    """Return the design effects that the clusters of a pipeline show; 1 without clusters.
+def measured_effects(view: View, whole: EstimateKey, *, blocks: bool = False) -> DesignEffects:
+    """Return the design effects that the clusters of a pipeline show in a view; 1 without clusters.
 
-    Interactions of a cluster are taken to share their segment value, so their effect is the size of a cluster.
+    Interactions of a cluster are taken to share their segment value, so their effect is the size of a cluster. Those of
+    a block do not share it: the effect of segments is then that of scores.
+
+    Args:
+        view: the time that counts.
+        whole: key of the whole pipeline.
+        blocks: whether clusters are stretches of neighbours.
     """
-    row = state.index(whole)
+    row = view.state.index(whole)
     if row is None:
         return DesignEffects()
-    scores = View(state).read([row]).of(row).design_effect
-    sums = state.cluster_sums(np.array([row]))
-    size = 1.0 if sums is None else float(sums.mean_size[0])
-    return DesignEffects(max(scores or 1.0, 1.0), max(size, 1.0))
+    moments = view.moments([row])
+    scores = max(float(np.nan_to_num(design_effects(moments)[0], nan=1.0)), 1.0)
+    sizes = 1.0 if moments.clusters is None else max(float(moments.clusters.mean_size[0]), 1.0)
+    return DesignEffects(scores, scores if blocks else sizes)
 
 
 def _read(view: View, keys: Iterable[EstimateKey]) -> tuple[Floats, Floats, Floats]:

@@ -11,6 +11,7 @@ from .mix_shift import INDEPENDENT, DesignEffects, PartOfChange
 from .mix_verdict import MixVerdict, Spread, Verdict, changes_within, compared_groups, mix_verdict
 from .running import running_interval
 from .segment_moments import SegmentMoments, Stretches, stretches
+from .standardized import standardized_mean
 
 RARE_VALUES: Final = "rare values"
 """Name of the group of segment values that are rare in the reference stretch."""
@@ -56,6 +57,8 @@ class ExplainedChange:
     mix: NumberWithEnds
     within: NumberWithEnds
     """`mix` and `within` hold together at the confidence, at every look."""
+    at_shares_before: NumberWithEnds
+    """The mean since, with the shares of segments held at those before; segment values that are gone leave it open."""
     verdict: Verdict
     resolution: float
     """The smallest change that this much data could name, if its other part is 0 or as large."""
@@ -119,6 +122,7 @@ def explained_change(
         total=_bounded(parts.total, width),
         mix=_bounded(parts.mix, width),
         within=_bounded(parts.within, width),
+        at_shares_before=_at_shares_before(found, _Unit(lowest, width), 1 - confidence, effects.scores),
         verdict=verdict.verdict,
         resolution=width * verdict.resolution,
         spread=None if spread is None else spread.spread,
@@ -143,6 +147,11 @@ class _Unit(NamedTuple):
     def mean(self, found: SegmentMoments, group: int) -> float | None:
         """Return the mean of a group in the metric's unit; None without items."""
         return self.lowest + self.width * float(found.mean[group]) if found.n[group] else None
+
+
+def _at_shares_before(found: Stretches, unit: _Unit, alpha: float, effect: float) -> NumberWithEnds:
+    held = standardized_mean(found.since, found.reference.shares, alpha=alpha, design_effect=effect)
+    return NumberWithEnds(*(unit.lowest + unit.width * float(one) for one in (held.estimate, held.lower, held.upper)))
 
 
 def _segments(

@@ -6,6 +6,7 @@ from typing import Any
 
 from ragtide_aggregator.estimates.segment_values import segment_names
 from ragtide_aggregator.estimates.view import View, windows_of
+from ragtide_aggregator.events.clusters import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.explained_change import ExplainedChange
@@ -58,6 +59,7 @@ async def read_explained_differences(
     first, second = [
         _views(state, side, window) for side in sides for state in await side.deployment.states(side.pipeline)
     ]
+    blocks = any(side.deployment.settings.clusters.by == BLOCKS for side in sides)
     known: set[str] = set()
     found = []
     for measured, (view, whole) in first.items():
@@ -69,7 +71,7 @@ async def read_explained_differences(
         values = sorted({*names[0].get(by, []), *names[1].get(by, [])})
         if not values:
             continue
-        change = explained_by(values, by, (other_view, view), (other_whole, whole), confidence=level)
+        change = explained_by(values, by, (other_view, view), (other_whole, whole), confidence=level, blocks=blocks)
         if change is not None:
             version = None if whole.measure is None else whole.measure.version
             found.append(ExplainedDifference(whole.metric, version, whole.labeler, whole.profile, by, change))

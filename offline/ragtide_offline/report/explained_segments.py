@@ -23,6 +23,7 @@ def explained_by(
     wholes: tuple[EstimateKey, EstimateKey],
     *,
     confidence: float,
+    blocks: bool = False,
 ) -> ExplainedChange | None:
     """Return a change explained by the values of a segment; None if one of the views has no scores.
 
@@ -32,11 +33,12 @@ def explained_by(
         views: before the change, and since.
         wholes: keys without a segment, one for each view.
         confidence: level of the intervals.
+        blocks: whether clusters are stretches of neighbours.
     """
     before, since = (moments_by_value(view, whole, values) for view, whole in zip(views, wholes, strict=True))
     if before is None or since is None:
         return None
-    effects = [measured_effects(view.state, whole) for view, whole in zip(views, wholes, strict=True)]
+    effects = [measured_effects(view, whole, blocks=blocks) for view, whole in zip(views, wholes, strict=True)]
     lowest, highest = wholes[0].value_range
     return explained_change(
         [*values, without(name)],
@@ -52,7 +54,7 @@ def explained_by(
 def change_as_dict(change: ExplainedChange) -> dict[str, Any]:
     """Return an explained change as values that JSON can hold: `change`, and it in words."""
     found = asdict(change)
-    for name in ("total", "mix", "within"):
+    for name in ("total", "mix", "within", "at_shares_before"):
         found[name] = getattr(change, name)._asdict()
     for one, part in zip(found["segments"], change.segments, strict=True):
         one["share"] = [share._asdict() for share in part.share]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ragtide_aggregator.estimates.segment_values import segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
+from ragtide_aggregator.events.clusters import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
@@ -163,11 +164,16 @@ async def explain_drift(
                 f"{metric} of {pipeline} has no scores {name} {from_milliseconds(since_ms):%Y-%m-%d %H:%M} UTC: choose "
                 "another time; panes of twice the longest window are kept"
             )
+    blocks = deployment.settings.clusters.by == BLOCKS
     names = _wanted(segment_names(state, whole), by)
     found = {
         name: explained
         for name, values in names.items()
-        if (explained := explained_by(values, name, views, (whole, whole), confidence=1 - (1 - level) / len(names)))
+        if (
+            explained := explained_by(
+                values, name, views, (whole, whole), confidence=1 - (1 - level) / len(names), blocks=blocks
+            )
+        )
     }
     best = explains_most(found)
     return ExplainedDrift(

@@ -102,6 +102,8 @@ def test_more_of_a_weak_segment_is_mix() -> None:
     found = explained(([600, 4400], [0.55, 0.9]), ([1240, 2760], [0.55, 0.9]))
     assert (found.verdict, found.spread) == ("mix", None)
     assert in_words(found) == "mostly mix: more lang=de (12% to 31%)"
+    assert found.at_shares_before.estimate == pytest.approx(found.mean[0])
+    assert found.at_shares_before.lower < found.mean[0] < found.at_shares_before.upper
 
 
 def test_the_same_fall_everywhere_is_within_all_segments() -> None:
