@@ -10,9 +10,9 @@ below that are a convex set, nearly an ellipse; the largest a S + b T in it is t
 of the sum of the two variances: for two equal streams it is 0.7 to 0.8 of the sum of two boundaries.
 
 Source: Howard, Ramdas, McAuliffe, Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences",
-Annals of Statistics 49(2): Theorem 4 and Proposition 9 for each factor; the product is as in Ville's inequality for
-independent streams, Ramdas, Grunwald, Vovk, Shafer (2023), "Game-theoretic statistics and safe anytime-valid
-inference", Statistical Science 38(4), section 2.
+Annals of Statistics 49(2): Theorem 4 and Proposition 9 for each factor; Kaufmann, Koolen (2021), "Mixture martingales
+revisited with applications to sequential tests and confidence intervals", Journal of Machine Learning Research 22
+(246), for the product over streams. `two_streams.py` has the same idea for values of one scale, with a grid of bets.
 """
 
 from math import log, log1p
