@@ -34,7 +34,7 @@ from . import sums
 from .batches import Floats, Rows, grouped
 from .covariates import CovariateTable
 from .running import boundary
-from .tables import checked, doubled
+from .tables import check_confidence, checked, doubled
 
 VERSION: Final = 1
 """Version of the bytes of one row."""
@@ -126,8 +126,7 @@ class AssignmentTable:
 
         Raises: ValueError unless 0 < confidence < 1.
         """
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+        check_confidence(confidence)
         n = self._counts[rows]
         shifted, squares = sums.as_floats(self._sums[:, :, rows])
         some, at_least_one = n > 0, np.maximum(n, 1)

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from .batches import Floats, Rows, grouped
 from .drift import Direction
 from .running import FIRST_GUESS, boundary
-from .tables import doubled
+from .tables import check_confidence, doubled
 
 HOUR_MS: Final = 3_600_000
 
@@ -198,8 +198,7 @@ class SeasonTable:
 
         Raises: ValueError unless 0 < confidence < 1.
         """
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+        check_confidence(confidence)
         held = self._sums[:, rows]
         n, total, v = held[[_N, _SUM, _V] if unit == "value" else [_CYCLES, _MEANS, _V_CYCLES]]
         number = np.maximum(n, 1)

@@ -30,6 +30,7 @@ import numpy as np
 
 from .batches import Floats
 from .moments import Moments
+from .tables import check_confidence
 
 NO_BET: Final = 0.15
 """Weight of the bet 0."""
@@ -69,8 +70,7 @@ def stream_difference(a: Moments, b: Moments, *, confidence: float) -> tuple[Flo
     >>> bool(lower[0] > 0.38), bool(upper[0] < 0.62)
     (True, True)
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     if not (np.all(a.n > 0) and np.all(b.n > 0)):
         raise ValueError("one of the two has no values yet: a difference needs both")
     half_width = joint_half_width(a, b, level=log(2 / (1 - confidence)))
