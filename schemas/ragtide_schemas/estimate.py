@@ -80,10 +80,11 @@ class Estimate(VersionedModel):
     n_processed: Count | None = None
     """For a window: number of values that were scored during it, of interactions of any time."""
     n_effective: Annotated[float, Field(ge=0)] | None = None
-    """For `weighted` and `prediction_powered`: how many true scores alone, drawn at one rate, would be as precise. For
-    `mean`: how many independent interactions would be as precise, n / design_effect; None without clusters."""
+    """Number of independent interactions with the same precision. For `weighted` and `prediction_powered`: number of
+    uniformly drawn reference scores. For `mean`: n / design_effect, at most n; None while the effect is not known."""
     design_effect: Annotated[float, Field(ge=0)] | None = None
-    """For `mean` over clusters: how many times larger their dependence makes the variance; None below ten clusters."""
+    """For `mean`: how many times larger the dependence of interactions makes the variance, measured by clusters or by
+    neighbours; None while it is not known."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """n / (n + n_absent)."""
     population_size: Size | None = None

@@ -74,7 +74,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         kind=None if definition is None else definition.kind,
         absent=absent,
         design_effect=numbers.design_effect,
-        n_effective=None if not numbers.design_effect else numbers.n / numbers.design_effect,
+        n_effective=None if not numbers.design_effect else numbers.n / max(numbers.design_effect, 1.0),
         standard_deviation=None if spread is None else width * spread,
         minimum=unscaled(numbers.minimum) if numbers.n else None,
         maximum=unscaled(numbers.maximum) if numbers.n else None,

@@ -161,14 +161,14 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         trends: recent means to draw as a line.
     """
     narrow = width < NARROW
-    bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
+    clustered = any(estimate.n_effective is not None for estimate in estimates)
+    bar_width = (NARROW_BAR_WIDTH - 6 * clustered) if narrow else BAR_WIDTH
     table = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("metric",) if narrow else ("pipeline", "segment", "metric"):
         table.add_column(name, no_wrap=True)
     table.add_column("estimate", justify="right", no_wrap=True)
     table.add_column("interval", no_wrap=True, min_width=bar_width + 12)
-    clustered = any(estimate.design_effect is not None for estimate in estimates)
-    table.add_column("n (effective)" if clustered else "n", justify="right", no_wrap=True)
+    table.add_column("n (eff.)" if clustered else "n", justify="right", no_wrap=True)
     all_time = all(estimate.window == ALL_TIME for estimate in estimates)
     table.add_column("recent" if all_time else "before", no_wrap=True, min_width=7)
     if not narrow:
@@ -208,7 +208,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
 
 def _count(estimate: Estimate) -> str:
     """Return n, with the number of independent interactions that would be as precise where clusters say it."""
-    if estimate.design_effect is None or estimate.n_effective is None:
+    if estimate.n_effective is None:
         return f"{estimate.n:,}"
     return f"{estimate.n:,} ({estimate.n_effective:,.0f})"
 
