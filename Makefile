@@ -102,7 +102,7 @@ racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; w
 	$(BIN)/python benchmarks/racing.py > docs/measured/racing.md
 
 realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md
-	$(BIN)/python benchmarks/real_traffic.py $(ARGS) > docs/measured/real_traffic.md
+	$(BIN)/python benchmarks/real_traffic.py --folder docs/measured $(ARGS)
 
 mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write docs/measured/mix_shift.md
 	$(BIN)/python benchmarks/mix_shift.py > docs/measured/mix_shift.md

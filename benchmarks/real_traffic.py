@@ -1,6 +1,6 @@
 """False alarms and delays on traffic as it is: ragtide's rules beside those of others.
 
-    python benchmarks/real_traffic.py [--runs 100] [--quick] [--only PART]
+    python benchmarks/real_traffic.py [--runs 100] [--quick] [--only PART] [--folder FOLDER]
 
 Seeded. Each kind of traffic is one of `traffic/scenarios.py`; `--only` takes those whose name contains a text. Printed
 as Markdown: the run length of rules without a change and how often the running interval ever misses; run lengths of
@@ -11,12 +11,13 @@ it on three kinds of traffic.
 
 import argparse
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from traffic.kinds import KINDS_QUICK, KindSizes, kinds_of_rules
 from traffic.measures import QUICK, Sizes, Steady, delays, steady, thresholds
 from traffic.messages import CAUSES, messages
 from traffic.peers import peers
-from traffic.report import HEADER, delay_table, kind_table, message_table, peer_table, rule_table
+from traffic.report import DELAYS, HEADER, delay_table, kind_table, message_table, peer_table, rule_table
 from traffic.scenarios import INDEPENDENT, SCENARIOS, Scenario
 
 OF_KINDS = ("independent", "sessions of 5, icc 0.2, 20 at once", "day and night, 0.85 +- 0.05", "chat")
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", metavar="PART")
+    parser.add_argument("--folder", type=Path, help="write two pages there, instead of printing them")
     arguments = parser.parse_args()
     sizes = QUICK if arguments.quick else Sizes()
     if arguments.runs is not None:
@@ -42,21 +44,28 @@ def main() -> None:
     scenarios = chosen(arguments)
     found: dict[str, Steady] = {one.name: steady(one, sizes) for one in scenarios}
     independent = found.get(INDEPENDENT.name) or steady(INDEPENDENT, sizes)
-    print(HEADER.format(**asdict(sizes)))
-    print(rule_table(scenarios, found))
     usual = {peer.name: peer.usual for peer in peers(sizes.reference)}
-    print(peer_table("Peers with their usual thresholds", scenarios, found, usual, sizes))
     alike = thresholds(independent, sizes.run_length)
-    print(peer_table("Peers tuned on independent traffic", scenarios, found, alike, sizes), flush=True)
     kind_sizes = KINDS_QUICK if arguments.quick else KindSizes()
     kinds = {one.name: kinds_of_rules(one, kind_sizes) for one in scenarios if one.name in OF_KINDS}
-    print(kind_table(kinds, kind_sizes), flush=True)
-    print(message_table([messages(cause, sizes, 20 + number) for number, cause in enumerate(CAUSES)]))
-    print("## Delays, peers tuned on the same traffic\n")
-    print("Mean number of answers from the fall to the alarm, of runs without an alarm before.\n", flush=True)
+    findings = [
+        HEADER.format(**asdict(sizes)),
+        rule_table(scenarios, found),
+        peer_table("Peers with their usual thresholds", scenarios, found, usual, sizes),
+        peer_table("Peers tuned on independent traffic", scenarios, found, alike, sizes),
+        kind_table(kinds, kind_sizes),
+        message_table([messages(cause, sizes, 20 + number) for number, cause in enumerate(CAUSES)]),
+    ]
+    late = [DELAYS]
     for scenario in scenarios:
         tuned = thresholds(found[scenario.name], sizes.run_length)
-        print(delay_table(scenario, found[scenario.name], delays(scenario, sizes, tuned), tuned, sizes), flush=True)
+        late.append(delay_table(scenario, found[scenario.name], delays(scenario, sizes, tuned), tuned, sizes))
+    for name, parts in (("real_traffic.md", findings), ("real_traffic_delays.md", late)):
+        text = "\n".join(parts)
+        if arguments.folder is None:
+            print(text)
+        else:
+            (arguments.folder / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

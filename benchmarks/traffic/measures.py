@@ -63,7 +63,7 @@ class Mean:
         return cls(float(array.mean()), float(array.std() / sqrt(array.size)))
 
     def __str__(self) -> str:
-        return "none" if np.isnan(self.value) else f"{self.value:,.0f} ± {self.error:,.0f}"
+        return "none" if np.isnan(self.value) else f"{self.value:,.0f}±{self.error:,.0f}"
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,17 @@ simulation error. "Ever missed" is the share of runs in which the 95% interval o
 true means at a look, after every answer from the 30th on, in {covered:,} answers. The design effect is the variance of
 sums over clusters, as a multiple of that of independent scores.
 
-Peers have {reference:,} answers without a change as their reference.
+Peers have {reference:,} answers without a change as their reference. A fixed limit is the same for every traffic, also
+where the mean is another.
 """
 
+
+DELAYS: Final = """# Delays on real traffic
+
+Written by `make realtraffic` (`benchmarks/real_traffic.py`); [the other findings](real_traffic.md) say how it is
+simulated. Mean number of answers from a fall of the mean to the alarm, of runs without an alarm before. Thresholds of
+peers are tuned on the same traffic to the run length that is asked of the rules.
+"""
 
 MESSAGES: Final = """## Mix or system
 
@@ -72,7 +80,7 @@ def kind_table(found: Mapping[str, Mapping[str, tuple[Mean, Mean]]], sizes: Kind
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines) + "\n"
 
 
 def rule_table(scenarios: Sequence[Scenario], found: Mapping[str, Steady]) -> str:
@@ -126,4 +134,4 @@ def delay_table(
             length = f"{steady.records[name].run_length(thresholds[name]):,.0f}"
         rows.append([name, length, *(str(one) for one in means)])
     head = ["detector", "run length", *(f"to {after:g}" for after, _ in sizes.falls)]
-    return f"### {scenario.name[0].upper()}{scenario.name[1:]}\n\n{table(head, rows)}"
+    return f"## {scenario.name[0].upper()}{scenario.name[1:]}\n\n{table(head, rows)}"
