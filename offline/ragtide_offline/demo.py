@@ -26,8 +26,8 @@ HALF: Final = 240
 PACE_PER_S: Final = 16.0
 """Interactions a second at the visible pace."""
 
-TIME_LIMIT_S: Final = 50.0
-"""Seconds after which the demo ends in any case."""
+STALLED_S: Final = 20.0
+"""Seconds without a newly scored interaction after which the demo ends; a slow machine takes longer, and finishes."""
 
 SHIFT: Final = 7
 """After the change each question gets the answer of the question that is this number of rows further on."""
@@ -126,14 +126,17 @@ async def run_demo(
 
 
 async def _finished(deployment: Deployment, published: int, started: float) -> DemoResult:
-    """Return the result once every interaction is aggregated or a dead letter, or at the time limit."""
+    """Return the result once every interaction is aggregated or a dead letter, or once nothing moves any more."""
+    last, moved = -1, time.monotonic()
     while True:
         found = chosen(await deployment.estimates(windows=False))
         found = [estimate for estimate in found if estimate.segment is None]
         dead = sum(backlog.lengths["dead_letters"] for backlog in await deployment.backlog())
         counts = [estimate.n + estimate.n_absent for estimate in found if estimate.metric == "trace.adherence"]
         scored = max(counts, default=0)
-        duration_s = time.monotonic() - started
-        if scored + dead >= published or duration_s > TIME_LIMIT_S:
-            return DemoResult(published, scored, dead, duration_s, await deployment.alerts(), found)
+        now = time.monotonic()
+        if scored + dead > last:
+            last, moved = scored + dead, now
+        if scored + dead >= published or now - moved > STALLED_S:
+            return DemoResult(published, scored, dead, now - started, await deployment.alerts(), found)
         await asyncio.sleep(0.1)
