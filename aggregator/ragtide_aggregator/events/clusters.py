@@ -41,7 +41,7 @@ class ClusterOptions:
     """One of `FIELDS`, `blocks`, or `segment:NAME`."""
     size: int | None = 10
     """Most interactions of a cluster: more of the same name are the next cluster. None measures how long blocks are."""
-    quiet_ms: int = 120_000
+    quiet_ms: int = 1_800_000
     """Time without an interaction of a cluster, in event time of its pipeline, after which it is closed."""
 
     @property

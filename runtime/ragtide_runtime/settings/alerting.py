@@ -40,7 +40,7 @@ class ClusterSettings(BaseModel):
     """Most interactions of a cluster; choose it so that most clusters are smaller."""
     block: Annotated[int, Field(ge=2, le=1000)] | None = None
     """Length of `blocks`; None measures the dependence and chooses 4 to 1,024 interactions."""
-    quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 120.0
+    quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 1_800.0
     """Seconds of event time without an interaction of a cluster, after which it counts in intervals and alerts."""
 
 
