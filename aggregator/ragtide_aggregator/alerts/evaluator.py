@@ -1,78 +1,28 @@
 """Evaluates the alert rules on a batch of values, and returns the alerts that the rules raise."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.alert import duration_ms
 
-from ..events.batch import EventSource, Times
+from ..events.batch import Times
 from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
 from ..statistics.drift import Alarm, DetectorTable
 from ..statistics.tables import doubled
-from .baseline import LearnedValues
 from .contributors import Contributor, contenders
 from .rule_state import RuleState, matches
+from .rule_values import RuleValues
 
 _CAPACITY: Final = 16
 
 MOST_AT_ONCE: Final = 0.1
 """Highest cost of one value, in false alarms, so that a run length is at least 10."""
-
-
-class ValueExtremes(NamedTuple):
-    """The extreme values of clusters, and the interactions that have them."""
-
-    lowest: Floats
-    highest: Floats
-    lowest_ids: Sequence[str]
-    highest_ids: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleValues:
-    """Values of many keys, or means of closed clusters of values, in the order of their arrival; shape (n,)."""
-
-    rows: Rows
-    """Row of each value's key."""
-    values: Floats
-    """The values, scaled to [0, 1]."""
-    times_ms: Rows
-    """Time of each value's interaction; of a cluster, that of its first."""
-    numbers: Rows
-    """Number of each value among the values of its key, from 1; of a cluster, the number of its last value."""
-    event_of: Rows
-    """Place of each value's event in the source."""
-    source: EventSource
-    costs: Floats | None = None
-    """What each may add to the expected number of false alarms, for all rules without a run length; see `costs`."""
-    sizes: Rows | None = None
-    """Number of values of each cluster; None for single values. So are the following."""
-    mean_squares: Floats | None = None
-    """Mean of the squares of each cluster's values."""
-    extremes: ValueExtremes | None = None
-
-    @property
-    def lowest(self) -> Floats:
-        """The lowest value of each."""
-        return self.values if self.extremes is None else self.extremes.lowest
-
-    @property
-    def highest(self) -> Floats:
-        """The highest value of each."""
-        return self.values if self.extremes is None else self.extremes.highest
-
-    def interaction_id(self, place: int, *, low: bool) -> str:
-        """Return the id of the interaction with the lowest or the highest value."""
-        if self.extremes is None:
-            return self.source.interaction_id(int(self.event_of[place]))
-        return (self.extremes.lowest_ids if low else self.extremes.highest_ids)[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +192,7 @@ class RuleEvaluator:
         """Give values one by one to the rules that learn; return the positions after which learned baselines hold."""
         begins: dict[RuleState, int] = {}
         for position in np.flatnonzero(self._learning[batch.rows]).tolist():
-            row, values = int(batch.rows[position]), _learned(batch, position)
+            row, values = int(batch.rows[position]), batch.learned(position)
             for state in self._states[row]:
                 if state.learns and state.learn(values):
                     begins[state] = position
@@ -341,10 +291,3 @@ class RuleEvaluator:
         self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
         if self.budget is not None and state["budget"] is not None:
             self.budget.load(bytes.fromhex(state["budget"]))
-
-
-def _learned(batch: RuleValues, position: int) -> LearnedValues:
-    mean = float(batch.values[position])
-    if batch.sizes is None or batch.mean_squares is None:
-        return LearnedValues(mean, mean * mean)
-    return LearnedValues(mean, float(batch.mean_squares[position]), int(batch.sizes[position]))

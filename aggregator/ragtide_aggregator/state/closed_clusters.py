@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..alerts.evaluator import RuleValues, ValueExtremes
+from ..alerts.rule_values import RuleValues, ValueExtremes
 from ..events.batch import EventBatch
 from ..statistics import sums
 from ..statistics.batches import Floats, Rows

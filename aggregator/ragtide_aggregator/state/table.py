@@ -10,7 +10,8 @@ from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
 from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
-from ..alerts.evaluator import Raised, RuleEvaluator, RuleValues
+from ..alerts.evaluator import Raised, RuleEvaluator
+from ..alerts.rule_values import RuleValues
 from ..events.batch import EventBatch, Scope
 from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of

@@ -1,0 +1,65 @@
+"""The values, or the closed clusters of values, that alert rules take. No state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..events.batch import EventSource
+from ..statistics.batches import Floats, Rows
+from .baseline import LearnedValues
+
+
+class ValueExtremes(NamedTuple):
+    """The extreme values of clusters, and the interactions that have them."""
+
+    lowest: Floats
+    highest: Floats
+    lowest_ids: Sequence[str]
+    highest_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleValues:
+    """Values of many keys, or means of closed clusters of values, in the order of their arrival; shape (n,)."""
+
+    rows: Rows
+    """Row of each value's key."""
+    values: Floats
+    """The values, scaled to [0, 1]."""
+    times_ms: Rows
+    """Time of each value's interaction; of a cluster, that of its first."""
+    numbers: Rows
+    """Number of each value among the values of its key, from 1; of a cluster, the number of its last value."""
+    event_of: Rows
+    """Place of each value's event in the source."""
+    source: EventSource
+    costs: Floats | None = None
+    """What each may add to the expected number of false alarms, for all rules without a run length; see `costs`."""
+    sizes: Rows | None = None
+    """Number of values of each cluster; None for single values. So are the following."""
+    mean_squares: Floats | None = None
+    """Mean of the squares of each cluster's values."""
+    extremes: ValueExtremes | None = None
+
+    @property
+    def lowest(self) -> Floats:
+        """The lowest value of each."""
+        return self.values if self.extremes is None else self.extremes.lowest
+
+    @property
+    def highest(self) -> Floats:
+        """The highest value of each."""
+        return self.values if self.extremes is None else self.extremes.highest
+
+    def interaction_id(self, place: int, *, low: bool) -> str:
+        """Return the id of the interaction with the lowest or the highest value."""
+        if self.extremes is None:
+            return self.source.interaction_id(int(self.event_of[place]))
+        return (self.extremes.lowest_ids if low else self.extremes.highest_ids)[place]
+
+    def learned(self, position: int) -> LearnedValues:
+        """Return a value or a cluster as a learner takes it."""
+        mean = float(self.values[position])
+        if self.sizes is None or self.mean_squares is None:
+            return LearnedValues(mean, mean * mean)
+        return LearnedValues(mean, float(self.mean_squares[position]), int(self.sizes[position]))
