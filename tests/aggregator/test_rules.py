@@ -247,7 +247,7 @@ def test_two_rules_on_one_key_and_one_on_its_segments_all_fire() -> None:
     ("fields", "words"),
     [
         ({"kind": "threshold", "target": 0.5, "direction": "both"}, "one side"),
-        ({"kind": "rmse", "direction": "fall"}, "error that rises"),
+        ({"kind": "rmse", "direction": "fall"}, "rising error"),
         ({"kind": "rmse", "target": 1.5}, "never fire"),
         ({"kind": "rmse", "target": 0.2, "baseline": 0.1}, "exclude each other"),
         ({"kind": "distribution", "direction": "fall"}, "both directions"),
