@@ -30,7 +30,7 @@ from ragtide_schemas import JudgedScores, MetricEvent
 
 ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
 MINUTE = 60_000
-CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=30_000)
+CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=30_000, most_open=4)
 RULES = (
     AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),
     AlertRule(name="quick", kind="drift", metric=RELEVANCE, baseline=0.6, direction="both", run_length=20),
@@ -182,6 +182,16 @@ def test_values_before_the_first_session_count_as_single_values() -> None:
     after = of(applied([*alone, *(event(500 + i, {ADHERENCE: 0.5}, session_id="s") for i in range(4))]))
     assert after.n == 404
     assert after.upper - after.lower == pytest.approx(before.upper - before.lower, rel=0.25)
+
+
+def test_too_many_open_clusters_close_the_longest_quiet_one() -> None:
+    options = ClusterOptions("auto", size=4, quiet_ms=10**9, most_open=3)
+    events = [event(number, {ADHERENCE: number % 2 / 1.0}, session_id=f"s-{number}") for number in range(50)]
+    state = applied(events, clusters=options)
+    fields = state.take_changes().rows
+    assert sum(name.startswith(CheckpointField.OPEN_CLUSTER) for name in fields) == 4
+    found = of(state)
+    assert (found.lower, found.upper) == ends([[number % 2 / 1.0] for number in range(46)])
 
 
 def test_a_full_session_goes_on_as_the_next_cluster() -> None:

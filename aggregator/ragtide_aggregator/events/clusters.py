@@ -44,6 +44,9 @@ class ClusterOptions:
     quiet_ms: int = 1_800_000
     """Time without an interaction of a cluster, in event time of its pipeline, after which it is closed."""
 
+    most_open: int = 10_000
+    """Most open clusters of a pipeline and run: the cluster that is quiet for longest is closed before its time."""
+
     @property
     def measures_blocks(self) -> bool:
         """Whether the length of blocks follows from the measured dependence."""

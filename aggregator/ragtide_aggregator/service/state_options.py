@@ -52,7 +52,7 @@ def _clusters(settings: Settings) -> ClusterOptions | None:
     if clusters.by == BLOCKS:
         # A block ends by its length alone.
         return ClusterOptions(BLOCKS, clusters.block, FOREVER_MS)
-    return ClusterOptions(clusters.by, clusters.size, int(clusters.quiet_s * 1000))
+    return ClusterOptions(clusters.by, clusters.size, int(clusters.quiet_s * 1000), clusters.open_cap)
 
 
 def _panes(settings: Settings) -> Panes:

@@ -1,8 +1,9 @@
 """Clusters that are open: interactions of one session or batch that wait for the rest of it. No clock, no I/O.
 
 A cluster is closed by its size, or by quiet time: when its pipeline's newest event time is `quiet_ms` beyond the newest
-event time at its last interaction. Neither depends on a score. Both depend on the order of the events alone, so a
-restart or another cut into batches closes the same clusters at the same events.
+event time at its last interaction. Where too many are open, the cluster that is quiet for longest is closed before its
+time. None of this depends on a score. The order of the events alone decides, so a restart or another cut into batches
+closes the same clusters at the same events.
 """
 
 import struct
@@ -87,12 +88,12 @@ class ScopeClusters:
         self.block = FIRST_BLOCK
         self.next_measured = FIRST_MEASURED
 
-    def expired(self, newest_ms: int) -> list[OpenCluster]:
-        """Close and return the clusters that are quiet at a time, the longest quiet first."""
+    def expired(self, newest_ms: int, most_open: int) -> list[OpenCluster]:
+        """Close and return the clusters that are quiet at a time or too many, the longest quiet first."""
         found = []
         while self.open:
             cluster = next(iter(self.open.values()))
-            if cluster.deadline_ms > newest_ms:
+            if cluster.deadline_ms > newest_ms and len(self.open) <= most_open:
                 break
             found.append(self._close(cluster))
         return found
@@ -190,7 +191,7 @@ class OpenClusters:
             scope = found[number]
             if scope is None:
                 continue
-            closings += [Closing(part, one) for one in scope.expired(newest[part])]
+            closings += [Closing(part, one) for one in scope.expired(newest[part], self.options.most_open)]
             inside[part] = True
             mine = slice(starts[part], starts[part + 1])
             counted = countable[mine]

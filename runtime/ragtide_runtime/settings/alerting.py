@@ -42,6 +42,8 @@ class ClusterSettings(BaseModel):
     """Length of `blocks`; None measures the dependence and chooses 4 to 1,024 interactions."""
     quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 1_800.0
     """Seconds of event time without an interaction of a cluster, after which it counts in intervals and alerts."""
+    open_cap: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Most open clusters of a pipeline; beyond it the cluster without an interaction for longest counts at once."""
 
 
 class StallSettings(BaseModel):
