@@ -43,7 +43,11 @@ def shown(url: str, *arguments: str) -> Any:
 
 def known(old: Any, new: Any) -> Any:
     """Return a new object without the fields that the old one does not have."""
-    return {name: value for name, value in new.items() if name in old}
+    values = {name: value for name, value in new.items() if name in old}
+    if "n_effective" in old and new.get("design_effect") is not None:
+        # Only weighted estimates had an effective number then.
+        values["n_effective"] = None
+    return values
 
 
 def last_id(redis: Any, stream: str) -> bytes:

@@ -66,6 +66,8 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing_of_the_recording(tmp
     with RedisProcess(tmp_path / "redis", "appendonly yes", "appendfsync always") as server:
         batch = interactions(900)
         with InteractionProducer(server.url) as producer, running("recorder", server.url, log, folder(place)):
+            # A role that starts without a Redis ends.
+            wait_until(lambda: "recorder of the partition" in log.read_text())
             for round_ in range(3):
                 producer.publish_many(batch[300 * round_ : 300 * round_ + 300])
                 server.kill()

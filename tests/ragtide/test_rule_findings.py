@@ -47,7 +47,7 @@ def test_a_metric_that_a_closed_family_has_not_is_refused(metric: str, words: st
 
 
 def test_a_metric_of_ones_own_is_not_named_into_a_closed_family() -> None:
-    with pytest.raises(ValueError, match="give it a family of yours, such as mine"):
+    with pytest.raises(ValueError, match="give it a family of your own, such as mine"):
         CustomMetric(
             MetricDefinition("trace.words", 0, 1, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us"),
             lambda interaction, labels: 1.0,
