@@ -39,7 +39,7 @@ PERIOD_MS: Final = 1000
 BEGINS: Final = 0.25
 """Part of the period after which means fall."""
 LOSSES: Final = np.geomspace(SMALLEST_BET, LARGEST_BET, BETS)
-"""What each bet of a watch gains or loses with a value, per (limit - value) / (1 - limit)."""
+"""Gain or loss of each bet of a watch from a value, per (limit - value) / (1 - limit)."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """When clusters close: by their size, or when their pipeline has been without them for a quiet time.
 
 Follows the aggregator, for many runs at once: an interaction closes the clusters that are quiet by its time, and then
-joins its own. What comes later of a closed cluster is another one.
+joins its own. Later answers of a closed cluster begin a new cluster.
 """
 
 from dataclasses import dataclass

@@ -62,7 +62,7 @@ class Habits:
     outage_spread: float = 1.2
     """Standard deviation of the log of the length: sqrt(2 log(154 / 75)), from Chu et al."""
     retry_s: float = 300.0
-    """What was asked during an outage is asked again within this time after it. Assumed."""
+    """Users repeat the questions of an outage within this time after its end. Assumed."""
     as_batches: bool = False
     """Turns are interactions that a customer sent together, and sessions of their own."""
 

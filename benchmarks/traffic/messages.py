@@ -1,4 +1,4 @@
-"""What the message of an alert says of its cause, mix or system, and whether it is right."""
+"""The cause that the message of an alert names, mix or system, compared with the true cause."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -56,7 +56,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Messages:
-    """What is found for one cause."""
+    """Results for one cause."""
 
     cause: Cause
     delay: Mean

@@ -40,7 +40,7 @@ class Chunk:
 
     @property
     def text(self) -> str:
-        """What is indexed and retrieved."""
+        """Text that is indexed and retrieved."""
         return " ".join(self.sentences)
 
 
@@ -146,11 +146,11 @@ class Answer(Protocol):
 
     @property
     def documents(self) -> Any:
-        """What `answer` retrieved."""
+        """Passages that `answer` retrieved."""
 
     @property
     def response(self) -> str:
-        """What `answer` said."""
+        """Text of the answer."""
 
 
 def measure(item: Item, answer: Answer) -> dict[str, float | None]:

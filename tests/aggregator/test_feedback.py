@@ -150,7 +150,7 @@ async def test_what_cannot_be_joined_is_a_dead_letter_with_its_reason_and_stops_
     refused = await letters(async_redis)
     assert [letter.reason for letter in refused] == ["not_json", "missing_data_field", "invalid", "invalid", "invalid"]
     assert "trace.completeness to compare with" in refused[-1].detail
-    # What was accepted of it is not in the letter: publishing the letter again must not double it.
+    # The letter leaves out the accepted scores: publishing the letter again must not double them.
     assert Feedback.decode(refused[-1].payload_bytes()).gold_scores == {"trace.completeness": 0.5}
     found = await rmse(async_redis)
     assert found is not None

@@ -1,4 +1,4 @@
-"""What a plain XADD says of a user becomes a pseudonym before anything else is made of it."""
+"""The user id of a plain XADD becomes a pseudonym before the worker uses the interaction."""
 
 from typing import Any
 

@@ -79,7 +79,7 @@ def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
         assert said("Redis failed") == said("Redis answers again") == Counter({"worker": 1, "aggregator": 1})
         ended = [line for line in found if line["event"] == "Redis answers again"]
         assert all(line["lasted_s"] > 0 and line["failed_attempts"] > 0 for line in ended)
-        # What else is said of it is said once: the stream may have lost its tail, an owner its lease.
+        # Every other warning appears once: the stream may have lost its tail, an owner its lease.
         assert max(Counter((line["role"], line["event"]) for line in found).values()) == 1, found
         assert {(line["host"], line["process"]) for line in lines(log)} == {(socket.gethostname(), process.pid)}
         assert os.getpid() != process.pid

@@ -88,7 +88,7 @@ def test_more_and_fewer_partitions_lose_nothing_and_count_nothing_twice(
     with InteractionProducer(redis_url, partitions=2) as producer, pytest.raises(ConfigurationError, match="has 5"):
         producer.publish_many(first)
 
-    # What was published before is still known, and feedback on it still finds it.
+    # Earlier interactions are still known, and feedback still finds them.
     grades = [
         Feedback(pipeline=one.pipeline, interaction_id=one.interaction_id, gold_scores={"trace.context_relevance": 0.5})
         for one in first[:50]

@@ -95,7 +95,7 @@ def test_the_best_is_found_with_less_work_and_running_again_calls_nothing(redis_
     mean = sum(known) / len(known)
     found = board.leader.estimates["own.score"]
     assert found.estimate == found.lower == found.upper == pytest.approx(mean)
-    # What the labeler scores is there too.
+    # The scores of the labeler are there too.
     assert board.leader.estimates["trace.context_utilization"].n == 60
     assert [row.status for row in board.rows[1:]] == ["stopped"] * 3
     assert board.share_of_work < 0.8
@@ -150,7 +150,7 @@ def test_failed_calls_are_tried_again_and_then_counted_as_failures(redis_url: st
     assert (row.n_items, row.n_failed, row.estimates["own.score"].n) == (20, 6, 14)
     expected = [score(question, 0.7) for question in QUESTIONS[6:20]]
     assert row.estimates["own.score"].estimate == pytest.approx(sum(expected) / len(expected))
-    # What came of it is known of all that could be: nothing is left to be uncertain about.
+    # The score of every possible item is known, so no uncertainty is left.
     assert row.estimates["own.score"].lower == row.estimates["own.score"].upper
     assert {target.calls[question, 0.7] for question in QUESTIONS[:9]} == {2}
 
@@ -211,7 +211,7 @@ def test_a_limit_halts_and_a_new_one_lets_it_go_on(redis_url: str) -> None:
     board = experiment(redis_url, target, **fields).run()
     assert not board.completed
     assert "raise max_cost_usd" in (board.paused or "")
-    # What was going on when the limit was reached is all that is above it.
+    # Only the items that were running when the limit was reached exceed it.
     assert 20 <= board.executed <= 20 + 4
     assert experiment(redis_url, target, **fields).run().executed == board.executed
     made = experiment(redis_url, target, **fields)

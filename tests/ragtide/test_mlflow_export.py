@@ -74,7 +74,7 @@ def test_an_export_while_it_runs_is_brought_up_to_date_later(redis_url: str, tmp
     write_experiment(redis_url, Run(plan, {"a": 0.8, "b": 0.8}, items=20))
     assert export(redis_url, uri).exit_code == 0
     assert {run.info.status for run in runs(uri).values()} == {"RUNNING"}
-    # What was executed is not executed again; the rest is.
+    # Executed items are not executed again; the other items are.
     write_experiment(redis_url, Run(plan, {"a": 0.8, "b": 0.8}))
     assert export(redis_url, uri).exit_code == 0
     found = runs(uri)

@@ -92,7 +92,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
         family = families[metric.name.removesuffix("_total")]
         assert (family.type, family.documentation) == (metric.kind, metric.meaning)
     ours = {name for name in families if name.startswith("ragtide_")}
-    # What a histogram or counter adds of its own.
+    # Suffixes that a histogram or counter adds of its own.
     assert ours - {metric.name.removesuffix("_total") for metric in metrics} <= {
         f"{metric.name.removesuffix('_total')}_created" for metric in metrics
     }

@@ -2,7 +2,7 @@
 
     python tests/support/judge_server.py --latency 0.2      # prints its URL, then serves until it is killed
 
-What it answers is made by rules from the prompt it gets (`rules_model`), so that answers fit the sentences and claims
+Rules make its answers from the prompt it gets (`rules_model`), so that answers fit the sentences and claims
 they are about. A test puts behaviors in a queue, one per request: `server.script += [Status(429, ...), Broken(...)]`.
 """
 

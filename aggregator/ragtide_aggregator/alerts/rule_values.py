@@ -34,7 +34,7 @@ class RuleValues:
     """Place of each value's event in the source."""
     source: EventSource
     costs: Floats | None = None
-    """What each may add to the expected number of false alarms, for all rules without a run length; see `costs`."""
+    """Largest contribution of each value to the expected number of false alarms; None without a budget."""
     sizes: Rows | None = None
     """Number of values of each cluster; None for single values. So are the following."""
     mean_squares: Floats | None = None

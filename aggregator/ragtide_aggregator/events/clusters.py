@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragtide_schemas import MetricEvent
 
 SEGMENT: Final = "segment:"
-"""What a choice of clusters begins with that are the values of a segment."""
+"""Prefix of a choice of clusters by segment value: `segment:NAME`."""
 
 BY_ITSELF: Final = 0
 """Code of an event that belongs to no cluster."""

@@ -37,7 +37,7 @@ class ClusterEvent(NamedTuple):
     rows: Rows
     values: Floats
     costs: Floats | None
-    """What each value may add to the expected number of false alarms; None without a budget."""
+    """Largest contribution of each value to the expected number of false alarms; None without a budget."""
     time_ms: int
     interaction_id: str
 

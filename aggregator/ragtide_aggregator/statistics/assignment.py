@@ -6,9 +6,9 @@ Take
 
     d_i = f_a - f_b + r_i,   r_i = (x - f_a) / p if the item went to a, -(x - f_b) / (1 - p) if it went to b.
 
-Whatever the predictions are, E[d_i | past, features] = E[score by a - score by b | past, features]: the coin takes
-them out. So the mean of d is an unbiased estimate of the average difference over the items so far, and good predictions
-only make it less noisy. That is the augmented inverse-probability estimate.
+For any predictions, E[d_i | past, features] = E[score by a - score by b | past, features]: the random assignment
+cancels them. So the mean of d is an unbiased estimate of the average difference over the items so far, and good
+predictions only make it less noisy. That is the augmented inverse-probability estimate.
 
 **Interval.** |r_i| <= c = 1 / (smallest share). Theorem 4 of Howard et al., with f_a - f_b as prediction of d_i and V =
 sum r_i^2 / c^2, gives: the mean of d stays within c u(V) / n of the average difference, at every n but for alpha.

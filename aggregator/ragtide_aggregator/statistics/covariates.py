@@ -46,7 +46,7 @@ MOST_FEATURES: Final = 8
 """Most features of one table."""
 
 RIDGE: Final = 1.0
-"""What is added to the centered squares of each feature, in [0, 1]: as much as a few values that say nothing."""
+"""Ridge penalty, added to the centered squares of each feature in [0, 1]: the weight of a few uninformative values."""
 
 VERSION: Final = 1
 """Version of the bytes of one row."""

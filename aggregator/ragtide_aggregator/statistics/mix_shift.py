@@ -123,7 +123,7 @@ def _part(found: Stretches, of_mean: float, of_score: float, alpha: float, effec
     both = of_mean + of_score
     m = before.overall[..., None]
     n0, n1 = before.total[..., None], after.total[..., None]
-    # What an item of a segment value contributes is offset + slope x.
+    # The contribution of an item of a segment value is offset + slope x.
     offset = np.where(known, of_mean * before.mean, 0.0) - both * m
     slope = np.where(known, of_score, both)
     mean = offset + slope * after.mean

@@ -1,4 +1,4 @@
-"""What is normal at this hour: a baseline for each hour of the day or of the week, learned from pane sums.
+"""Seasonal baselines: one baseline for each hour of the day or of the week, learned from pane sums.
 
 **Slots.** An hour of the day (24 slots) or of the week (168) is a slot; one occurrence of it is a cell, such as 14:00
 on one Monday. A cell is closed when a pane of a later cell comes.

@@ -45,7 +45,7 @@ class ExplainedDrift:
     alert_id: str | None
     change: ExplainedChange
     others: Mapping[str, str]
-    """What the other segments say, in words, by name; empty if the segment was named."""
+    """Verdict of every other segment in words, by its name; empty if the caller named the segment."""
 
     @property
     def sentence(self) -> str:

@@ -114,7 +114,7 @@ def test_an_elimination_carries_its_evidence() -> None:
     assert out.evidence >= 1 / out.alpha
     seen = scores[: out.item]
     assert out.difference.estimate == pytest.approx(seen[:, 1].mean() - seen[:, 0].mean())
-    # What ruled it out is what the interval says: it cannot be better by the margin.
+    # The interval agrees with the ruling: the config cannot be better by the margin.
     assert -0.02 <= out.difference.lower < out.difference.estimate < out.difference.upper <= 1
 
 

@@ -49,7 +49,7 @@ def test_totals_are_projected_onto_all_items() -> None:
             used, total=10.0, n=4, population=40, value_range=(0, 10), variance=float(np.var(values, ddof=1))
         )
         assert found.estimate == pytest.approx(100.0)
-        # What was seen is there in any case: the total cannot be below it.
+        # The total cannot be below the part that was already seen.
         assert [found.lower, found.upper] == pytest.approx([max(expected.lower, 10.0), expected.upper])
 
 
