@@ -164,6 +164,21 @@ async def test_where_ids_cannot_be_joined_means_are_compared_and_that_is_said(as
     assert one.difference.upper > 0.1
 
 
+async def test_two_live_pipelines_have_a_joint_interval_and_replays_which_may_share_items_do_not(
+    async_redis: Redis,
+) -> None:
+    rng = np.random.default_rng(4)
+    values, others = rng.random(300), rng.random(300)
+    first = await labeled(async_redis, "one", scored(values))
+    events = [one.model_copy(update={"pipeline": "shop-2"}) for one in scored(others)]
+    second = replace(await labeled(async_redis, "other", events), pipeline="shop-2")
+    live = replace(first, info=None), replace(second, info=None)
+    replayed = (await compared(async_redis, live[0], second))[None].difference
+    joint = (await compared(async_redis, *live))[None].difference
+    assert joint.upper - joint.lower < 0.8 * (replayed.upper - replayed.lower)
+    assert joint.estimate == replayed.estimate
+
+
 async def leave(url: str, run: str, events: Sequence[MetricEvent]) -> None:
     async with connect_async(url) as client:
         await labeled(client, run, events)

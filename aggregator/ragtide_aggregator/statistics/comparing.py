@@ -1,8 +1,8 @@
 """Comparisons that are valid at every look: the difference of two streams, and the best of several on the same items.
 
-Two streams that share no items, such as two live pipelines, are compared by the difference of their running intervals,
-each at half of alpha. Answers to the same items are compared item by item: the effect of the item cancels, so far fewer
-items are needed.
+Two streams that share no items, such as two live pipelines, are compared by one joint interval (`two_streams.py`). If
+they may share items, the difference of their running intervals, each at half of alpha, holds too. Answers to the same
+items are compared item by item: the effect of the item cancels, so far fewer items are needed.
 """
 
 import struct
@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .batches import Floats
 from .moments import Moments
-from .strategies import AUTO, Table, moments_interval, table_of
+from .strategies import AUTO, Table, moments_interval, resolved, table_of
 from .tables import check_confidence, check_range
+from .two_streams import stream_difference
 
 VERSION: Final = 1
 """Version of the bytes of a comparison."""
@@ -42,21 +43,28 @@ class Difference:
         return "lower" if self.upper < 0 else "undecided"
 
 
-def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0, counts: bool = False) -> Difference:
-    """Return the difference of the means of two streams that share no items.
+def difference(
+    a: Moments, b: Moments, *, confidence: float, width: float = 1.0, counts: bool = False, separate: bool = False
+) -> Difference:
+    """Return the difference of the means of two streams.
 
     Args:
         a: moments of one key, values scaled to [0, 1].
         b: moments of the other key.
-        confidence: level in (0, 1); each mean has the level (1 + confidence) / 2, so that both hold together.
+        confidence: level in (0, 1). Without a joint interval each mean has the level (1 + confidence) / 2.
         width: width of the metric's range.
         counts: whether the values are counts, whose intervals may be `asymptotic`.
+        separate: whether no item is in both streams. If each value then counts by itself, and both intervals would be
+            `running`, the interval is the joint one.
 
     Assumes: nothing about the values except for counts. The result is about the average of each stream's mean so far.
     Raises: ValueError if one of them has no values.
     """
     if not (a.n[0] and b.n[0]):
         raise ValueError("one of the two streams has no values yet: a difference needs both")
+    if separate and all(_single(one, counts=counts) for one in (a, b)):
+        ends = stream_difference(a, b, confidence=confidence)
+        return Difference(float(width * (a.mean[0] - b.mean[0])), *(float(width * end[0]) for end in ends))
     level = (1 + confidence) / 2
     (a_low, a_high), (b_low, b_high) = (moments_interval(AUTO, m, confidence=level, counts=counts) for m in (a, b))
     return Difference(
@@ -64,6 +72,12 @@ def difference(a: Moments, b: Moments, *, confidence: float, width: float = 1.0,
         float(width * (a_low[0] - b_high[0])),
         float(width * (a_high[0] - b_low[0])),
     )
+
+
+def _single(one: Moments, *, counts: bool) -> bool:
+    """Return whether each value counts by itself in a `running` interval."""
+    clustered = one.clusters is not None and one.clusters.count[0] > 0
+    return not clustered and resolved(AUTO, one, counts)[0] == "running"
 
 
 @dataclass(frozen=True, slots=True)

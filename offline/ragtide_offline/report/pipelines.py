@@ -88,7 +88,9 @@ async def read_comparison(
     if window == ALL_TIME and _share_interactions(*sides):
         by_id = await _by_interaction(redis, sides, states, level=level, ongoing=ongoing)
     known = {(one.metric, one.metric_version, one.profile, one.segment) for one in by_id}
-    means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level=level)
+    # A replay has items of live traffic, so only two live pipelines certainly have different interactions.
+    separate = all(side.info is None for side in sides) and sides[0].pipeline != sides[1].pipeline
+    means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
     unmatched = [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
     return sorted(by_id + unmatched, key=_reading_order)
 
@@ -167,7 +169,7 @@ _Moments = dict[EstimateKey, tuple[Moments, float, float]]
 """Moments, lowest value and width of the range by key."""
 
 
-def _by_means(first: _Moments, second: _Moments, *, level: float) -> list[Compared]:
+def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool) -> list[Compared]:
     return [
         Compared(
             metric=key.metric,
@@ -177,7 +179,7 @@ def _by_means(first: _Moments, second: _Moments, *, level: float) -> list[Compar
             segment=key.segment,
             n=(int(a.n[0]), int(b.n[0])),
             means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
-            difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts),
+            difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts, separate=separate),
             strategy=min(str(resolved(AUTO, of, [key.holds_counts])[0]) for of in (a, b)),
         )
         for key, (a, lowest, width) in first.items()

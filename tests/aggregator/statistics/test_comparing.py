@@ -1,11 +1,14 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ragtide import confidence_sequence
+from ragtide_aggregator.statistics.clusters import ClusterTable
 from ragtide_aggregator.statistics.comparing import PairedComparison, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
+from ragtide_aggregator.statistics.two_streams import stream_difference
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +30,27 @@ def test_the_difference_of_two_streams_holds_both_intervals_at_once() -> None:
     assert (mirrored.lower, mirrored.upper) == pytest.approx((-found.upper, -found.lower))
     assert mirrored.verdict == "lower"
     assert difference(a, a, confidence=0.95).verdict == "undecided"
+
+
+def test_streams_without_a_common_item_have_one_joint_interval() -> None:
+    rng = np.random.default_rng(5)
+    a, b = (moments((rng.random(1000) < mean).astype(float)) for mean in (0.85, 0.8))
+    two, joint = (difference(a, b, confidence=0.95, width=2.0, separate=separate) for separate in (False, True))
+    assert joint.estimate == two.estimate
+    assert joint.upper - joint.lower < 0.75 * (two.upper - two.lower)
+    assert joint.lower < 2 * 0.05 < joint.upper
+    ends = stream_difference(a, b, confidence=0.95)
+    assert (joint.lower, joint.upper) == tuple(2.0 * end[0] for end in ends)
+
+
+def test_clusters_and_counts_keep_the_difference_of_two_intervals() -> None:
+    a, b = moments(np.array([0.0, 1.0] * 100)), moments(np.array([0.0, 1.0, 1.0] * 80))
+    table = ClusterTable()
+    table.update(np.full(100, table.add_row()), np.ones(100, dtype=np.int64) * 2, np.ones(100))
+    clustered = replace(a, clusters=table.read(np.array([0])))
+    for one, counts in ((clustered, False), (a, True)):
+        found = difference(one, b, confidence=0.95, counts=counts, separate=True)
+        assert found == difference(one, b, confidence=0.95, counts=counts)
 
 
 def test_a_difference_needs_values_of_both() -> None:
