@@ -6,6 +6,7 @@ from uuid import uuid4
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from .base import Count, Metadata, Name, NotBlank, Size, UtcTime, VersionedModel, WireModel, read_json_object
+from .covariates import Covariates
 from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
 from .limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
@@ -71,6 +72,8 @@ class RagInteraction(VersionedModel):
     """Id of the user who asked; a hash is stored instead, unless `hash_user_ids` is off."""
     cluster: Name | None = None
     """Name of a group of answers that depend on each other, such as those of a batch, a customer or a document."""
+    covariates: Covariates = None
+    """Numbers that are known before the answer, by name, such as `{"difficulty": 0.3}`; kept with the scores."""
     run: Name | None = None
     """Name of the offline run; absent in live traffic."""
     population_size: Size | None = None

@@ -24,6 +24,9 @@ NAME_MAX_CHARS: Final = 200
 SEGMENTS_MAX: Final = 16
 """Segments of one interaction; each value of each segment gets estimates of its own."""
 
+COVARIATES_MAX: Final = 16
+"""Covariates of one interaction."""
+
 GOLD_SCORES_MAX: Final = 100
 """Gold scores of one interaction."""
 

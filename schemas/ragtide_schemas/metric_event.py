@@ -5,6 +5,7 @@ from typing import Self
 from pydantic import Field
 
 from .base import Count, Dollars, Name, Probability, Seconds, Size, Tokens, UtcTime, Value, VersionedModel, WireModel
+from .covariates import Covariates
 from .declared import Declared
 from .metrics import MetricName
 
@@ -53,6 +54,8 @@ class MetricEvent(VersionedModel):
     """Hash of the id of the user who asked; the id itself if `hash_user_ids` is off."""
     cluster: Name | None = None
     """The interaction's cluster."""
+    covariates: Covariates = None
+    """Numbers that were known before the answer: the interaction's, and those that the workers compute."""
     run: Name | None = None
     """The interaction's run."""
     population_size: Size | None = None

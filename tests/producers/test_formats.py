@@ -110,6 +110,14 @@ def test_documents_of_a_csv_may_be_columns_or_one_text(tmp_path: Path) -> None:
     assert [document["text"] for document in one["documents"]] == ["one text"]
 
 
+def test_columns_of_a_csv_are_covariates(tmp_path: Path) -> None:
+    file = tmp_path / "few.csv"
+    file.write_text("question,documents,response,covariates.difficulty,covariates.score\nq,d,r,0.25,nan\n")
+    (row,) = read_rows(file, FileOptions(pipeline="p"))
+    assert row.interaction is not None
+    assert row.interaction.covariates == {"difficulty": 0.25}
+
+
 @pytest.mark.parametrize(("turn", "problem"), [("1.5", "turn is '1.5'"), ("first", "turn is 'first'"), ("-1", "turn ")])
 def test_a_turn_of_a_csv_is_a_whole_number(turn: str, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"

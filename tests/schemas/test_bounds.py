@@ -1,5 +1,6 @@
 """The bounds of the schema: times, latencies, costs, counts, weights."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -12,7 +13,15 @@ from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas import from_milliseconds, utc_now
-from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, REPLY_TOKENS_MAX, TOKENS_MAX
+from ragtide_schemas.limits import (
+    COST_MAX_USD,
+    COUNTER_MAX,
+    COVARIATES_MAX,
+    LATENCY_MAX_S,
+    REPLY_TOKENS_MAX,
+    TOKENS_MAX,
+    VALUE_MAX,
+)
 
 INTERACTION: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
 EVENT = event(1, {"trace.adherence": 0.5}).model_dump()
@@ -127,6 +136,33 @@ def test_a_session_a_turn_a_user_and_a_cluster_are_absent_unless_given() -> None
     full = {"session_id": "s" * 200, "turn": COUNTER_MAX, "user_id": "u" * 200, "cluster": "c" * 200}
     assert RagInteraction.from_fields({**INTERACTION, **full}).model_dump(include=names) == full
     assert RagInteraction(**INTERACTION, turn=0).turn == 0
+
+
+@pytest.mark.parametrize("base", [RagInteraction, MetricEvent])
+def test_a_covariate_that_is_no_number_in_bounds_counts_as_not_given(
+    base: type[RagInteraction] | type[MetricEvent],
+) -> None:
+    fields = INTERACTION if base is RagInteraction else EVENT
+    bad = {"a": float("nan"), "b": float("inf"), "c": "0.5", "d": None, "e": 10**400, "f": 2 * VALUE_MAX, "g": [1]}
+    assert base.from_fields({**fields, "covariates": {**bad, "good": 3}}).covariates == {"good": 3.0}
+    for none in (None, {}, bad):
+        assert base.from_fields({**fields, "covariates": none}).covariates is None
+        assert b"covariates" not in base.from_fields({**fields, "covariates": none}).encode()
+    text = json.dumps(
+        {
+            **json.loads(base.from_fields(fields).encode()),
+            "covariates": {**bad, "a": True, "b": False, "e": 1e16, "good": 3},
+        }
+    )
+    assert base.decode(text.encode()).covariates == {"a": 1.0, "b": 0.0, "good": 3.0}
+
+
+@pytest.mark.parametrize("base", [RagInteraction, MetricEvent])
+@pytest.mark.parametrize("wrong", [[], "x", {"": 1.0}, {str(number): 1.0 for number in range(COVARIATES_MAX + 1)}])
+def test_covariates_of_another_form_are_refused(base: type[RagInteraction] | type[MetricEvent], wrong: Any) -> None:
+    fields = INTERACTION if base is RagInteraction else EVENT
+    with pytest.raises(InvalidEntryError, match="covariates"):
+        base.from_fields({**fields, "covariates": wrong})
 
 
 def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores() -> None:

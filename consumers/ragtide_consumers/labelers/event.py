@@ -1,11 +1,13 @@
 """Makes the metric event of a labeled interaction. No clock, no I/O."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, TOKENS_MAX
 
 from ..metrics.outcomes import outcome_scores
+from ..text.covariates import covariates_of
 from .protocol import Labeler, LabelerId, Labeling, ReferenceLabeling
 
 
@@ -17,6 +19,7 @@ def metric_event(
     labeled_at: datetime,
     latency_s: float,
     entry_id: str | None = None,
+    covariates: Iterable[str] = (),
 ) -> MetricEvent:
     """Return the event of an interaction: the labeler's scores, and the outcomes that need no labeler.
 
@@ -27,6 +30,7 @@ def metric_event(
         labeled_at: time of labeling.
         latency_s: duration of labeling.
         entry_id: stream entry of the interaction, if it has one.
+        covariates: names of covariates to compute (`text.covariates.COMPUTED`).
 
     Raises:
         pydantic.ValidationError: the labeling breaks the contract, such as a score that is not finite.
@@ -43,6 +47,7 @@ def metric_event(
         turn=interaction.turn,
         user_id=interaction.user_id,
         cluster=interaction.cluster,
+        covariates=covariates_of(interaction, covariates),
         run=interaction.run,
         population_size=interaction.population_size,
         source=interaction.source,

@@ -244,6 +244,7 @@ class LabelWorker:
                     labeled_at=utc_now(),
                     latency_s=timed.latency_s,
                     entry_id=entry.entry_id,
+                    covariates=self._settings.covariates,
                 )
             except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
                 span.failed(type(error).__name__)

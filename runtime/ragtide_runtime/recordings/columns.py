@@ -78,6 +78,7 @@ FLOAT: Final = Codec(pa.float64())
 INT: Final = Codec(pa.int64())
 TEXTS: Final = Codec(pa.list_(pa.string()))
 NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value.items()), dict)
+NUMBERS: Final = Codec(pa.map_(pa.string(), pa.float64()), lambda value: list(value.items()), dict)
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
 JUDGED: Final = Codec(pa.string(), _write_judged, from_json)
@@ -104,6 +105,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "turn": INT,
         "user_id": TEXT,
         "cluster": TEXT,
+        "covariates": NUMBERS,
         "run": NAME,
         "population_size": INT,
         "source": NAME,
@@ -121,6 +123,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "turn": INT,
         "user_id": TEXT,
         "cluster": TEXT,
+        "covariates": NUMBERS,
         "run": NAME,
         "population_size": INT,
         "source": NAME,

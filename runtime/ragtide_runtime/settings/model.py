@@ -3,7 +3,7 @@
 import logging
 import os
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError, model_validator
 from pydantic_settings import (
@@ -104,6 +104,9 @@ class Settings(BaseSettings):
     metrics: tuple[str, ...] = ()
     """Optional metrics by name, such as `retrieval.average_precision`, and custom metrics as `module:attribute`;
     metrics of installed packages are added."""
+    covariates: tuple[Literal["question_length", "context_length", "documents", "top_score", "mean_score"], ...] = ()
+    """Numbers known before the answer that the workers add to metric events (docs/producers.md): `question_length`,
+    `context_length`, `documents`, `top_score`, `mean_score`."""
     label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds after which a labeler that has not answered counts as failed."""
     judge: JudgeSettings = JudgeSettings()

@@ -14,7 +14,7 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .record import Record, RecordError
 
-_NUMBERS: Final = ("gold_scores",)
+_NUMBERS: Final = ("covariates", "gold_scores")
 """Fields whose values are all numbers."""
 
 _WHOLE: Final = ("population_size", "schema_version", "turn")
