@@ -22,6 +22,7 @@ from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.service.pace import StepPace
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
+from ragtide_aggregator.service.trimming import StreamStatus
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -181,6 +182,45 @@ def test_a_fence_by_another_aggregator_says_nothing_about_time() -> None:
     pace.fenced(7)
     assert not pace.begins(8)
     assert pace.batch == 1000
+
+
+def test_steps_grow_with_the_lag_and_stay_within_the_lease() -> None:
+    pace = StepPace(1000, 12.0)
+    assert pace.step_s == 0.5
+    keys = pace.keys
+    pace.lags(8.0)
+    assert pace.step_s == 2.0
+    assert pace.keys > keys
+    pace.lags(3600.0)
+    assert pace.step_s == 12.0
+    pace.lags(0.0)
+    assert (pace.step_s, pace.keys) == (0.5, keys)
+
+
+def test_a_lag_is_the_age_of_the_last_event_that_was_read_while_later_events_wait() -> None:
+    status = StreamStatus(now_ms=90_000, oldest_waiting_ms=None, last_scored_ms=70_500, dropped={})
+    assert status.lag_s("60000-3") == 30.0
+    assert status.lag_s("70500-0") == 0.0
+    assert replace(status, last_scored_ms=None).lag_s("0-0") == 0.0
+
+
+async def test_an_aggregator_that_lags_takes_longer_steps(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = []
+    lags = StepPace.lags
+
+    def noted(self: StepPace, seconds: float) -> None:
+        lags(self, seconds)
+        longest.append(self.step_s)
+
+    monkeypatch.setattr(StepPace, "lags", noted)
+    # The newest event is a minute younger than the others, which a batch of two leaves unread.
+    for number, one in enumerate(many_keys(6, 1)):
+        await async_redis.xadd(
+            STREAMS.metrics, {DATA_FIELD: one.encode()}, id=f"{1000 + 60_000 * (number == 5)}-{number}"
+        )
+    async with running(async_redis, replace(OPTIONS, batch=2, lease_s=9.0)):
+        await until_caught_up(async_redis)
+    assert longest[0] == 9.0
 
 
 @given(st.integers(1, 2000), st.floats(0, 600), st.integers(1, 49))

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
@@ -95,7 +96,7 @@ class RuleState:
         spread = self._spread(mean).scaled(rule.baseline_spread)
         return Baseline((mean, mean), mean, (spread, spread))
 
-    @property
+    @cached_property
     def field(self) -> str:
         """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule has a new state."""
         # Rules once had a choice of detectors; with this part the digest equals that of older checkpoints.

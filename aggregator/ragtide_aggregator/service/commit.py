@@ -14,6 +14,7 @@ The script does the following in this order:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final, Literal, NamedTuple, cast
 
 from redis.asyncio import Redis
@@ -28,6 +29,9 @@ CHECKPOINT_VERSION: Final = b"3"
 """Version of the content of a checkpoint's fields."""
 
 COMMIT: Final = Lua("commit_step")
+
+LENGTH: Final = Struct(">I")
+"""Length of a field or of a value in packed rows."""
 
 Outcome = Literal["committed", "fenced", "moved", "lost"]
 """Result of a commit. Nothing is written if the lease has another token (`fenced`), the checkpoint another number of
@@ -118,7 +122,6 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
     lists: tuple[Sequence[str | bytes], ...] = (
         step.read,
         step.feedback_read,
-        [part for item in step.rows.items() for part in item],
         step.gone,
         [metric for _, metric in step.graded],
         step.estimates,
@@ -134,10 +137,23 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
         CHECKPOINT_VERSION,
         limits.estimates_cap,
         limits.feedback_ms,
+        packed(step.rows),
     ]
     for items in lists:
         arguments += [len(items), *items]
     return ScriptCall(COMMIT, keys, arguments, _outcome)
+
+
+def packed(rows: Mapping[str, bytes]) -> bytes:
+    """Return fields and values as the script reads them: each after its length, in 4 bytes, the highest byte first.
+
+    As one argument, the thousands of fields of a step cost the client and Redis less time.
+    """
+    parts = []
+    for name, value in rows.items():
+        field = name.encode()
+        parts += [LENGTH.pack(len(field)), field, LENGTH.pack(len(value)), value]
+    return b"".join(parts)
 
 
 def _outcome(reply: bytes) -> Outcome:

@@ -14,13 +14,11 @@ class CommitTiming:
 
     Args:
         interval_s: seconds between two commits.
-        longest_pause_s: most seconds of such a pause.
         now: the monotonic clock.
     """
 
-    def __init__(self, interval_s: float, *, longest_pause_s: float, now: float) -> None:
+    def __init__(self, interval_s: float, *, now: float) -> None:
         self._interval_s = interval_s
-        self._longest_pause_s = longest_pause_s
         self._due = self._next = now + interval_s
 
     def wait_s(self, now: float) -> float:
@@ -33,8 +31,8 @@ class CommitTiming:
             self._next = min(self._next, self._due)
         return now >= self._next
 
-    def committed(self, now: float, *, took_s: float, behind: bool) -> None:
-        """Plan the next commit after a commit that has just ended."""
+    def committed(self, now: float, *, took_s: float, longest_pause_s: float, behind: bool) -> None:
+        """Plan the next commit after a commit that has just ended and took so long; such a pause has a longest time."""
         pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
         self._due = now + self._interval_s
-        self._next = max(self._due, now + min(pause_s, self._longest_pause_s))
+        self._next = max(self._due, now + min(pause_s, longest_pause_s))

@@ -1,17 +1,25 @@
 """Bounds the size of an aggregator's step, so that the step ends long before its lease. No clock, no I/O.
 
 A commit costs time for each changed key: its row and its panes are encoded and sent. With many new keys in one batch, a
-step would outlast any lease. The pace measures both costs and bounds the keys of the next step by them. If a step was
+step would outlast any lease. The lease is renewed meanwhile, but a step that dies with its aggregator is work lost. The
+pace measures both costs and bounds the keys of the next step by them. While the
+aggregator lags far behind its stream, longer steps make up the lag sooner: each step writes a key once. If a step was
 fenced although no other aggregator took over, it was too long, and the pace halves.
 """
 
 from typing import Final
 
 SHARE_OF_LEASE: Final = 1 / 3
-"""Share of the lease for which a step may last."""
+"""Share of the lease for which a step may last while the aggregator keeps up."""
 
 STEP_S: Final = 0.5
-"""Most seconds of a step with any lease, because all pipelines of a partition wait for it."""
+"""Most seconds of such a step with any lease, because all pipelines of a partition wait for it."""
+
+SHARE_OF_LAG: Final = 1 / 4
+"""Share of the lag for which a step may last, at most for the time of a lease.
+
+A key costs the same in a step of few events and in a step of many.
+"""
 
 WRITE_SHARE: Final = 1 / 20
 """Share of the lease for which the script of a commit may block Redis."""
@@ -36,12 +44,19 @@ class StepPace:
 
     def __init__(self, batch: int, lease_s: float) -> None:
         self._most = batch
-        self.step_s = min(SHARE_OF_LEASE * lease_s, STEP_S)
+        self._lease_s = lease_s
+        self._lag_s = 0.0
         self._write_s = WRITE_SHARE * lease_s
         self._scale = 1.0
         self._key_s = FIRST_GUESS_S
         self._key_write_s = FIRST_GUESS_S * WRITE_SHARE / SHARE_OF_LEASE
         self._fenced_at: int | None = None
+
+    @property
+    def step_s(self) -> float:
+        """Most seconds for which a step may apply events, and most seconds of its commit."""
+        keeping_up_s = min(SHARE_OF_LEASE * self._lease_s, STEP_S)
+        return max(keeping_up_s, min(SHARE_OF_LAG * self._lag_s, self._lease_s))
 
     @property
     def batch(self) -> int:
@@ -66,6 +81,10 @@ class StepPace:
             self._key_s = _learned(self._key_s, seconds / keys, few=keys < FEW)
             self._key_write_s = _learned(self._key_write_s, write_s / keys, few=keys < FEW)
         self._scale = min(self._scale * GROWTH, 1.0)
+
+    def lags(self, seconds: float) -> None:
+        """Remember the age of the last metric event that was read while later events wait."""
+        self._lag_s = seconds
 
     def fenced(self, steps: int) -> None:
         """Remember that a step was fenced; `steps` is the number of steps before it."""

@@ -168,7 +168,7 @@ class PartitionSession:
 
     async def _serve(self, stop: asyncio.Event) -> None:
         options, applier = self._options, self._applier
-        timing = CommitTiming(options.commit_interval_s, longest_pause_s=self._pace.step_s, now=monotonic())
+        timing = CommitTiming(options.commit_interval_s, now=monotonic())
         maintenance_at = monotonic()
         while True:
             self._ownership.check()
@@ -184,7 +184,8 @@ class PartitionSession:
                 maintenance_at = now + MAINTENANCE_S
             if self._uncommitted(stop) and (due or applier.full or self._halving.part or stop.is_set()):
                 await self._commit(stop)
-                timing.committed(monotonic(), took_s=monotonic() - now, behind=behind)
+                took_s = monotonic() - now
+                timing.committed(monotonic(), took_s=took_s, longest_pause_s=self._pace.step_s, behind=behind)
             if stop.is_set() and not self._uncommitted(stop):
                 return
 
@@ -218,6 +219,7 @@ class PartitionSession:
                 "Redis came back without its last writes; the streams are read again from the checkpoint"
             )
         status = await run_script(self._redis, trim_streams(self._streams, self._options.caps, *self._committed))
+        self._pace.lags(status.lag_s(self._applier.positions.metrics))
         alerts = [*self._health.check(status), *self._absences.check(status.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
+from ragtide_runtime.redis.log import order
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 
 ALERTS_HARD: Final = 10
@@ -50,6 +51,11 @@ class StreamStatus:
     """Time at which the last metric event was added; None before the first."""
     dropped: dict[str, int]
     """Numbers of entries that were dropped so far, by reason."""
+
+    def lag_s(self, position: str) -> float:
+        """Return the age in seconds of the metric event at a position, or 0 if no later event waits."""
+        read_ms = order(position)[0]
+        return (self.now_ms - read_ms) / 1000 if (self.last_scored_ms or 0) > read_ms else 0.0
 
 
 def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_position: str) -> ScriptCall[StreamStatus]:

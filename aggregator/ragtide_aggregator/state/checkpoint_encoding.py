@@ -19,7 +19,7 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
     keys = table.rows.keys
     fields: dict[str, bytes] = {}
     for row in sorted(table.changed):
-        name = keys[row].encode()
+        name = table.rows.name(row)
         fields[CheckpointField.ESTIMATE + name] = table.rows.to_bytes(row) + table.moments.to_bytes(row)
         rules = table.rules.dump(row, table.values_of(row))
         fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
@@ -37,10 +37,12 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
         fields |= clusters
         gone += closed
     if table.panes is not None:
-        panes, dropped = table.panes.take_changes(keys)
+        panes, dropped = table.panes.take_changes(table.rows)
         fields |= {CheckpointField.PANE + name: data for name, data in panes.items()}
         gone += [CheckpointField.PANE + name for name in dropped]
-        fields |= {CheckpointField.PROCESSED + name: data for name, data in table.panes.take_processed(keys).items()}
+        fields |= {
+            CheckpointField.PROCESSED + name: data for name, data in table.panes.take_processed(table.rows).items()
+        }
     if table.changed:
         fields[CheckpointField.ALERT_CLOCK] = table.rules.dump_clock()
     return fields, gone

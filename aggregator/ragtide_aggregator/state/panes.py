@@ -18,6 +18,7 @@ from ..statistics.moments import Moments, MomentTable
 from ..statistics.tables import doubled
 from ..statistics.windows import Panes, Window
 from .closed_clusters import ClosedClusters
+from .rows import KeyRows
 
 _COUNT: Final = struct.Struct("<q")
 
@@ -210,13 +211,13 @@ class PaneTable:
         if not wrong.any():
             return None
         row, pane = changed[int(np.argmax(wrong))]
-        return self._name(keys[row], pane)
+        return self._name(keys[row].encode(), pane)
 
-    def take_changes(self, keys: Sequence[EstimateKey]) -> tuple[dict[str, bytes], list[str]]:
+    def take_changes(self, rows: KeyRows) -> tuple[dict[str, bytes], list[str]]:
         """Return panes to write and names of panes to remove, since the last call.
 
         Args:
-            keys: key of every row, for the names of panes.
+            rows: of the state, for the names of panes.
         """
         written = {}
         for row, pane in sorted(self._changed):
@@ -224,19 +225,19 @@ class PaneTable:
             data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
             if self._clusters.count(place):
                 data += self._clusters.to_bytes(place)
-            written[self._name(keys[row], pane)] = data
-        gone = [self._name(keys[row], pane) for row, pane in sorted(self._gone)]
+            written[self._name(rows.name(row), pane)] = data
+        gone = [self._name(rows.name(row), pane) for row, pane in sorted(self._gone)]
         self._changed, self._gone = set(), set()
         return written, gone
 
-    def _name(self, key: EstimateKey, pane: int) -> str:
-        return f"{self._panes.pane_ms}:{pane}:{key.encode()}"
+    def _name(self, key: str, pane: int) -> str:
+        return f"{self._panes.pane_ms}:{pane}:{key}"
 
-    def take_processed(self, keys: Sequence[EstimateKey]) -> dict[str, bytes]:
+    def take_processed(self, rows: KeyRows) -> dict[str, bytes]:
         """Return the changed counts by processing time since the last call, by name."""
         changed, self._processed_changed = self._processed_changed, set()
         return {
-            f"{self._panes.pane_ms}:{keys[row].encode()}": json.dumps(sorted(self._processed[row].items())).encode()
+            f"{self._panes.pane_ms}:{rows.name(row)}": json.dumps(sorted(self._processed[row].items())).encode()
             for row in sorted(changed)
         }
 

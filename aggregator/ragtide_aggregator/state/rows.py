@@ -37,6 +37,7 @@ class KeyRows:
 
     def __init__(self) -> None:
         self.keys: list[EstimateKey] = []
+        self._names: list[str | None] = []
         self._index: dict[EstimateKey, int] = {}
         self.counts = np.zeros((3, _CAPACITY), dtype=np.int64)
         self.updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
@@ -60,7 +61,15 @@ class KeyRows:
             self.holds_counts = doubled(self.holds_counts)
         self.holds_counts[row] = key.holds_counts
         self.keys.append(key)
+        self._names.append(None)
         return row
+
+    def name(self, row: int) -> str:
+        """Return the key of a row as text, which a commit writes into the names of several fields."""
+        name = self._names[row]
+        if name is None:
+            name = self._names[row] = self.keys[row].encode()
+        return name
 
     def newest_ms(self, pipeline: str, run: str | None) -> int | None:
         """Return the time of the newest interaction of a pipeline and run; None without one."""

@@ -31,6 +31,9 @@ __all__ = ["AggregatorState", "AlertBudget", "Changes", "StateOptions"]
 EVENTS_AT_ONCE: Final = 2_000
 """Events that the queue holds before they are applied."""
 
+NEARLY: Final = 7 / 8
+"""Share of the keys of a step from which the step is full: the last keys would be applied in ever smaller batches."""
+
 VALUES_AT_ONCE: Final = 60_000
 """Values of one batch: more would not fit the processor's cache, fewer would be handled too often."""
 
@@ -64,10 +67,10 @@ class AggregatorState:
         return len(self._table.rows)
 
     def has_changed(self, keys: int) -> bool:
-        """Return whether at least `keys` keys have changed since the last call of `take_changes`."""
+        """Return whether at least `NEARLY` of `keys` keys have changed since the last call of `take_changes`."""
         if len(self._table.changed) + self._queue.most_keys < keys:
             return False
-        return len(self._applied.changed) >= keys
+        return len(self._applied.changed) >= NEARLY * keys
 
     @property
     def keys(self) -> list[EstimateKey]:

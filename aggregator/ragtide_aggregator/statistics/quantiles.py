@@ -10,10 +10,11 @@ from math import log
 from typing import Final
 
 import numpy as np
-from ddsketch import LogCollapsingLowestDenseDDSketch as DDSketch
+from ddsketch.ddsketch import BaseDDSketch as DDSketch
 from ddsketch.mapping import LogarithmicMapping
 from ddsketch.pb.ddsketch_pb2 import DDSketch as Message
 from ddsketch.pb.proto import DDSketchProto
+from ddsketch.store import CollapsingLowestDenseStore
 from numpy.typing import NDArray
 
 from .batches import Floats, Rows, distinct
@@ -75,7 +76,8 @@ class Quantiles:
     """A sketch of values of 0 or more, in any order; a merged sketch equals a sketch of all values."""
 
     def __init__(self) -> None:
-        self._sketch = _empty()
+        self._store = CollapsingLowestDenseStore(BINS)
+        self._sketch = _over(self._store)
         # Number of values by bin that are not yet in the sketch; they are added when the sketch is read.
         self._waiting: dict[int, int] = {}
 
@@ -114,15 +116,16 @@ class Quantiles:
 
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes, in the message format of all Datadog implementations."""
-        message = DDSketchProto.to_proto(self._whole())  # type: ignore[no-untyped-call]
-        counts = list(message.positiveValues.contiguousBinCounts)
-        filled = [index for index, count in enumerate(counts) if count]
-        # Without the empty bins around the filled ones, whose number depends on the order of the values.
-        first, last = (filled[0], filled[-1]) if filled else (0, -1)
-        offset = message.positiveValues.contiguousBinIndexOffset + first if filled else 0
-        del message.positiveValues.contiguousBinCounts[:]
-        message.positiveValues.contiguousBinCounts.extend(counts[first : last + 1])
-        message.positiveValues.contiguousBinIndexOffset = offset
+        n, store = self.n, self._store
+        message = Message()
+        message.CopyFrom(_EMPTY)
+        if store.count:
+            bins = store.bins[store.min_key - store.offset : store.max_key - store.offset + 1]
+            # Without the empty bins around the filled ones, whose number depends on the order of the values.
+            filled = [index for index, count in enumerate(bins) if count]
+            message.positiveValues.contiguousBinCounts.extend(bins[filled[0] : filled[-1] + 1])
+            message.positiveValues.contiguousBinIndexOffset = store.min_key + filled[0]
+        message.zeroCount = n - store.count
         return bytes(message.SerializeToString(deterministic=True))
 
     @classmethod
@@ -142,5 +145,9 @@ def _middle(key: int) -> float:
     return float(_MAPPING.value(key))
 
 
-def _empty() -> DDSketch:
-    return DDSketch(RELATIVE_ERROR, BINS)
+def _over(store: CollapsingLowestDenseStore) -> DDSketch:
+    """Return an empty sketch that counts values above 0 in a store."""
+    return DDSketch(_MAPPING, store, CollapsingLowestDenseStore(BINS), zero_count=0.0)
+
+
+_EMPTY: Final[Message] = DDSketchProto.to_proto(_over(CollapsingLowestDenseStore(BINS)))  # type: ignore[no-untyped-call]

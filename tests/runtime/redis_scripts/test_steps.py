@@ -58,6 +58,14 @@ def test_a_step_is_committed_once(redis: Any, step: Step) -> None:
     assert not redis.hexists(STREAMS.checkpoint, "pane:p")
 
 
+def test_a_step_has_any_number_of_fields_with_any_bytes(redis: Any, step: Step) -> None:
+    rows = {f"estimate:é{number}": bytes([number % 256, 0]) * (number % 7) for number in range(2501)}
+    rows["long"] = b"\x00\xff" * 100_000
+    assert run(redis, commit_step(STREAMS, replace(step, rows=rows), TOKEN, LIMITS)) == "committed"
+    stored = redis.hgetall(STREAMS.checkpoint)
+    assert {name: stored[name.encode()] for name in rows} == rows
+
+
 @pytest.mark.parametrize(
     ("change", "token", "outcome"),
     [({}, "2:b", "fenced"), ({"before": 7}, TOKEN, "moved"), ({"read": ["9999999999999-0"]}, TOKEN, "lost")],

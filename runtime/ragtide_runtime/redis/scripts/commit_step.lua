@@ -4,8 +4,9 @@
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
 --       its interaction.
 -- ARGV: token, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
---       feedback window in ms, then eight lists, each after its length: ends of reads of metrics and of feedback, rows
---       (field, value), gone fields, graded metrics, estimates, alerts, dead letters.
+--       feedback window in ms, rows (each field and each value after its length, in 4 bytes), then seven lists, each
+--       after its length: ends of reads of metrics and of feedback, gone fields, graded metrics, estimates, alerts,
+--       dead letters.
 -- reply: 'committed', 'fenced', 'moved' or 'lost'. Safe to repeat: the second time it finds its own number of steps.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 'fenced'
@@ -14,7 +15,9 @@ local steps = redis.call('HGET', KEYS[2], CHECKPOINT_STEPS) or '0'
 if steps ~= ARGV[2] then
     return steps == ARGV[3] and 'committed' or 'moved'
 end
-local at, gone = 9, false
+-- Lua passes at most 7,999 values to a function.
+local FIELDS_AT_ONCE = 1000
+local at, gone = 10, false
 local function list(visit)
     at = each_in_list(at, visit)
 end
@@ -23,7 +26,16 @@ list(function(i) gone = gone or lost(KEYS[4], ARGV[i]) return 1 end)
 if gone then
     return 'lost'
 end
-list(function(i) redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) return 2 end)
+local rows, from = ARGV[9], 1
+while from <= #rows do
+    local some = {}
+    while from <= #rows and #some < FIELDS_AT_ONCE do
+        local field, value
+        field, value, from = struct.unpack('>I4c0I4c0', rows, from)
+        some[#some + 1], some[#some + 2] = field, value
+    end
+    redis.call('HSET', KEYS[2], unpack(some))
+end
 list(function(i) redis.call('HDEL', KEYS[2], ARGV[i]) return 1 end)
 local set = 7
 list(function(i)
