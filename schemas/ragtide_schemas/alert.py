@@ -30,7 +30,7 @@ class AlertRule(WireModel):
 
     The baseline is given, learned from the first `learn_n` values, or taken from the `baseline_window` before the
     present one. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at least
-    `run_length`, or follows from the budget of the deployment (docs/drift.md).
+    `run_length`, or follows from the budget or the false-discovery rate of the deployment (docs/drift.md).
     """
 
     name: Name
@@ -61,7 +61,7 @@ class AlertRule(WireModel):
     """Distance from the alarm limit to which the mean must return before the alert resolves, in the metric's unit."""
     run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] | None = None
     """Least mean number of values between false alarms, per pipeline or segment value; None takes a share of the
-    deployment's budget, or 10,000 without a budget."""
+    deployment's budget or false-discovery rate, or 10,000 without both."""
     resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
     """Least mean number of values before a false resolve; a lower number resolves sooner."""
 
@@ -225,6 +225,9 @@ class Alert(VersionedModel):
     run_length: float | None = None
     """Guarantee: least mean number of values between false alarms of this rule on this key; with a budget, as of the
     decision."""
+    false_discovery_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Guarantee: largest mean share of false alarms among all alarms of the deployment in a period, of rules without a
+    run length of their own; None where this share is not bounded."""
     design_effect: Annotated[float, Field(ge=0)] | None = None
     """How many times larger the dependence of neighbouring interactions of the pipeline makes the variance of the mean;
     None while it is not measured."""

@@ -264,6 +264,11 @@ def test_a_mistake_in_the_environment_names_the_variable_and_shows_the_form(
         (RULE + RULE.replace("floor", "second").replace("0.7", "'high'"), "line 12, rule 'second': target"),
         (RULE.replace('name = "floor"', ""), "rule number 1: name is missing: add it"),
         (RULE + "baseline_window = 'long'\n", "rule 'floor': baseline_window is no duration"),
+        ("[budget]\nfalse_alarms = 1\nfalse_discovery_rate = 0.1\n",
+         "budget: false_discovery_rate is 0.1 and false_alarms is 1"),
+        ("[budget]\nfalse_discovery_rate = 10\n", "line 2: budget.false_discovery_rate"),
+        (RULE + "run_length = 500\n[budget]\nfalse_discovery_rate = 0.1\n",
+         "budget.false_discovery_rate is 0.1, but every rule has a run_length of its own, so it bounds"),
         ("wholly_unknown = 1\n", "wholly_unknown is no setting: correct its name or remove it"),
     ],
 )  # fmt: skip

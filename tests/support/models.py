@@ -157,6 +157,7 @@ ALERT = st.fixed_dictionaries(
         "observed_upper": FLOAT,
         "log_evidence": FLOAT,
         "run_length": FLOAT,
+        "false_discovery_rate": st.none() | st.floats(0.001, 0.999),
         "n": st.integers(1, COUNTER_MAX),
         "worst_interaction_ids": st.lists(NAME, max_size=3),
         "diagnosis": st.lists(TEXT, max_size=2),

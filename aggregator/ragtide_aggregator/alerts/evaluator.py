@@ -1,7 +1,8 @@
 """Evaluates the alert rules on a batch of values, and returns the alerts that the rules raise."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,10 +15,11 @@ from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
 from ..statistics.drift import Alarm, DetectorTable
+from ..statistics.false_discovery import AlarmLevel
 from ..statistics.tables import doubled
 from .contributors import Contributor, contenders
 from .rule_state import RuleState, matches
-from .rule_values import RuleValues
+from .rule_values import Arrived, RuleValues
 
 _CAPACITY: Final = 16
 
@@ -37,10 +39,15 @@ class Raised:
 class RuleEvaluator:
     """The states of all rules on all keys, with their detectors in one table."""
 
+    false_discovery_rate: float | None = None
+    """Largest mean share of false alarms among the alarms of rules without a run length; None where it is unbounded."""
+
     def __init__(self, rules: tuple[AlertRule, ...], budget: Budget | None, origin: str = "") -> None:
         self._rules = rules
         self._origin = origin
         self.budget = budget
+        # What has periods.
+        self._periods: Budget | AlarmLevel | None = budget
         self._table = DetectorTable()
         self._states: list[list[RuleState]] = []
         # Per row: index of its first detector, and number of its detectors. Per detector: its rule state with its place
@@ -103,15 +110,15 @@ class RuleEvaluator:
 
     def interrupts(self, time_ms: int) -> bool:
         """Return whether a period or a window begins at a time; all earlier values must be evaluated before it."""
-        if self.budget is not None and self.budget.begins(time_ms):
+        if self._periods is not None and self._periods.begins(time_ms):
             return True
         return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes)
 
     def uninterrupted(self, times_ms: Times) -> int:
         """Return the number of values before the first value at which a period or a window begins."""
         breaks: list[float] = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
-        if self.budget is not None:
-            breaks.append(self.budget.next_ms)
+        if self._periods is not None:
+            breaks.append(self._periods.next_ms)
         interrupting = np.flatnonzero(times_ms >= min(breaks)) if breaks else np.zeros(0, dtype=np.intp)
         return int(interrupting[0]) if interrupting.size else times_ms.size
 
@@ -140,6 +147,15 @@ class RuleEvaluator:
         """Return the places of the rows that have rules."""
         return np.flatnonzero(self._count[rows])
 
+    def evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
+        """Evaluate the rules on values of distinct keys; return the alerts with the parts that decided them."""
+        raised = [
+            replace(one, position=int(these.parts[one.position]))
+            for these in arrived
+            for one in self.update(these.values)
+        ]
+        return sorted(raised, key=lambda one: one.position)
+
     def update(self, batch: RuleValues) -> list[Raised]:
         """Evaluate the rules on values, and return the alerts that they raise, in the order of the values."""
         if not self._detectors:
@@ -153,11 +169,12 @@ class RuleEvaluator:
             begins = np.array([after.get(state, -1) for state, _ in self._detectors])
             taken &= value_of > begins[detector_of]
         value_of, detector_of = value_of[taken], detector_of[taken]
-        everything = True
+        start, last = -1, batch.rows.size
         while value_of.size:
             first = self._first_alarms(batch, value_of, detector_of)
-            self._remember(batch, after, {state: at for state, (at, _, _) in first.items()}, everything=everything)
-            after, everything = {state: at for state, (at, _, _) in first.items()}, False
+            until = {state: at for state, (at, _, _) in first.items()}
+            self._remember(batch, _between(after, until, start, last), slice(0, last))
+            after, start = until, last
             raised += [self._alarmed(batch, position, detector, alarm) for position, detector, alarm in first.values()]
             value_of, detector_of = self._rest(batch, after)
         return sorted(raised, key=lambda one: one.position)
@@ -203,7 +220,18 @@ class RuleEvaluator:
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
         """Update the detectors; return the first alarm of each rule, with its value and its detector."""
-        detectors = self._table_row[detector_of]
+        values, costs, sizes = self._steps(batch, value_of, detector_of)
+        alarms, _ = self._table.update(
+            self._table_row[detector_of], values, batch.times_ms[value_of], costs=costs, sizes=sizes
+        )
+        first: dict[RuleState, tuple[int, int, Alarm]] = {}
+        for alarm in alarms:
+            detector = int(detector_of[alarm.position])
+            first.setdefault(self._detectors[detector][0], (int(value_of[alarm.position]), detector, alarm))
+        return first
+
+    def _steps(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> tuple[Floats, Floats, Rows | None]:
+        """Return what detectors take for values: the values of their statistics, the costs, and the sizes."""
         values = batch.values[value_of]
         spread = np.flatnonzero(self._spread[detector_of])
         for detector in np.unique(detector_of[spread]).tolist():
@@ -211,32 +239,31 @@ class RuleEvaluator:
             places = spread[detector_of[spread] == detector]
             squares = None if batch.mean_squares is None else batch.mean_squares[value_of[places]]
             values[places] = state.detectors[number].statistic.transformed(values[places], squares)
-        each = self._table.costs(detectors)
+        each = self._table.costs(self._table_row[detector_of])
         sizes = None if batch.sizes is None else batch.sizes[value_of]
         if sizes is not None:
             each = each * sizes
         if batch.costs is not None:
             share = self._share[detector_of]
             each = np.where(share > 0, batch.costs[value_of] / np.maximum(share, 1), each)
-        alarms, _ = self._table.update(detectors, values, batch.times_ms[value_of], costs=each, sizes=sizes)
-        first: dict[RuleState, tuple[int, int, Alarm]] = {}
-        for alarm in alarms:
-            detector = int(detector_of[alarm.position])
-            first.setdefault(self._detectors[detector][0], (int(value_of[alarm.position]), detector, alarm))
-        return first
+        return values, each, sizes
 
-    def _remember(
-        self, batch: RuleValues, after: dict[RuleState, int], until: dict[RuleState, int], *, everything: bool
-    ) -> None:
-        """Remember interactions beyond the alarm limits: for each rule, those after `after` and up to `until`."""
-        beyond = np.flatnonzero((batch.lowest < self._low[batch.rows]) | (batch.highest > self._high[batch.rows]))
-        last = batch.rows.size
-        start = -1 if everything else last
+    def _remember(self, batch: RuleValues, between: Callable[[RuleState], tuple[int, int]], part: slice) -> None:
+        """Remember interactions beyond the alarm limits.
+
+        Args:
+            batch: values.
+            between: the positions of each rule's values: after the first, up to the second.
+            part: the values to look at.
+        """
+        rows = batch.rows[part]
+        beyond = (batch.lowest[part] < self._low[rows]) | (batch.highest[part] > self._high[rows])
+        beyond = np.flatnonzero(beyond) + part.start
         by_row = grouped(batch.rows[beyond])
         for row, first, count in zip(by_row.rows.tolist(), by_row.starts.tolist(), by_row.counts.tolist(), strict=True):
             places = beyond[by_row.order[first : first + count]]
             for state in self._states[row]:
-                begin, end = after.get(state, start), until.get(state, last)
+                begin, end = between(state)
                 if state.looks_for_change and begin < end:
                     self._remember_one(batch, state, places[(begin < places) & (places <= end)])
 
@@ -255,7 +282,8 @@ class RuleEvaluator:
         state, number = self._detectors[detector]
         row = int(batch.rows[position])
         event = batch.source.event(int(batch.event_of[position]))
-        alert = state.alarmed(state.detectors[number], alarm, int(batch.numbers[position]), event)
+        rate = self.false_discovery_rate if state.rule.run_length is None else None
+        alert = state.alarmed(state.detectors[number], alarm, int(batch.numbers[position]), event, rate)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 
@@ -291,3 +319,10 @@ class RuleEvaluator:
         self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
         if self.budget is not None and state["budget"] is not None:
             self.budget.load(bytes.fromhex(state["budget"]))
+
+
+def _between(
+    after: dict[RuleState, int], until: dict[RuleState, int], start: int, last: int
+) -> Callable[[RuleState], tuple[int, int]]:
+    """Return the positions between which a rule takes values, by the rule."""
+    return lambda state: (after.get(state, start), until.get(state, last))

@@ -36,6 +36,8 @@ class Decision:
     log_evidence: float
     run_length: float
     contributors: list[str]
+    false_discovery_rate: float | None = None
+    """Largest mean share of false alarms among the alarms of the deployment; None where it is unbounded."""
 
 
 def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
@@ -76,6 +78,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         observed_upper=statistic.unscaled(seen.upper),
         log_evidence=decision.log_evidence,
         run_length=decision.run_length if fired is None else fired.run_length,
+        false_discovery_rate=decision.false_discovery_rate if fired is None else fired.false_discovery_rate,
         n=1,
         worst_interaction_ids=tuple(decision.contributors) if fired is None else (),
         message=_resolved(decision, source)
@@ -108,9 +111,15 @@ def _firing(decision: Decision, source: BaselineSource, definition: MetricDefini
         f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_name(decision)} "
         f"{observed:.3f} over the last {decision.n} interactions, since about "
         f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC. {normal} "
-        f"Expect at most one false alarm per {decision.run_length:,.0f} interactions, on average."
+        f"{_promise(decision)}"
         + (f" Meaning: {definition.meaning}" if definition is not None and definition.meaning else "")
     )
+
+
+def _promise(decision: Decision) -> str:
+    if decision.false_discovery_rate is not None:
+        return f"At most {100 * decision.false_discovery_rate:.3g}% of alarms are false, on average (by e-values)."
+    return f"Expect at most one false alarm per {decision.run_length:,.0f} interactions, on average."
 
 
 def _resolved(decision: Decision, source: BaselineSource) -> str:

@@ -212,7 +212,9 @@ class RuleState:
                 low, high = (limit, high) if detector.movement == "fall" else (low, limit)
         return low, high
 
-    def alarmed(self, detector: RuleDetector, alarm: Alarm, number: int, event: MetricEvent) -> Alert:
+    def alarmed(
+        self, detector: RuleDetector, alarm: Alarm, number: int, event: MetricEvent, rate: float | None = None
+    ) -> Alert:
         """Return the alert that fires or resolves because of an alarm.
 
         Args:
@@ -220,6 +222,7 @@ class RuleState:
             alarm: its alarm.
             number: number of the deciding value among the values of its key.
             event: of that value.
+            rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
         """
         decision = Decision(
             rule=self.rule,
@@ -235,6 +238,7 @@ class RuleState:
             log_evidence=alarm.log_evidence,
             run_length=alarm.run_length / self.share if self.looks_for_change else self.rule.resolve_run_length,
             contributors=[one.interaction_id for one in self.contributors.since(number - alarm.change_n + 1)],
+            false_discovery_rate=rate,
         )
         if not self.looks_for_change:
             return self._resolve(decision, event)

@@ -63,3 +63,10 @@ class RuleValues:
         if self.sizes is None or self.mean_squares is None:
             return LearnedValues(mean, mean * mean)
         return LearnedValues(mean, float(self.mean_squares[position]), int(self.sizes[position]))
+
+
+class Arrived(NamedTuple):
+    """Values, and for each the part of the batch at which it came, or at which its cluster was closed; not falling."""
+
+    values: RuleValues
+    parts: Rows

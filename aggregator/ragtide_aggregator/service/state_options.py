@@ -4,6 +4,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.alert import duration_ms
 
+from ..alerts.controlled_evaluator import FalseDiscovery
 from ..events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.capping import KeyCaps
 from ..state.state import AlertBudget, StateOptions
@@ -25,6 +26,11 @@ def state_options(settings: Settings) -> StateOptions:
         budget=None
         if budget is None
         else AlertBudget(budget / settings.partitions, duration_ms(settings.budget.period)),
+        false_discovery=None
+        if settings.budget.false_discovery_rate is None
+        else FalseDiscovery(
+            settings.budget.false_discovery_rate, duration_ms(settings.budget.period), settings.partitions
+        ),
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),

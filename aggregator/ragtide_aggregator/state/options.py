@@ -6,6 +6,7 @@ from typing import Final
 
 from ragtide_schemas import Alert, AlertRule
 
+from ..alerts.controlled_evaluator import FalseDiscovery
 from ..events.clusters import ClusterOptions
 from ..events.keys import EstimateKey
 from ..statistics.windows import Panes
@@ -30,6 +31,8 @@ class StateOptions:
     segments: bool = True
     panes: Panes = NO_WINDOWS
     budget: AlertBudget | None = None
+    false_discovery: FalseDiscovery | None = None
+    """The bound on the share of false alarms, in place of the budget; None for no bound."""
     quantiles: bool = True
     origin: str = ""
     """Makes alert ids of a split pipeline different in each partition."""

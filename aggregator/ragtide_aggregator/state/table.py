@@ -1,6 +1,6 @@
 """The table of a state: one row per key, to which batches of events are added. No clock, no I/O."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
 
+from ..alerts.controlled_evaluator import ControlledEvaluator
 from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
 from ..alerts.evaluator import Raised, RuleEvaluator
-from ..alerts.rule_values import RuleValues
+from ..alerts.rule_values import Arrived, RuleValues
 from ..events.batch import EventBatch, Scope
 from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
@@ -80,6 +81,8 @@ class StateTable:
         # Not bounded, because time and cost of labeling have no highest value. Scores are checked before.
         self.moments = MomentTable(bounded=False)
         self.rules = RuleEvaluator(options.rules, budget, options.origin)
+        if options.false_discovery is not None:
+            self.rules = ControlledEvaluator(options.rules, options.false_discovery, options.origin)
         self.panes = PaneTable(options.panes) if options.panes.windows else None
         self.pairs = PairRows()
         self.absences = AbsenceRows()
@@ -176,11 +179,10 @@ class StateTable:
         places = self.rules.with_rules(batch.rows) if self.options.rules else np.zeros(0, dtype=np.intp)
         costs = self.rules.costs(batch.rows[places]) if self.options.rules else None
         inside, closed = (None, None) if self.clusters is None else self.clusters.take(batch, places, costs)
-        raised = self._evaluate_rules(batch, places, costs, inside)
+        arrived = self._single_values(batch, places, costs, inside)
         if closed is not None:
-            later = self.rules.update(closed.values)
-            raised += [replace(one, position=int(closed.parts[one.position])) for one in later]
-            raised.sort(key=lambda one: one.position)
+            arrived.append(Arrived(closed.values, closed.parts))
+        raised = self.rules.evaluate(arrived)
         before = self._learn(batch, raised)
         of = batch.part_of
         late = np.zeros(batch.times_ms.shape, dtype=bool)
@@ -202,10 +204,10 @@ class StateTable:
                 self.panes.take_clusters(closed, batch)
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
 
-    def _evaluate_rules(
+    def _single_values(
         self, events: EventBatch, places: Rows, costs: Floats | None, inside: NDArray[np.bool_] | None
-    ) -> list[Raised]:
-        """Evaluate the rules on single values; return the alerts with the parts that decided them.
+    ) -> list[Arrived]:
+        """Return the single values that rules take, with their parts; nothing without such a value.
 
         Args:
             events: batch.
@@ -226,7 +228,7 @@ class StateTable:
         values = RuleValues(
             rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, costs
         )
-        return [replace(one, position=int(of[one.position])) for one in self.rules.update(values)]
+        return [Arrived(values, of)]
 
     def _learn(self, batch: EventBatch, raised: list[Raised]) -> Floats:
         """Add the values to the moments; return for each value the mean of its key before it.

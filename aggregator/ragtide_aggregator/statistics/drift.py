@@ -53,7 +53,7 @@ class Alarm:
     log_evidence: float
     """Natural logarithm of M; the alarm sounds at log(run_length)."""
     run_length: float
-    """A: the level that M reached."""
+    """A: the level that M reached, in costs of a value."""
     change_n: int
     """Number of values since the estimated change point."""
     change_mean: float
@@ -76,6 +76,8 @@ class _Clusters(NamedTuple):
     tags: NDArray[np.int64]
     costs: Floats
     sizes: NDArray[np.int64]
+    levels: Floats | None
+    looks: Rows | None
 
     def at_places(self, places: Rows) -> "_Clusters":
         """Return the clusters at places."""
@@ -86,6 +88,8 @@ class _Clusters(NamedTuple):
             self.tags[places],
             self.costs[places],
             self.sizes[places],
+            None if self.levels is None else self.levels[places],
+            None if self.looks is None else self.looks[places],
         )
 
 
@@ -175,6 +179,14 @@ class DetectorTable:
         """Return the cost of a value for each of these rows: 1 / run_length."""
         return self._cost[rows]
 
+    def evidence(self, rows: Rows) -> Floats:
+        """Return M / A of rows, in the unit in which a row alarms at 1."""
+        return np.asarray(np.add.reduce(self._m[rows], axis=1) / BETS)
+
+    def scale(self, rows: Rows, factor: float) -> None:
+        """Multiply the evidence of rows by a factor of at most 1, set before the values to come."""
+        self._m[rows] *= factor
+
     def longest(self, row: int) -> int:
         """Return the number of values since the earliest possible change point."""
         return int(self._totals[row, 0] - np.min(self._start[row, :, 0]))
@@ -187,6 +199,8 @@ class DetectorTable:
         *,
         costs: Floats | None = None,
         sizes: NDArray[np.int64] | None = None,
+        levels: Floats | None = None,
+        looks: Rows | None = None,
     ) -> tuple[list[Alarm], Rows]:
         """Add values to rows, in order; return the alarms by position, and the positions that were not added.
 
@@ -201,6 +215,9 @@ class DetectorTable:
                 1 / run_length of the row unless given.
             sizes: for closed clusters of values, the number of values of each; `values` are then the means, and `costs`
                 the sums of the values' costs. Single values unless given.
+            levels: M / A at which the row of each value alarms, positive; 1 unless given.
+            looks: number of the look to which each value belongs, not falling; no value after the first look with an
+                alarm is added, so that the caller can set other levels. Unless given, only rows with an alarm stop.
 
         Raises: ValueError if a value is not in [0, 1]; nothing is added then.
         """
@@ -209,7 +226,7 @@ class DetectorTable:
             return [], np.zeros(0, dtype=np.intp)
         sizes = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
         costs = self._cost[rows] * sizes if costs is None else costs
-        return self._update(_Clusters(np.arange(values.size), rows, values, tags, costs, sizes))
+        return self._update(_Clusters(np.arange(values.size), rows, values, tags, costs, sizes, levels, looks))
 
     def _update(self, given: "_Clusters") -> tuple[list[Alarm], Rows]:
         batch = grouped(given.rows)
@@ -218,6 +235,9 @@ class DetectorTable:
         never = np.iinfo(np.intp).max
         first = np.minimum.reduceat(np.where(alarmed, batch.occurrence, never), batch.starts)
         taken = batch.occurrence <= batch.spread(first)
+        if given.looks is not None and np.any(alarmed):
+            looks = given.looks[batch.order]
+            taken &= looks <= looks[alarmed].min()
         if not np.all(taken):
             alarms, _ = self._update(given.at_places(np.sort(batch.order[taken])))
             return alarms, np.sort(given.positions[batch.order[~taken]])
@@ -226,11 +246,14 @@ class DetectorTable:
         for rank in np.flatnonzero(first != never).tolist():
             last = batch.starts[rank] + batch.counts[rank] - 1
             position = int(batch.order[last])
-            cost = float(given.costs[position] / given.sizes[position])
-            alarms.append(self._alarm(int(given.positions[position]), int(batch.rows[rank]), cost))
+            row = int(batch.rows[rank])
+            # A cluster may cost nothing, if all of its values came before costs were counted.
+            cost = float(given.costs[position] / given.sizes[position]) or float(self._cost[row])
+            level = 1.0 if given.levels is None else float(given.levels[position])
+            alarms.append(self._alarm(int(given.positions[position]), row, cost, level))
         return sorted(alarms, key=lambda alarm: alarm.position), np.zeros(0, dtype=np.intp)
 
-    def _alarm(self, position: int, row: int, cost: float) -> Alarm:
+    def _alarm(self, position: int, row: int, cost: float, level: float) -> Alarm:
         best = int(np.argmax(self._cusum[row]))
         n, total, squares, clusters = (self._totals[row] - self._start[row, best]).tolist()
         mean = total / n
@@ -238,7 +261,7 @@ class DetectorTable:
             position=position,
             row=row,
             log_evidence=log(float(np.add.reduce(self._m[row])) / BETS) - log(cost),
-            run_length=1 / cost,
+            run_length=level / cost,
             change_n=int(n),
             change_mean=mean,
             change_variance=max(squares - n * mean**2, 0.0) / (clusters - 1) if clusters > 1 else 0.0,
@@ -315,7 +338,8 @@ class _Path:
         with np.errstate(over="ignore"):
             walk(rounds, adds, least, pays, path)
             self.m, self.cusum = path[:, :BETS], path[:, BETS:]
-            self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS
+            levels = 1.0 if given.levels is None else given.levels
+            self.alarmed = np.add.reduce(self.m[k:], axis=1) >= BETS * levels
         self._given = given
 
     def store(self, table: DetectorTable, batch: Grouped) -> None:

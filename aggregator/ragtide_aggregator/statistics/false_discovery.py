@@ -1,4 +1,4 @@
-"""A bounded share of false alarms among all alarms of a deployment: e-BH over the evidence of all watches.
+"""A bounded share of false alarms among all alarms of a deployment, by the evidence of all watches.
 
 A watch is one detector: a rule on one key, in one direction. Its evidence is that of `DetectorTable` with the costs of
 `Budget`: M <- (M + c) (1 + l (limit - x)), where c is set before its value is seen, M = 0 after an alarm. Such an M is
@@ -6,30 +6,38 @@ no e-value by itself: with a cost of 1 a value its mean rises by 1 a value. It i
 costs of all watches in a period add up to `rate`: M is then a mixture of bets that begin at each value, and the
 costs are the weights.
 
-**Procedure.** `raised` is the number of alarms so far in the period. At a look, find the largest k such that k watches
-have M >= 1 / (raised + k); these alarm together, and pay out their M. Without earlier alarms and with M = rate * e / K
-this is e-BH for K e-values e; with a single watch that takes a value at a time it is e-LOND.
+**Procedure.** `raised` is the number of alarms so far in the period. A look is a value, or a closed cluster, with the
+watches that take it. Those with M >= 1 / (raised + 1) alarm, and pay out their M (`AlarmLevel`). This is e-LOND with
+costs as weights. At a look at all watches k of them may alarm at 1 / (raised + k), for the largest such k (`rejected`):
+without earlier alarms and with M = rate * e / K this is e-BH for K e-values e. Each watch gets a look with its next
+value, so this finds changes hardly earlier (docs/measured/false_discovery.md), and would raise alerts about a pipeline
+at interactions of another one.
 
-**Guarantee.** A false alarm is one whose watch had, at each value since the period began or since the watch's last
-alarm in it, a mean that was not beyond the limit, given everything seen before that value. Let V(T) and R(T) be the
-numbers of false and of all alarms in a period up to T. Then the mean of the largest V(T) / R(T) over all T in the
-period is at most `rate`, for any dependence between watches, any number of them, and watches that come and go. So the
-expected share of false alarms is at most `rate` at any moment, also one that the data chose, and a quiet period has any
-false alarm with a probability of at most `rate`.
+**Guarantee.** A false alarm is one whose watch had, at each value since the period began, or since the watch began
+with M = 0 later in it (after an alarm, or with a new baseline), a mean that was not beyond the limit, given everything
+counted before that value's interaction, or before its cluster closed. Let V(T) and R(T) be the numbers of false and of
+all alarms in a period up to T. Then the mean of the largest V(T) / R(T) over all T in the period is at most `rate`, for
+any dependence between watches, any number of them, and watches that come and go. So the expected share of false alarms
+is at most `rate` at any moment, also one that the data chose, and a quiet period has any false alarm with a probability
+of at most `rate`.
 
 **Proof.** A false alarm j pays M_j. After its look there are R_j alarms, so M_j >= 1 / R_j. R(T) >= R_j at any later T,
 so V(T) / R(T) <= sum of M_j over the false alarms, at every T. Take the M of each watch from the beginning of the
-period on, and again from each of its alarms on, until its mean is first beyond the limit. The sum of these M, plus the
-payments so far, minus the costs so far, falls on average with each item: an alarm only turns evidence into a payment.
-So the mean of all payments of false alarms is at most the costs of the period plus the evidence at its beginning:
-`rate`.
+period on, and again from each of its beginnings on, until its mean is first beyond the limit. The sum of these M, plus
+the payments so far, minus the costs so far, falls on average with each interaction: an alarm only turns evidence into a
+payment, whichever values of the interaction it follows. So the mean of all payments of false alarms is at most the
+costs of the period plus the evidence at its beginning: `rate`.
 
 **Periods.** Evidence lasts over the end of a period as follows: M of every watch is multiplied by one factor, so that
 all M add up to no more than RESERVE of `rate`, and the costs of the values of the new period to no more than the rest.
 That is a choice made before the values of the period, so the guarantee holds in every period, given all earlier ones.
 
-**Partitions.** Any number not above the true one may stand for `raised`, such as that of one partition, or of distinct
-watches so that an alarm that flaps lowers no level. With P partitions each has `rate` / P.
+**Clusters.** A cluster of n values pays the costs of n values when it is closed, not when its values come, so that all
+costs that enter M in a period are costs of that period. Which cost it is depends on numbers of values alone.
+
+**Partitions.** Each of P partitions controls its own alarms with `rate` / P. Let V_p, R_p be the numbers of partition p
+in the same period. R >= R_p, so V / R <= sum of V_p / R_p at any moment, whose largest values have means that add up to
+P * rate / P. So the guarantee holds for the deployment, however dependent the partitions are.
 
 Why not e-BH on detectors with a cost of 1: its false discovery rate is at most level * E[T] (error over patience),
 which promises nothing after 1 / level values. Why not on the largest evidence so far: its rate is not controlled.
@@ -127,8 +135,9 @@ class AlarmLevel:
     1.0
     >>> bool(level.spend(1_000_000).sum() < 0.1)
     True
-    >>> level.decide([1.2, 0.4, 0.3]).tolist(), level.raised, level.level
-    ([True, False, False], 1, 0.5)
+    >>> level.count(1)
+    >>> level.raised, level.level
+    (1, 0.5)
     """
 
     def __init__(self, rate: float, period_ms: int) -> None:
@@ -141,6 +150,11 @@ class AlarmLevel:
     def begins(self, time_ms: int) -> bool:
         """Return whether a time is in a later period than the present one, so that `begin` is to be called."""
         return self._budget.begins(time_ms)
+
+    @property
+    def next_ms(self) -> float:
+        """Beginning of the next period; minus infinity before the first period."""
+        return self._budget.next_ms
 
     def begin(self, time_ms: int, held: float) -> float:
         """Begin the period that holds a time; return the factor by which the evidence of every watch is multiplied.
@@ -171,17 +185,9 @@ class AlarmLevel:
         """Return the costs of the next values, in order; shape (count,)."""
         return self._budget.spend(count)
 
-    def decide(self, evidence: ArrayLike) -> NDArray[np.bool_]:
-        """Return which watches alarm now, and count them; their evidence is to be set to 0.
-
-        Args:
-            evidence: M of each watch, after the same item; 1-d.
-
-        Raises: ValueError if the evidence is negative or not a number.
-        """
-        found = rejected(evidence, self._raised)
-        self._raised += int(np.count_nonzero(found))
-        return found
+    def count(self, alarms: int) -> None:
+        """Count alarms of a look, whose watches had reached the level before it; their evidence is to be set to 0."""
+        self._raised += alarms
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, exactly."""

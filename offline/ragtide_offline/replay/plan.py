@@ -78,7 +78,12 @@ class ReplayPlan:
             "order": "time" if self.seed is None else f"random, seed {self.seed}",
             **self.selection.as_options(),
             "rules": [json.loads(rule.encode()) for rule in self.rules],
-            "budget": settings.budget.model_dump(mode="json"),
+            # A workspace of before the false-discovery rate has no such option.
+            "budget": {
+                name: value
+                for name, value in settings.budget.model_dump(mode="json").items()
+                if name != "false_discovery_rate" or value is not None
+            },
             **{name: _plain(getattr(settings, name)) for name in _KEPT},
         }
         if self.relabel:

@@ -178,6 +178,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "observed_upper": FLOAT,
         "log_evidence": FLOAT,
         "run_length": FLOAT,
+        "false_discovery_rate": FLOAT,
         "design_effect": FLOAT,
         "n": INT,
         "worst_interaction_ids": TEXTS,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ragtide_schemas import AlertRule
 from ragtide_schemas.alert import Duration
@@ -16,14 +16,27 @@ DEFAULT_RULES = (
 
 
 class BudgetSettings(BaseModel):
-    """The budget of false alarms of the whole deployment, which all rules without a run length share."""
+    """The false alarms of the whole deployment, by all rules without a run length: their number, or their share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     false_alarms: Annotated[float, Field(gt=0)] | None = None
     """Most false alarms per period, on average; None gives every rule on every key its own run length."""
+    false_discovery_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Largest share of false alarms among all alarms of the deployment in a period, on average, such as 0.1; in place
+    of `false_alarms`."""
     period: Duration = "7d"
     """The period, such as `1d` or `7d`."""
+
+    @model_validator(mode="after")
+    def _number_or_share(self) -> Self:
+        if self.false_alarms is not None and self.false_discovery_rate is not None:
+            raise ValueError(
+                f"false_discovery_rate is {self.false_discovery_rate:g} and false_alarms is {self.false_alarms:g}, but "
+                "one level cannot keep both: remove false_alarms to bound the share of false alarms, or "
+                "false_discovery_rate to bound their number"
+            )
+        return self
 
 
 class ClusterSettings(BaseModel):

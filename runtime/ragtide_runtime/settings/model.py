@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     quantiles: bool = True
     """Whether quantiles of scores, labeling time and cost are kept for whole pipelines."""
     budget: BudgetSettings = BudgetSettings()
-    """The budget of false alarms of the whole deployment: the table `[budget]`."""
+    """The false alarms of the whole deployment, by number or share: the table `[budget]`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
@@ -183,6 +183,16 @@ class Settings(BaseSettings):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"alerts has two rules named {name!r}: give each rule a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _rate_is_of_some_rule(self) -> Self:
+        rate = self.budget.false_discovery_rate
+        if rate is not None and self.alerts and all(rule.run_length is not None for rule in self.alerts):
+            raise ValueError(
+                f"budget.false_discovery_rate is {rate:g}, but every rule has a run_length of its own, so it bounds "
+                "nothing: remove run_length from the rules that it is for, or remove budget.false_discovery_rate"
+            )
         return self
 
     @model_validator(mode="after")

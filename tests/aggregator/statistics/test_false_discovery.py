@@ -52,11 +52,14 @@ def test_costs_and_evidence_handed_on_never_exceed_the_rate(rate: float, held: l
 def test_each_alarm_lowers_the_level_until_the_next_period() -> None:
     level = AlarmLevel(0.1, 1000)
     level.begin(0, 0.0)
-    assert level.decide([0.9, 0.4]).tolist() == [False, False]
-    assert level.decide([1.0, 0.4]).tolist() == [True, False]
+    assert (level.raised, level.level) == (0, 1.0)
+    level.count(1)
     assert (level.raised, level.level) == (1, 0.5)
-    assert level.decide([0.34, 0.34]).tolist() == [True, True]
+    level.count(0)
+    level.count(2)
     assert (level.raised, level.level) == (3, 0.25)
+    assert not level.begins(999)
+    assert level.next_ms == 1000
     level.begin(1000, 0.2)
     assert (level.raised, level.level) == (0, 1.0)
 
@@ -72,7 +75,8 @@ def test_storing_in_between_changes_nothing(looks: list[list[float]]) -> None:
             assert cut.begins(400 * number)
             assert whole.begin(400 * number, sum(evidence)) == cut.begin(400 * number, sum(evidence))
         assert whole.spend(7_000).tolist() == cut.spend(7_000).tolist()
-        assert whole.decide(evidence).tolist() == cut.decide(evidence).tolist()
+        for one in (whole, cut):
+            one.count(int(rejected(evidence, one.raised).sum()))
     assert whole.to_bytes() == cut.to_bytes()
     assert len(whole.to_bytes()) == 34
 
@@ -92,12 +96,11 @@ def test_a_rate_is_a_share(rate: float) -> None:
 
 
 def test_evidence_that_is_none_is_refused() -> None:
-    level = AlarmLevel(0.1, 1000)
     for wrong in ([float("nan")], [-0.1], [[0.5]]):
         with pytest.raises(ValueError, match="evidence"):
-            level.decide(wrong)
+            rejected(wrong)
     with pytest.raises(ValueError, match="held"):
-        level.begin(0, float("nan"))
+        AlarmLevel(0.1, 1000).begin(0, float("nan"))
     with pytest.raises(ValueError, match="raised"):
         rejected([0.5], -1)
     with pytest.raises(ValueError, match="weights"):
@@ -171,7 +174,8 @@ def test_few_quiet_periods_have_any_false_alarm_also_with_evidence_from_the_peri
             sees = (rng.random((runs, watches)) < 0.5)[..., None]
             m = np.where(sees, (m + costs[:, item]) * pays, m)
             for run in np.flatnonzero(m.mean(axis=2).sum(axis=1) >= 1 / (watches + 1)).tolist():
-                found = levels[run].decide(m[run].mean(axis=1))
+                found = rejected(m[run].mean(axis=1), levels[run].raised)
+                levels[run].count(int(found.sum()))
                 m[run][found] = 0
                 with_alarm[period, run] = max(with_alarm[period, run], found.any())
     assert handed_on == pytest.approx(RESERVE * rate)
