@@ -83,7 +83,7 @@ class Estimate(VersionedModel):
     """Number of independent interactions with the same precision. For `weighted` and `prediction_powered`: number of
     uniformly drawn reference scores. For `mean`: n / design_effect, at most n; None while the effect is not known."""
     design_effect: Annotated[float, Field(ge=0)] | None = None
-    """For `mean`: how many times larger the dependence of interactions makes the variance, measured by clusters or by
+    """How many times larger the dependence of interactions makes the variance, measured by clusters or, for `mean`, by
     neighbours; None while it is not known."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """n / (n + n_absent)."""

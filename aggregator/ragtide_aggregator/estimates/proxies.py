@@ -1,5 +1,7 @@
 """Estimates from a proxy labeler on all interactions and a reference labeler on a sample. No clock, no I/O."""
 
+from math import isnan
+
 from ragtide_schemas import Estimate
 
 from ..state.state import AggregatorState
@@ -21,6 +23,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
         definition = state.definition(key)
         for name, everything in (("weighted", None), ("prediction_powered", found.numbers.moments)):
             pairs = state.pairs.read(place, everything, confidence=method.confidence)
+            effect = float(pairs.design_effect[0])
             ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.estimate, pairs.lower, pairs.upper)]
             result.append(
                 record(
@@ -41,6 +44,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
                     labeler_version=key.labeler_version,
                     estimator=name,
                     n_effective=float(pairs.n_effective[0]),
+                    design_effect=None if isnan(effect) else effect,
                 )
             )
     return result

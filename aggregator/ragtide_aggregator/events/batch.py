@@ -76,6 +76,8 @@ class EventBatch:
     """Row of each pair, in the order of the parts."""
     scores: Floats
     """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
+    pairs_of: Rows
+    """Part of each pair, not falling."""
     times_ms: Times
     """Event time of each part. The arrays below have one element per part, too."""
     processed_ms: Times
@@ -84,6 +86,8 @@ class EventBatch:
     """Newest time of the pipeline and run before the part; the part's own time if it is the first."""
     population: NDArray[np.int64]
     """Size of the run, 0 if unknown."""
+    later: NDArray[np.bool_]
+    """Whether it holds gold scores that came after their event."""
     clusters: NDArray[np.int64] | None = None
     """Code of its cluster, 0 for a part by itself; None where clusters are not looked for."""
     scope_of: Rows | None = None
@@ -94,6 +98,11 @@ class EventBatch:
     def starts(self) -> Rows:
         """Where the values of each part begin, and the end of the last; shape (parts + 1,)."""
         return np.searchsorted(self.part_of, np.arange(self.places.size + 1))
+
+    @cached_property
+    def pair_starts(self) -> Rows:
+        """Where the pairs of each part begin, and the end of the last; shape (parts + 1,)."""
+        return np.searchsorted(self.pairs_of, np.arange(self.places.size + 1))
 
     @cached_property
     def grouped(self) -> Grouped:

@@ -200,10 +200,12 @@ class BatchBuilder:
                     np.array(self._probabilities)[probability],
                 ]
             ),
+            pairs_of=pairs_of,
             times_ms=parts.times_ms[inside],
             processed_ms=parts.processed_ms[inside],
             newest_ms=self._newest_ms[inside],
             population=parts.population[inside],
+            later=places >= len(self._columns),
             clusters=None if self._clusters is None else self._clusters[inside],
             scope_of=self._scope_of[inside],
             scopes=self._scopes,

@@ -33,7 +33,7 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
     fields |= {CheckpointField.DECLARED + name: data for name, data in table.declarations.take_changes()}
     gone: list[str] = []
     if table.clusters is not None:
-        clusters, closed = table.clusters.take_changes(keys)
+        clusters, closed = table.clusters.take_changes(keys, table.pairs.keys)
         fields |= clusters
         gone += closed
     if table.panes is not None:
@@ -97,6 +97,7 @@ def _load_clusters(table: StateTable, by_kind: Mapping[str, list[tuple[str, byte
     sums, scopes, clusters = CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER
     measured = CheckpointField.DEPENDENCE
     if table.clusters is None or table.dependence is None:
+        table.pairs.loaded(())
         return [kind + name for kind in (sums, scopes, clusters, measured) for name, _ in by_kind[kind]]
     for name, data in by_kind[measured]:
         with reading(measured + name):
@@ -111,8 +112,9 @@ def _load_clusters(table: StateTable, by_kind: Mapping[str, list[tuple[str, byte
             table.clusters.load_scope(name, data)
     for name, data in by_kind[clusters]:
         with reading(clusters + name):
-            table.clusters.load_cluster(name, data, table.rows.keys)
+            table.clusters.load_cluster(name, data, table.rows.keys, table.pairs.keys)
     table.clusters.loaded(table.rows.keys)
+    table.pairs.loaded(table.clusters.scopes)
     return []
 
 

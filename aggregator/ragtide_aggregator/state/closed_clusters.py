@@ -9,6 +9,7 @@ from ..alerts.rule_values import RuleValues, ValueExtremes
 from ..events.batch import EventBatch
 from ..statistics import sums
 from ..statistics.batches import Floats, Rows
+from .closed_pairs import ClosedPairs, closed_pairs
 from .open_clusters import Closing
 
 
@@ -16,6 +17,8 @@ from .open_clusters import Closing
 class ClosedClusters:
     """Closed clusters in the order in which they closed, one element for each cluster and key; shape (n,)."""
 
+    clusters: Rows
+    """Number of the cluster, from 0 in the order in which they closed."""
     rows: Rows
     sizes: Rows
     """Number of values."""
@@ -27,6 +30,8 @@ class ClosedClusters:
     """Event time of the cluster's last interaction."""
     values: RuleValues
     """The clusters as alert rules take them."""
+    pairs: ClosedPairs | None
+    """Their pairs; None without pairs."""
 
 
 def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClusters:
@@ -58,6 +63,7 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
     last_ms = np.array([one.cluster.events[-1].time_ms for one in closings], dtype=np.int64)
     parts = np.array([one.part for one in closings], dtype=np.intp)[cluster_of]
     return ClosedClusters(
+        clusters=cluster_of,
         rows=rows[starts],
         sizes=sizes,
         totals=totals,
@@ -80,6 +86,7 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
                 _names(ids, event_of[order], values == np.repeat(highest, sizes), starts),
             ),
         ),
+        pairs=closed_pairs(closings),
     )
 
 

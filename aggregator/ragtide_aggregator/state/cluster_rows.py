@@ -11,13 +11,13 @@ from ragtide_runtime.redis.keys import CheckpointField
 
 from ..events.batch import EventBatch, Scope
 from ..events.clusters import ClusterOptions
-from ..events.keys import UNBOUNDED, EstimateKey
+from ..events.keys import UNBOUNDED, EstimateKey, PairKey
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.clusters import ClusterTable
 from ..statistics.moments import MomentTable
 from ..statistics.tables import doubled
 from .closed_clusters import ClosedClusters, closed_clusters
-from .cluster_encoding import cluster_from_bytes, cluster_to_bytes, short_name
+from .cluster_encoding import ShortNames, cluster_from_bytes, cluster_to_bytes
 from .open_clusters import OpenClusters, ScopeClusters
 
 _CAPACITY: Final = 64
@@ -37,8 +37,7 @@ class ClusterRows:
         self.sums = ClusterTable()
         self.open = OpenClusters(options)
         self._countable = np.zeros(_CAPACITY, dtype=bool)
-        self._names: list[bytes] = []
-        self._row_of: dict[bytes, int] = {}
+        self._names, self._pair_names = ShortNames(), ShortNames()
 
     @property
     def scopes(self) -> dict[Scope, ScopeClusters]:
@@ -91,8 +90,14 @@ class ClusterRows:
         self.sums.update(closed.rows, closed.sizes, closed.totals)
         return inside, closed
 
-    def take_changes(self, keys: Sequence[EstimateKey]) -> tuple[dict[str, bytes], list[str]]:
-        """Return the fields of clusters to write and the names of those to remove, since the last call."""
+    def take_changes(self, keys: Sequence[EstimateKey], pairs: Sequence[PairKey]) -> tuple[dict[str, bytes], list[str]]:
+        """Return the fields of clusters to write and the names of those to remove, since the last call.
+
+        Args:
+            keys: key of every row of values.
+            pairs: key of every row of pairs.
+        """
+        self._follow(keys, pairs)
         fields: dict[str, bytes] = {}
         gone: list[str] = []
         for scope, clusters in self.scopes.items():
@@ -107,30 +112,29 @@ class ClusterRows:
                 if cluster is None:
                     gone.append(at)
                 else:
-                    fields[at] = cluster_to_bytes(cluster, self._names_of(keys))
+                    fields[at] = cluster_to_bytes(cluster, self._names, self._pair_names)
             clusters.changed = set()
         return fields, gone
 
-    def _names_of(self, keys: Sequence[EstimateKey]) -> Sequence[bytes]:
-        """Return the short name of every row's key."""
-        self._names += [short_name(key) for key in keys[len(self._names) :]]
-        return self._names
+    def _follow(self, keys: Sequence[EstimateKey], pairs: Sequence[PairKey]) -> None:
+        self._names.follow(keys)
+        self._pair_names.follow(pairs)
 
     def load_scope(self, name: str, data: bytes) -> None:
         """Load the counts of a pipeline and run that `take_changes` returned."""
         pipeline, run = json.loads(name)
         self.scopes[pipeline, run] = ScopeClusters.read(data)
 
-    def load_cluster(self, name: str, data: bytes, keys: Sequence[EstimateKey]) -> None:
+    def load_cluster(self, name: str, data: bytes, keys: Sequence[EstimateKey], pairs: Sequence[PairKey]) -> None:
         """Load an open cluster that `take_changes` returned, after its pipeline and run.
 
         Raises: ValueError if the bytes were written by another version.
         """
         code, _, scope = name.partition(":")
         pipeline, run = json.loads(scope)
-        self._row_of |= {one: row for row, one in enumerate(self._names_of(keys)) if row >= len(self._row_of)}
+        self._follow(keys, pairs)
         clusters = self.scopes.setdefault((pipeline, run), ScopeClusters())
-        clusters.open[int(code)] = cluster_from_bytes(int(code), data, self._row_of)
+        clusters.open[int(code)] = cluster_from_bytes(int(code), data, self._names, self._pair_names)
 
     def loaded(self, keys: Sequence[EstimateKey]) -> None:
         """Complete the state after all fields are loaded."""

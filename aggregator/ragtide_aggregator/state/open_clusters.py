@@ -23,11 +23,13 @@ CLOSED_KEPT: Final = 256
 
 
 VERSION: Final = 1
-"""Version of the bytes of clusters."""
+"""Version of the bytes of a pipeline's clusters."""
 
 FIRST_MEASURED: Final = LEAST_BLOCKS * 256
 """Number of events after which the length of blocks is measured first: 20 blocks of 256."""
 
+_NO_ROWS: Final = np.zeros(0, dtype=np.intp)
+_NO_SCORES: Final = np.zeros((3, 0))
 _SCOPE: Final = struct.Struct("<BQQQQ")
 
 
@@ -40,6 +42,11 @@ class ClusterEvent(NamedTuple):
     """Largest contribution of each value to the expected number of false alarms; None without a budget."""
     time_ms: int
     interaction_id: str
+    pairs: Rows = _NO_ROWS
+    scores: Floats = _NO_SCORES
+    """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
+    late: bool = False
+    """Whether the proxy scores of its pairs are not in this cluster."""
 
 
 @dataclass(slots=True)
@@ -107,9 +114,12 @@ class ScopeClusters:
             if code in self.closed:
                 del self.closed[code]
                 self.continued += 1
-        # A judge's scores are another part of the same interaction.
-        if not cluster.events or cluster.events[-1].interaction_id != event.interaction_id:
+        # A judge's scores are another part of the same interaction, and so are gold scores that come later.
+        known = [one for one in cluster.events[0 if event.late else -1 :] if one.interaction_id == event.interaction_id]
+        if not known:
             cluster.interactions += 1
+        elif event.late:
+            event = event._replace(late=all(one.late for one in known))
         cluster.events.append(event)
         cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
         self.open.move_to_end(code)
@@ -187,6 +197,7 @@ class OpenClusters:
         found = [self.scopes.get(scope) for scope in batch.scopes]
         newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
         starts, codes = batch.starts.tolist(), batch.clusters.tolist()
+        pair_starts = batch.pair_starts.tolist() if batch.pairs.size else None
         for part, number in enumerate(batch.scope_of.tolist()):
             scope = found[number]
             if scope is None:
@@ -202,6 +213,11 @@ class OpenClusters:
                 int(batch.times_ms[part]),
                 batch.source.interaction_id(int(batch.places[part])),
             )
+            if pair_starts is not None and pair_starts[part] < pair_starts[part + 1]:
+                paired = slice(pair_starts[part], pair_starts[part + 1])
+                # A late pair of an interaction by itself has its proxy score with it.
+                late = bool(batch.later[part]) and codes[part] != BY_ITSELF
+                event = event._replace(pairs=batch.pairs[paired], scores=batch.scores[:, paired], late=late)
             if codes[part] == BY_ITSELF:
                 scope.events += 1
                 closings.append(Closing(part, OpenCluster(BY_ITSELF, scope.events, events=[event])))

@@ -171,6 +171,7 @@ class StateTable:
     def _begin_clusters(self, clusters: ClusterRows, scope: Scope) -> None:
         rows = clusters.begin(scope, self.rows.keys, self.moments)
         self.changed.update(rows)
+        self.pairs.begin_clusters(scope)
         if self.panes is not None:
             self.panes.begin_clusters(rows)
 
@@ -200,6 +201,8 @@ class StateTable:
             self.pairs.add(batch.pairs, batch.scores)
         if closed is not None:
             self.changed.update(closed.rows.tolist())
+            if closed.pairs is not None:
+                self.pairs.close(closed, closed.pairs)
             if self.panes is not None:
                 self.panes.take_clusters(closed, batch)
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())

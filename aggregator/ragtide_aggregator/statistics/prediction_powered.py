@@ -51,6 +51,57 @@ class Powered:
     """Number of uniformly drawn reference scores that would give the same precision without proxy scores."""
     k: Floats
     """Weight of the proxy score."""
+    design_effect: Floats
+    """How many times larger dependence inside clusters makes the variance; nan where each item counts by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Estimates with the numbers that their intervals need, one element per row."""
+
+    n: Floats
+    """Number of pairs."""
+    weight: Floats
+    """Sum of w, at least 1."""
+    items: Floats
+    """Number of equally weighted pairs that would be as precise, (sum w)^2 / sum w^2."""
+    mean: Floats
+    """Weighted mean of y."""
+    spread: Floats
+    """Weighted variance of y."""
+    k: Floats
+    """Weight of the proxy score."""
+    r: Floats
+    """Weighted mean of y - k f."""
+    estimate: Floats
+    """Theta, in [0, 1]."""
+    variance: Floats
+    """Variance of theta, if items are independent."""
+
+    def powered(self, variance: Floats, units: Floats, trusted: NDArray[np.bool_], *, confidence: float) -> Powered:
+        """Return the estimates with intervals.
+
+        Args:
+            variance: of theta.
+            units: number of independent units that it is the variance of, pairs or clusters.
+            trusted: whether there are enough for an interval.
+            confidence: level in (0, 1).
+        """
+        # Variance of one unit's influence on the estimate, with one degree of freedom less than units.
+        influence = variance * np.maximum(units, 1.0) ** 2 / np.maximum(units - 1, 1.0)
+        half_width = asymptotic_half_width(influence, np.maximum(units, 1.0), confidence=confidence)
+        known = trusted & (self.spread > NO_SPREAD)
+        precise = (variance > 0) & (units > 1)
+        return Powered(
+            estimate=np.where(self.n > 0, self.estimate, np.nan),
+            lower=np.where(known, np.maximum(self.estimate - half_width, 0.0), 0.0),
+            upper=np.where(known, np.minimum(self.estimate + half_width, 1.0), 1.0),
+            n=self.n,
+            standard_error=np.sqrt(influence / np.maximum(units, 1.0)),
+            n_effective=np.where(precise, self.spread / np.where(precise, variance, 1.0), units),
+            k=self.k,
+            design_effect=np.full(variance.shape, np.nan),
+        )
 
 
 class PairTable:
@@ -63,6 +114,9 @@ class PairTable:
 
     def __len__(self) -> int:
         return self._used
+
+    SIZE: Final = _ROW.size
+    """Bytes of a row."""
 
     def add_row(self) -> int:
         """Add a row without pairs and return its index."""
@@ -101,13 +155,12 @@ class PairTable:
         """Return the number of pairs of a row."""
         return int(self._sums[0, row])
 
-    def read(self, rows: Rows, everything: Moments | None, *, confidence: float) -> Powered:
-        """Return the estimates of rows.
+    def fit(self, rows: Rows, everything: Moments | None) -> Fitted:
+        """Return the estimates of rows with their variance, if items are independent.
 
         Args:
             rows: rows to estimate.
             everything: moments of the proxy scores of all items, one element per row; None for the weighted mean.
-            confidence: level in (0, 1); the intervals hold at every n at once, from `enough` pairs on.
         """
         n, w, w2, *sums = self._sums[:, rows]
         some = np.maximum(w, 1.0)
@@ -126,20 +179,28 @@ class PairTable:
         squares = yy2 - 2 * k * yf2 + k * k * ff2 - 2 * r * (y2 - k * f2) + r * r * w2
         variance = np.maximum(squares, 0.0) / some**2
         variance += k * k * variance_f / size
-        known = enough(y, np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0)) & (variance_y > NO_SPREAD)
-        # Variance of one value's influence on the estimate, with n - 1 degrees of freedom.
-        influence = variance * np.maximum(n, 1.0) ** 2 / np.maximum(n - 1, 1.0)
-        half_width = asymptotic_half_width(influence, np.maximum(n, 1.0), confidence=confidence)
-        precise = (variance > 0) & (n > 1)
-        return Powered(
-            estimate=np.where(n > 0, estimate, np.nan),
-            lower=np.where(known, np.maximum(estimate - half_width, 0.0), 0.0),
-            upper=np.where(known, np.minimum(estimate + half_width, 1.0), 1.0),
-            n=n,
-            standard_error=np.sqrt(influence / np.maximum(n, 1.0)),
-            n_effective=np.where(precise, variance_y / np.where(precise, variance, 1.0), n),
-            k=k,
-        )
+        items = np.where(w2 > 0, w * w / np.where(w2 > 0, w2, 1.0), 0.0)
+        return Fitted(n, some, items, y, variance_y, k, r, estimate, variance)
+
+    def read(self, rows: Rows, everything: Moments | None, *, confidence: float) -> Powered:
+        """Return the estimates of rows.
+
+        Args:
+            rows: rows to estimate.
+            everything: moments of the proxy scores of all items, one element per row; None for the weighted mean.
+            confidence: level in (0, 1); the intervals hold at every n at once, from `enough` pairs on.
+        """
+        fitted = self.fit(rows, everything)
+        trusted = enough(fitted.mean, fitted.items)
+        return fitted.powered(fitted.variance, fitted.n, trusted, confidence=confidence)
+
+    def sums(self, row: int) -> Floats:
+        """Return the sums of a row: number of pairs, w, w^2; with w and with w^2: y, f, y^2, f^2, y f; shape (13,)."""
+        return self._sums[:, row]
+
+    def clear(self, row: int) -> None:
+        """Remove all pairs from a row."""
+        self._sums[:, row] = 0.0
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row whether a number is negative or not finite; same shape."""
