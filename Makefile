@@ -93,6 +93,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
 	$(BIN)/python benchmarks/clustered_pairs.py > docs/measured/clustered_pairs.md
 	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
+	$(BIN)/python benchmarks/live_false_discovery.py >> docs/measured/false_discovery.md
 	$(BIN)/python benchmarks/seasons.py > docs/measured/seasons.md
 	$(BIN)/python benchmarks/figures.py docs/measured
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.support.metric_events import adherence
 
-from ragtide import ConfigurationError
+from ragtide import AlertRule, ConfigurationError
 from ragtide.cli.common import Given
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
@@ -17,11 +17,12 @@ from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import remember_id
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_runtime.settings.model import Settings
 
 
-async def findings(redis: Any) -> dict[str, Finding]:
-    return {finding.subject: finding for finding in await examine(redis, Settings(), "a Redis")}
+async def findings(redis: Any, settings: Settings | None = None) -> dict[str, Finding]:
+    return {finding.subject: finding for finding in await examine(redis, settings or Settings(), "a Redis")}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,28 @@ async def test_dependent_interactions_that_count_each_by_itself_are_warned_about
     assert found.level == "warning"
     assert re.search(r"design effect (6|7|8|9|10|11)\.\d of trace.adherence", found.found)
     assert "set clusters.by" in found.advice
+
+
+async def test_what_false_alarms_are_allowed_and_how_many_detectors_share_them(async_redis: Any) -> None:
+    rules = (
+        AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7),
+        AlertRule(name="shape", kind="distribution", metric="trace.adherence", segment="lang"),
+        AlertRule(name="own", kind="drift", metric="trace.adherence", run_length=500),
+    )
+    state = AggregatorState(StateOptions(rules=rules))
+    for number, language in enumerate(("de", "en", "de")):
+        (one,) = adherence([0.5], first=number, segments={"lang": language})
+        state.apply(one)
+    fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+    await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+    assert "false alarms" not in await findings(async_redis)
+    # One of the pipeline, and four of each language: mean and spread, in both directions.
+    for budget, allowed in (
+        (BudgetSettings(false_discovery_rate=0.1), "at most 10% of the alarms of 7d are false"),
+        (BudgetSettings(false_alarms=1, period="1d"), "at most 1 in 1d"),
+    ):
+        found = (await findings(async_redis, Settings(alerts=rules, budget=budget)))["false alarms"]
+        assert (found.level, found.found) == ("ok", f"{allowed}, on average, of 9 detectors together")
 
 
 async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_redis: Any) -> None:

@@ -15,6 +15,7 @@ from ragtide_runtime.settings.model import Settings
 from ..rule_findings import rule_findings
 from .dependence import dependence_findings
 from .endpoints import endpoint_findings
+from .false_alarms import false_alarm_findings
 from .finding import Finding, Level, counted
 from .known_ids import known_ids_finding
 from .partitions import partition_findings, waiting
@@ -38,6 +39,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         _roles(partitions),
         *await _aggregators(redis, settings),
         *_rules(settings),
+        *await false_alarm_findings(deployment),
         *await endpoint_findings(deployment),
         *await dependence_findings(deployment),
         *(finding for status in partitions for finding in partition_findings(status, settings)),

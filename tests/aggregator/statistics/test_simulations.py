@@ -27,9 +27,18 @@ def module(name: str) -> ModuleType:
     return found
 
 
-coverage, covariates, delays, discovery, powered, racing, seasons = (
+coverage, covariates, delays, discovery, live_discovery, powered, racing, seasons = (
     module(name)
-    for name in ("coverage", "covariates", "drift_delays", "false_discovery", "prediction_powered", "racing", "seasons")
+    for name in (
+        "coverage",
+        "covariates",
+        "drift_delays",
+        "false_discovery",
+        "live_false_discovery",
+        "prediction_powered",
+        "racing",
+        "seasons",
+    )
 )
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
@@ -143,6 +152,17 @@ def test_few_alarms_of_dependent_watches_are_false_and_more_changes_are_found_th
     assert found[rate].worst_share.mean() <= discovery.RATE
     power = {name: float(np.isfinite(outcome.delays).mean()) for name, outcome in found.items()}
     assert power[rate] > power[f"budget {discovery.RATE:g}"] + 0.1
+
+
+def test_alert_rules_with_a_rate_find_more_of_many_changes_than_with_a_budget_and_few_alarms_are_false() -> None:
+    drawn = live_discovery.traffic(16, 0, items=800, pipelines=4)
+    found = {
+        name: live_discovery.judged(live_discovery.alerts_of(drawn.events, options), drawn.changed)
+        for name, options in live_discovery.OPTIONS.items()
+    }
+    power = {name: float(np.isfinite(outcome.delays).mean()) for name, outcome in found.items()}
+    assert found["false discovery rate"].worst_share <= discovery.RATE
+    assert power["false discovery rate"] > power["budget 0.1"] + 0.1
 
 
 def test_covariates_of_ragbench_narrow_a_difference_and_never_widen_a_mean_by_much() -> None:
