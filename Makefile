@@ -13,12 +13,12 @@ help: ## list the targets
 demo: .venv/.service ## run the demo: everything on an embedded Redis, until an alert fires
 	$(BIN)/ragtide demo $(ARGS)
 
-# Two at a time; those that start many processes one after the other, beside the rest (tests/conftest.py).
+# Three at a time on two cores, because many tests wait: for a lease, a server or a process.
 test: .venv/.dev ## run the tests: under ten minutes on two cores
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "not heavy" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not heavy" $(ARGS)
 
 test-heavy: .venv/.dev ## run the heavy tests, which test leaves out; CI runs both
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m heavy $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m heavy $(ARGS)
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)

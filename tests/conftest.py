@@ -32,23 +32,14 @@ hypothesis.settings.register_profile("ragtide", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("ragtide")
 
 
-NOISY = {"chaos", "test_cluster.py", "test_sentinel.py", "test_servers.py", "test_recorder.py", "test_repartition.py"}
-"""Tests that start many servers or kill many processes."""
-
-
 STARTING = {"end_to_end", "chaos", "examples"}
 """Folders of tests that start processes; elsewhere a test says so by its marker."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it needs, and keep tests that start many processes from running beside many others.
-
-    The noisiest run one after the other, and so do the rest of those that start processes.
-    """
+    """Mark each test by what it needs."""
     for item in items:
         parts = set(item.path.parts)
-        if {"end_to_end", "chaos"} & parts:
-            item.add_marker(pytest.mark.xdist_group("noisy" if NOISY & parts else "processes"))
         if STARTING & parts or item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.processes)
         elif {"redis_url", "server"} & set(getattr(item, "fixturenames", ())):
