@@ -266,6 +266,16 @@ def test_dependence_without_clusters_is_shown_and_named_in_alerts() -> None:
     assert dependent_pipelines(applied(independent)) == []
 
 
+def test_the_fall_that_an_alert_reports_is_not_taken_for_dependence() -> None:
+    rng = np.random.default_rng(7)
+    rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.75, run_length=1e6)
+    scores = np.concatenate([rng.random(800) < 0.85, rng.random(400) < 0.5])
+    state = applied([event(number, {ADHERENCE: float(one)}) for number, one in enumerate(scores)], rules=(rule,))
+    (fired,) = state.take_changes().alerts
+    assert fired.design_effect == pytest.approx(1, abs=0.4)
+    assert "depend on each other" not in fired.message
+
+
 def test_a_rule_fires_on_sessions_and_names_the_worst_answers() -> None:
     rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.8, run_length=1000)
     good, bad = [[1.0, 1.0, 0.0, 1.0, 1.0][:4]] * 30, [[0.0, 0.25, 0.5, 0.0]] * 20

@@ -8,7 +8,7 @@ import numpy as np
 from ..events.batch import Scope
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..statistics.batches import Floats, Rows
-from ..statistics.dependence import FIRST_BLOCK, Dependence, DependenceTable
+from ..statistics.dependence import FIRST_BLOCK, Dependence, DependenceTable, Moved
 from ..statistics.moments import MomentTable
 from ..statistics.tables import doubled
 
@@ -39,9 +39,9 @@ class DependenceRows:
         measured = np.flatnonzero(places != _NONE)
         self._table.update(places[measured], values[measured])
 
-    def read(self, rows: Rows, moments: MomentTable) -> Dependence:
-        """Return the dependence of measured rows."""
-        return self._table.read(self._place[rows], moments.read(rows))
+    def read(self, rows: Rows, moments: MomentTable, moved: Moved | None = None) -> Dependence:
+        """Return the dependence of measured rows, without the part that a known change of the mean makes."""
+        return self._table.read(self._place[rows], moments.read(rows), moved)
 
     def block(self, scope: Scope, keys: Sequence[EstimateKey], ruled: Iterable[int], moments: MomentTable) -> int:
         """Return the length of blocks that suits a pipeline and run.

@@ -18,6 +18,7 @@ from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
+from ..statistics.dependence import Moved
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles, counted
 from ..statistics.tables import doubled
@@ -269,7 +270,11 @@ class StateTable:
         whole = row if key.segment is None else self.rows.find(key._replace(segment=None))
         if self.dependence is None or whole is None or not self.dependence.measures(whole):
             return alert
-        found = self.dependence.read(np.array([whole]), self.moments)
+        moved = None
+        if whole == row and alert.quantity == "mean" and alert.observed is not None and alert.observed_n is not None:
+            lowest, highest = key.value_range
+            moved = Moved(np.array([alert.observed_n]), np.array([(alert.observed - lowest) / (highest - lowest)]))
+        found = self.dependence.read(np.array([whole]), self.moments, moved)
         effect = float(found.design_effect[0])
         if np.isnan(effect):
             return alert

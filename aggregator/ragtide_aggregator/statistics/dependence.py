@@ -56,6 +56,14 @@ class Dependence:
     """The least design effect that the number of blocks leaves plausible: two standard errors below."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The values since a change of the mean; arrays with one element a key, or one for all."""
+
+    n: NDArray[np.int64]
+    mean: Floats
+
+
 class DependenceTable:
     """Sums of squared block sums, one row per key; exact, so independent of how values were cut into batches."""
 
@@ -111,17 +119,26 @@ class DependenceTable:
         self._ends[level][:, distinct] = sums.carried(ends[:, last])
         self._counts[level][distinct] += last - first + 1
 
-    def read(self, rows: Rows, moments: Moments) -> Dependence:
-        """Return the dependence of rows; `moments` has one element a row, of which the variance counts."""
+    def read(self, rows: Rows, moments: Moments, moved: Moved | None = None) -> Dependence:
+        """Return the dependence of rows.
+
+        Args:
+            rows: to read.
+            moments: of all values, one element a row.
+            moved: the last values, if their mean is known to have changed. The change alone would look like dependence:
+                neighbours are on the same side of it. So its part of the spread is left out.
+        """
         effects = np.full((_LEVELS, rows.size), np.nan)
         errors = np.full((_LEVELS, rows.size), np.nan)
-        spread = np.nan_to_num(moments.variance)
+        moved = moved or Moved(np.zeros(rows.size, dtype=np.int64), moments.mean)
+        spread = np.maximum(np.nan_to_num(moments.variance) - _between(moments, moved, 1, moments.n), 0.0)
         for level, length in enumerate(BLOCKS):
             count = self._counts[level, rows]
             known = (count >= LEAST_BLOCKS) & (spread > 0)
             some = np.maximum(count, 2)
             mean = sums.totals(self._ends[level], rows) / some
-            variance = np.maximum(sums.totals(self._squares[level], rows) / some - mean**2, 0.0) * some / (some - 1)
+            variance = sums.totals(self._squares[level], rows) / some - mean**2
+            variance = np.maximum(variance - _between(moments, moved, length, some), 0.0) * some / (some - 1)
             effects[level] = np.where(known, variance / (length * np.where(known, spread, 1.0)), np.nan)
             errors[level] = np.where(known, np.sqrt(2 / some), np.nan)
         return _dependence(effects, errors)
@@ -163,6 +180,18 @@ class DependenceTable:
         counts, ends, squares = np.split(numbers[4:], [levels, 4 * levels])
         self._counts[:levels, row] = counts
         self._ends[:levels, :, row], self._squares[:levels, :, row] = ends.reshape(-1, 3), squares.reshape(-1, 3)
+
+
+def _between(moments: Moments, moved: Moved, length: int, blocks: NDArray[np.int64]) -> Floats:
+    """Return the part of the variance of so many block sums that a change of the mean makes."""
+    before = moments.n - moved.n
+    step = np.divide((moved.mean - moments.mean) * moments.n, before, out=np.zeros(before.shape), where=before > 0)
+    # Blocks from the change on: the first of them holds the change, unless the change is at its beginning.
+    first, inside = np.divmod(before, length)
+    some = np.maximum(blocks, 1)
+    whole = np.maximum(blocks - first - (inside > 0), 0)
+    part = np.where((inside > 0) & (first < blocks), 1 - inside / length, 0.0)
+    return np.asarray((length * step) ** 2 * ((whole + part**2) / some - ((whole + part) / some) ** 2))
 
 
 def _dependence(effects: Floats, errors: Floats) -> Dependence:

@@ -24,7 +24,7 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
             "warning",
             f"pipeline {one.pipeline}",
             f"neighbouring interactions depend on each other: design effect {one.design_effect:.1f} of {one.metric}; "
-            "intervals are too narrow, and false alarms more frequent than the rules state",
+            "unless the mean has changed, intervals are too narrow, and false alarms more frequent than stated",
             "set clusters.by to session_id, user_id or blocks (docs/clusters.md)",
         )
         for one in found[:MOST_SHOWN]

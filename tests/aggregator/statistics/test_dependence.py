@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.dependence import BLOCKS, Dependence, DependenceTable
+from ragtide_aggregator.statistics.dependence import BLOCKS, Dependence, DependenceTable, Moved
 from ragtide_aggregator.statistics.moments import MomentTable
 
 Array = NDArray[Any]
@@ -100,3 +100,28 @@ def test_a_mean_that_moves_slowly_is_never_settled() -> None:
     found = measured((rng.random((40, 20_000)) < mean).astype(float))[0]
     assert found.settled.mean() < 0.1
     assert set(found.block.tolist()) <= set(BLOCKS[-2:])
+
+
+@pytest.mark.simulation
+def test_a_known_change_of_the_mean_is_not_taken_for_dependence() -> None:
+    rng = np.random.default_rng(5)
+    since = 300
+    for before, expected in (
+        ((rng.random((60, 700)) < 0.85).astype(float), 1.0),
+        (sessions(rng, (60, 700), 5, 0.2), 1.8),
+    ):
+        fallen = np.concatenate([before, (rng.random((60, since)) < 0.2).astype(float)], axis=1)
+        table, moments = DependenceTable(), MomentTable()
+        rows = np.array([moments.add_row() for _ in fallen])
+        for _ in fallen:
+            table.add_row()
+        where = np.repeat(rows, fallen.shape[1])
+        table.update(where, fallen.ravel())
+        moments.update(where, fallen.ravel())
+        moved = Moved(np.full(60, since), fallen[:, -since:].mean(axis=1))
+        assert table.read(rows, moments.read(rows)).design_effect.mean() > 5
+        found = table.read(rows, moments.read(rows), moved)
+        # Only the part before the change depends.
+        assert 1.0 - 0.1 < found.design_effect.mean() < expected + 0.1
+        if expected == 1.0:
+            assert np.mean(found.certain > 1.2) <= 0.05
