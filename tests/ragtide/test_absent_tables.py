@@ -1,5 +1,6 @@
 """Tables say in how many interactions a metric is absent, and why."""
 
+import re
 from io import StringIO
 
 import pytest
@@ -38,6 +39,23 @@ def test_a_metric_that_is_absent_at_times_shows_how_often_and_the_most_frequent_
     table = rendered(width, (90, None), (7, "judge_refused"), (3, "judge_unusable"))
     assert "10 absent: judge_refused +1" in table
     assert "0.500" in table
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 120])
+def test_long_names_and_reasons_make_room_for_the_numbers(width: int) -> None:
+    state = AggregatorState(StateOptions())
+    long = "a-name-that-is-" + "much-" * 12 + "too-long"
+    for number in range(1500):
+        absent = {"trace.completeness": "not_accurate_enough"}
+        scores = {"trace.context_utilization": float(number % 2)}
+        state.apply(event(number, scores, absent=absent, segments={"customer": long}))
+    console = Console(file=StringIO(), width=width)
+    found = [one.model_copy(update={"n_effective": one.n / 1.7}) for one in chosen(estimates(state))]
+    console.print(estimates_table(found, width))
+    assert isinstance(console.file, StringIO)
+    (line, *_) = [one for one in console.file.getvalue().splitlines() if "0.500" in one]
+    assert " 1,500 (882) " in line
+    assert re.search(r"0\.\d{3} [─━●]+ 0\.\d{3}", line)
 
 
 @pytest.mark.parametrize("width", [80, 150])

@@ -165,9 +165,10 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
     bar_width = (NARROW_BAR_WIDTH - 6 * clustered) if narrow else BAR_WIDTH
     table = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("metric",) if narrow else ("pipeline", "segment", "metric"):
-        table.add_column(name, no_wrap=True)
+        # Rich first narrows the columns that may wrap: names and reasons of absence, and no number.
+        table.add_column(name, overflow="ellipsis")
     table.add_column("estimate", justify="right", no_wrap=True)
-    table.add_column("interval", no_wrap=True, min_width=bar_width + 12)
+    table.add_column("interval", min_width=bar_width + 12)
     table.add_column("n (eff.)" if clustered else "n", justify="right", no_wrap=True)
     all_time = all(estimate.window == ALL_TIME for estimate in estimates)
     table.add_column("recent" if all_time else "before", no_wrap=True, min_width=7)
@@ -181,7 +182,7 @@ def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | 
         pipeline = estimate.pipeline if estimate.run is None else f"{estimate.pipeline} ({estimate.run})"
         scope = (pipeline, estimate.segment or "all")
         if narrow and before != scope:
-            table.add_row(Text(" · ".join(scope), style="bold"))
+            table.add_row(Text(" · ".join(scope), style="bold", no_wrap=True))
         elif before not in (None, scope):
             table.add_section()
         named = () if narrow else tuple(Text(part, style="bold") for part in (scope if before != scope else ("", "")))
