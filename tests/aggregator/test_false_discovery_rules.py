@@ -18,6 +18,7 @@ from ragtide_aggregator.alerts import controlled_evaluator
 from ragtide_aggregator.alerts.controlled_evaluator import ControlledEvaluator, FalseDiscovery
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
+from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.drift import DetectorTable
@@ -25,6 +26,7 @@ from ragtide_aggregator.statistics.evidence import BETS, LARGEST_BET, SMALLEST_B
 from ragtide_aggregator.statistics.false_discovery import RESERVE, AlarmLevel
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 
 ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
@@ -272,6 +274,14 @@ def test_the_costs_of_a_period_are_those_of_clusters_that_close_in_it() -> None:
     assert 0 < held(rules) < 0.1
     fields = state.take_changes().rows
     assert not any(b"cost" in data for data in fields.values())
+
+
+def test_the_rate_of_the_settings_is_shared_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert state_options(Settings()).false_discovery is None
+    monkeypatch.setenv("RAGTIDE_BUDGET_FALSE_DISCOVERY_RATE", "0.1")
+    monkeypatch.setenv("RAGTIDE_BUDGET_PERIOD", "1d")
+    options = state_options(Settings(partitions=4))
+    assert (options.false_discovery, options.budget) == (FalseDiscovery(0.1, 86_400_000, partitions=4), None)
 
 
 def test_levels_and_looks_of_a_table() -> None:
