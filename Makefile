@@ -95,6 +95,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
 	$(BIN)/python benchmarks/live_false_discovery.py >> docs/measured/false_discovery.md
 	$(BIN)/python benchmarks/seasons.py > docs/measured/seasons.md
+	$(BIN)/python benchmarks/seasonal_rules.py > docs/measured/seasonal_rules.md
 	$(BIN)/python benchmarks/figures.py docs/measured
 
 covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write docs/measured/covariates.md

@@ -1,7 +1,7 @@
 """Alert rules and alerts."""
 
 from difflib import get_close_matches
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -16,6 +16,9 @@ Movement = Literal["fall", "rise"]
 
 RuleDirection = Literal["fall", "rise", "both"]
 
+Season = Literal["day", "week"]
+"""What repeats: the hours of a day, or those of a week."""
+
 Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 """A length of time such as `30m`, `6h` or `7d`."""
 
@@ -28,9 +31,10 @@ class AlertRule(WireModel):
     - `rmse` fires on an error against gold scores beyond `target`, or beyond its baseline.
     - `distribution` fires on a mean or a spread that left its baseline, in either direction.
 
-    The baseline is given, learned from the first `learn_n` values, or taken from the `baseline_window` before the
-    present one. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at least
-    `run_length`, or follows from the budget or the false-discovery rate of the deployment (docs/drift.md).
+    The baseline is given, learned from the first `learn_n` values, taken from the `baseline_window` before the present
+    one, or learned for each hour of the day or of the week (`seasonal`). A rule fires on evidence of an e-detector. The
+    mean number of values between false alarms is at least `run_length`, or follows from the budget or the
+    false-discovery rate of the deployment (docs/drift.md).
     """
 
     name: Name
@@ -47,12 +51,14 @@ class AlertRule(WireModel):
     """Name of a segment, to evaluate each of its values by itself; None evaluates whole pipelines."""
     target: float | None = None
     """For `threshold` and `rmse`: the limit."""
-    baseline: float | None = None
-    """The normal mean or error; None learns it."""
+    baseline: float | Literal["seasonal"] | None = None
+    """The normal mean or error; None learns it. `seasonal` learns it for each hour of the `season`."""
     baseline_spread: Annotated[float, Field(gt=0)] | None = None
     """For `distribution` with a baseline: the normal standard deviation."""
     baseline_window: Duration | None = None
     """Length of the windows, such as `1d`: the baseline is that of the whole window before the present one."""
+    season: Season | None = None
+    """With the baseline `seasonal`: hours of the `day`, which None stands for, or of the `week`."""
     learn_n: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 200
     """Number of first values from which a baseline is learned, or least number of values in its window."""
     min_effect: Annotated[float, Field(ge=0)] = 0.02
@@ -89,6 +95,12 @@ class AlertRule(WireModel):
             raise ValueError("baseline belongs to a drift rule: use target in a threshold rule")
         if self.kind in ("drift", "distribution") and self.target is not None:
             raise ValueError(f"target belongs to a threshold rule: use baseline in a {self.kind} rule")
+        if self.season is not None and self.baseline != SEASONAL:
+            raise ValueError('season goes with baseline = "seasonal": set it, or leave season out')
+        if self.baseline == SEASONAL and self.kind == "distribution":
+            raise ValueError(
+                'baseline = "seasonal" knows means, and a distribution rule compares spreads too: use kind = "drift"'
+            )
         if len(self._referred()) > 1:
             raise ValueError(f"{' and '.join(self._referred())} exclude each other: keep one")
         if self.kind == "threshold" and self.direction == "both":
@@ -119,7 +131,7 @@ class AlertRule(WireModel):
         lower, upper = definition.lower, definition.upper
         if self.kind == "rmse":
             lower, upper = 0.0, upper - lower
-        given = self.baseline if self.target is None else self.target
+        given = self.given_baseline if self.target is None else self.target
         if given is None:
             return
         lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
@@ -128,6 +140,11 @@ class AlertRule(WireModel):
                 f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
+
+    @property
+    def given_baseline(self) -> float | None:
+        """The baseline, if the rule states it."""
+        return self.baseline if isinstance(self.baseline, float) else None
 
     @property
     def movements(self) -> tuple[Movement, ...]:
@@ -148,6 +165,9 @@ class AlertRule(WireModel):
             return ("fall", "rise") if self.kind == "drift" else ("fall",)
         return ("rise",) if better is Direction.LOWER else ("fall",)
 
+
+SEASONAL: Final = "seasonal"
+"""The baseline of a rule that learns each hour of the day or of the week."""
 
 _ESTIMATED = ("consistency_score", "labeling")
 """Families of estimates without scores."""
@@ -205,9 +225,10 @@ class Alert(VersionedModel):
     began_at: UtcTime | None = None
     """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None
-    """The normal mean, spread or RMSE: given, learned, of a past window, or the rule's target."""
-    baseline_source: Literal["given", "learned", "window", "target"] | None = None
-    """Source of the baseline; a baseline that is learned or of a window is the lenient end of its interval."""
+    """The normal mean, spread or RMSE: given, learned, of a past window, or the rule's target; of a `seasonal` baseline
+    the mean over the hours since the change."""
+    baseline_source: Literal["given", "learned", "window", "target", "seasonal"] | None = None
+    """Source of the baseline; a baseline that was not given is the lenient end of its interval."""
     quantity: Literal["mean", "spread", "rmse"] = "mean"
     """The statistic that changed; the spread is the standard deviation about the baseline's mean."""
     detector: Literal["e_detector"] = "e_detector"

@@ -19,6 +19,7 @@ class ArrivalOrder:
         batches: number of its batch.
         values: position of the value in its batch.
         detectors: index of the detector.
+        hours: in which the value counts.
     """
 
     def __init__(self, arrived: Sequence[Arrived], pairs: Sequence[tuple[Rows, Rows]]) -> None:
@@ -35,6 +36,8 @@ class ArrivalOrder:
         sizes = [value_of.size for value_of, _ in pairs]
         self.batches = np.repeat(np.arange(len(arrived)), sizes)[order]
         self.values = np.concatenate([value_of for value_of, _ in pairs])[order]
+        hours = [one.values.hours[value_of] for one, (value_of, _) in zip(arrived, pairs, strict=True)]
+        self.hours = np.concatenate(hours)[order]
         self.detectors = np.concatenate([detector_of for _, detector_of in pairs])[order]
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from .arrival_order import ArrivalOrder
 from .evaluator import Raised, RuleEvaluator
 from .rule_state import RuleState
 from .rule_values import Arrived
+from .seasonal_rules import WAITS
 
 VALUES_AFTER_ALARM: Final = 500
 """Number of values that are evaluated at once after an alarm, because the next alarm may follow soon."""
@@ -72,8 +73,8 @@ class ControlledEvaluator(RuleEvaluator):
         rows: list[int] = np.unique(row_of[watches]).tolist()
         return changed + rows
 
-    def evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
-        """Evaluate the rules on values of distinct keys; return the alerts with the parts that decided them."""
+    def _evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
+        """Evaluate the rules on values whose seasonal limits are known."""
         arrived = self._with_costs([one for one in arrived if one.parts.size])
         if not arrived:
             return []
@@ -91,7 +92,10 @@ class ControlledEvaluator(RuleEvaluator):
             steps = queue.steps(start, stop)
             detectors = queue.detectors[steps]
             steps = steps[self._active[detectors] & (queue.values[steps] > begins[detectors])]
-            alarms = self._take(queue, steps)
+            limits = self._seasonal.limits(queue.detectors[steps], queue.hours[steps])
+            if limits is not None:
+                steps, limits = steps[limits != WAITS], limits[limits != WAITS]
+            alarms = self._take(queue, steps, limits)
             if alarms:
                 stop = int(queue.looks[steps[alarms[0].position]]) + 1
             self._remember_places(queue, learned, start, stop)
@@ -122,8 +126,8 @@ class ControlledEvaluator(RuleEvaluator):
             for one, (start, end) in zip(arrived, pairwise(edges.tolist()), strict=True)
         ]
 
-    def _take(self, queue: ArrivalOrder, steps: Rows) -> list[Alarm]:
-        """Add steps to the detectors, up to the first value with an alarm; return its alarms."""
+    def _take(self, queue: ArrivalOrder, steps: Rows, limits: Floats | None) -> list[Alarm]:
+        """Add steps with their limits to the detectors, up to the first value with an alarm; return its alarms."""
         values, costs = np.empty(steps.size), np.empty(steps.size)
         times_ms, sizes = np.empty(steps.size, dtype=np.int64), np.ones(steps.size, dtype=np.int64)
         for number, (batch, _) in enumerate(queue.arrived):
@@ -143,6 +147,7 @@ class ControlledEvaluator(RuleEvaluator):
             sizes=sizes,
             levels=levels,
             looks=queue.looks[steps],
+            limits=limits,
         )
         return alarms
 

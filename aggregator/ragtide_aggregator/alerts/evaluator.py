@@ -20,6 +20,7 @@ from ..statistics.tables import doubled
 from .contributors import Contributor, contenders
 from .rule_state import RuleState, matches
 from .rule_values import Arrived, RuleValues
+from .seasonal_rules import WAITS, SeasonalRules
 
 _CAPACITY: Final = 16
 
@@ -49,6 +50,9 @@ class RuleEvaluator:
         # What has periods.
         self._periods: Budget | AlarmLevel | None = budget
         self._table = DetectorTable()
+        self._seasonal = SeasonalRules()
+        # Positions of the values of the present stretch at which rules fired or resolved.
+        self._turns: dict[RuleState, list[int]] = {}
         self._states: list[list[RuleState]] = []
         # Per row: index of its first detector, and number of its detectors. Per detector: its rule state with its place
         # there, its row in the table, and whether it takes values.
@@ -77,8 +81,13 @@ class RuleEvaluator:
             for name in ("_first", "_count", "_learning", "_budgeted"):
                 setattr(self, name, doubled(getattr(self, name)))
             self._low, self._high = doubled(self._low, -1.0), doubled(self._high, 2.0)
-        states = [RuleState(rule, key, self._table, self._origin) for rule in self._rules if matches(rule, key)]
+        states = [
+            RuleState(rule, key, self._table, self._origin, self._seasonal.tables)
+            for rule in self._rules
+            if matches(rule, key)
+        ]
         self._states.append(states)
+        self._seasonal.add_row(row, states)
         self._first[row] = len(self._detectors)
         for state in states:
             for place, detector in enumerate(state.detectors):
@@ -107,6 +116,8 @@ class RuleEvaluator:
             state, place = self._detectors[index]
             self._active[index] = state.detectors[place].active
             self._share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
+            self._seasonal.set_limits(index, state, place)
+        self._seasonal.refresh(row)
 
     def interrupts(self, time_ms: int) -> bool:
         """Return whether a period or a window begins at a time; all earlier values must be evaluated before it."""
@@ -149,14 +160,27 @@ class RuleEvaluator:
 
     def evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
         """Evaluate the rules on values of distinct keys; return the alerts with the parts that decided them."""
+        raised: list[Raised] = []
+        for stretch in self._seasonal.stretches(arrived):
+            self._turns = {}
+            for these in stretch:
+                for row in self._seasonal.begin(these.values):
+                    self.refresh(row)
+            raised += self._evaluate(stretch)
+            for these in stretch:
+                self._seasonal.learn(these.values, self._turns)
+        return raised
+
+    def _evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
+        """Evaluate the rules on values whose seasonal limits are known."""
         raised = [
             replace(one, position=int(these.parts[one.position]))
             for these in arrived
-            for one in self.update(these.values)
+            for one in self._update(these.values)
         ]
         return sorted(raised, key=lambda one: one.position)
 
-    def update(self, batch: RuleValues) -> list[Raised]:
+    def _update(self, batch: RuleValues) -> list[Raised]:
         """Evaluate the rules on values, and return the alerts that they raise, in the order of the values."""
         if not self._detectors:
             return []
@@ -220,10 +244,13 @@ class RuleEvaluator:
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
         """Update the detectors; return the first alarm of each rule, with its value and its detector."""
+        limits = self._seasonal.limits(detector_of, batch.hours[value_of])
+        if limits is not None:
+            known = limits != WAITS
+            value_of, detector_of, limits = value_of[known], detector_of[known], limits[known]
         values, costs, sizes = self._steps(batch, value_of, detector_of)
-        alarms, _ = self._table.update(
-            self._table_row[detector_of], values, batch.times_ms[value_of], costs=costs, sizes=sizes
-        )
+        rows, times_ms = self._table_row[detector_of], batch.times_ms[value_of]
+        alarms, _ = self._table.update(rows, values, times_ms, costs=costs, sizes=sizes, limits=limits)
         first: dict[RuleState, tuple[int, int, Alarm]] = {}
         for alarm in alarms:
             detector = int(detector_of[alarm.position])
@@ -283,7 +310,9 @@ class RuleEvaluator:
         row = int(batch.rows[position])
         event = batch.source.event(int(batch.event_of[position]))
         rate = self.false_discovery_rate if state.rule.run_length is None else None
-        alert = state.alarmed(state.detectors[number], alarm, int(batch.numbers[position]), event, rate)
+        self._turns.setdefault(state, []).append(position)
+        at, hour = int(batch.numbers[position]), int(batch.hours[position])
+        alert = state.alarmed(state.detectors[number], alarm, at, event, hour=hour, rate=rate)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 

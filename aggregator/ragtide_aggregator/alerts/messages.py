@@ -1,18 +1,42 @@
 """Makes the alert of a detector's decision, with a message for people. No state."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ragtide_schemas import Alert, AlertRule, MetricDefinition, MetricEvent, Movement, definition_of, from_milliseconds
 
 from ..events.keys import EstimateKey
 from ..statistics.intervals import interval
+from ..statistics.seasons import HOUR_MS, SLOTS, Season
 from .statistic import Statistic
 
 OBSERVED_CONFIDENCE: Final = 0.95
 """Confidence of the interval of the values since a change."""
 
-BaselineSource = Literal["given", "learned", "window", "target"]
+BaselineSource = Literal["given", "learned", "window", "target", "seasonal"]
+
+
+class SeasonalHours(NamedTuple):
+    """The hours of a change that a seasonal baseline speaks of."""
+
+    season: Season
+    cycles: int
+    """Most days or weeks from which an hour was learned."""
+    first: int
+    """First hour since 1970."""
+    last: int
+
+    @property
+    def named(self) -> str:
+        """The hours in words, such as `Mondays 14:00 to 16:00 UTC`."""
+        first, last = (from_milliseconds(hour * HOUR_MS) for hour in (self.first, self.last + 1))
+        if self.season == "day":
+            whole = self.last - self.first + 1 >= SLOTS["day"]
+            return "all hours of the day" if whole else f"{first:%H:%M} to {last:%H:%M} UTC"
+        if self.last - self.first + 1 >= SLOTS["week"]:
+            return "all hours of the week"
+        until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%A}s {last:%H:%M}"
+        return f"{first:%A}s {first:%H:%M} to {until} UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +62,8 @@ class Decision:
     contributors: list[str]
     false_discovery_rate: float | None = None
     """Largest mean share of false alarms among the alarms of the deployment; None where it is unbounded."""
+    hours: SeasonalHours | None = None
+    """Of a seasonal baseline."""
 
 
 def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
@@ -46,7 +72,9 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
     mean = min(max(decision.mean, 0.0), 1.0)
     seen = interval("normal", mean=mean, n=decision.n, confidence=OBSERVED_CONFIDENCE, variance=decision.variance)
     source: BaselineSource = "learned"
-    if rule.baseline_window is not None:
+    if decision.hours is not None:
+        source = "seasonal"
+    elif rule.baseline_window is not None:
         source = "window"
     elif rule.target is not None:
         source = "target"
@@ -101,6 +129,7 @@ def _name(decision: Decision) -> str:
 def _firing(decision: Decision, source: BaselineSource, definition: MetricDefinition | None) -> str:
     observed, baseline = (decision.statistic.unscaled(value) for value in (decision.mean, decision.reference))
     normal = {
+        "seasonal": "" if decision.hours is None else _seasonal(decision, decision.hours, baseline),
         "target": f"The target is {baseline:.3f}.",
         "given": f"Normal is {baseline:.3f} (given by the rule).",
         "learned": f"Normal is {baseline:.3f} (learned from {decision.learned_n} interactions).",
@@ -120,6 +149,15 @@ def _promise(decision: Decision) -> str:
     if decision.false_discovery_rate is not None:
         return f"At most {100 * decision.false_discovery_rate:.3g}% of alarms are false, on average (by e-values)."
     return f"Expect at most one false alarm per {decision.run_length:,.0f} interactions, on average."
+
+
+def _seasonal(decision: Decision, hours: SeasonalHours, baseline: float) -> str:
+    effect = decision.rule.min_effect
+    return (
+        f"Normal for {hours.named} is {baseline:.3f} (learned by hour of the {hours.season} from "
+        f"{decision.learned_n} interactions in {hours.cycles} {hours.season}s). The rule assumes that no hour is "
+        f"worse than the same hour of earlier {hours.season}s{f' by more than {effect:g}' if effect else ''}."
+    )
 
 
 def _resolved(decision: Decision, source: BaselineSource) -> str:

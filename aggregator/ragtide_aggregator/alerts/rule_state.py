@@ -9,18 +9,25 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
-from ragtide_schemas.alert import duration_ms
+from ragtide_schemas.alert import SEASONAL, duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
+from ..statistics.batches import Floats
 from ..statistics.drift import Alarm, DetectorTable
 from .baseline import Baseline, LearnedValues, Learner
 from .contributors import Contributors
-from .messages import Decision, alert_of
+from .messages import Decision, SeasonalHours, alert_of
+from .seasonal_baseline import SeasonalBaseline, SeasonTables, hours_between
 from .statistic import Statistic, statistic_of
 
 DEFAULT_RUN_LENGTH: Final = 10_000.0
 """Mean number of values between false alarms, for a rule without a run length in a deployment without a budget."""
+
+_ANY_LIMIT: Final = 0.5
+"""Limit of a row whose values all come with their own."""
 
 Phase = Literal["learning", "watching", "firing"]
 
@@ -51,13 +58,21 @@ class RuleState:
       lenient end of their running interval, so that an unlucky beginning does not cause a false alarm later.
     - watching: e-detectors look for a mean beyond the alarm limit (docs/drift.md), one detector for each direction and
       statistic. Together they have the run length of the rule.
+      A seasonal rule watches from the beginning, but an hour of which too little is known takes no values.
     - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
       `hysteresis` away from it.
 
     The detectors are rows of a table that all rules of a partition share.
     """
 
-    def __init__(self, rule: AlertRule, key: EstimateKey, table: DetectorTable, origin: str = "") -> None:
+    def __init__(
+        self,
+        rule: AlertRule,
+        key: EstimateKey,
+        table: DetectorTable,
+        origin: str = "",
+        seasons: SeasonTables | None = None,
+    ) -> None:
         self.rule = rule
         self.key = key
         self._table = table
@@ -68,6 +83,10 @@ class RuleState:
         self.detectors = [RuleDetector(table.add_row(), way, one) for one in statistics for way in movements]
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         """Length of the past window from which the baseline is taken; None without such a window."""
+        self.season: SeasonalBaseline | None = None
+        """What it has learned of each hour; None without a seasonal baseline."""
+        if rule.baseline == SEASONAL:
+            self.season = (seasons or SeasonTables()).baseline(rule.season or "day")
         self._learner = self._fresh_learner()
         self.contributors = Contributors()
         """Interactions with a value beyond a limit."""
@@ -78,6 +97,8 @@ class RuleState:
         given = self._given(statistic)
         if given is not None:
             self._look_for_change(given)
+        elif self.season is not None:
+            self._look_for_change(self._baseline)
 
     def _fresh_learner(self) -> Learner:
         return Learner(self.rule.learn_n, spread=self.rule.kind == "distribution")
@@ -87,7 +108,7 @@ class RuleState:
 
     def _given(self, statistic: Statistic) -> Baseline | None:
         rule = self.rule
-        reference = rule.baseline if rule.target is None else rule.target
+        reference = rule.given_baseline if rule.target is None else rule.target
         if reference is None:
             return None
         mean = statistic.scaled(reference)
@@ -169,8 +190,24 @@ class RuleState:
         return ends[0] if movement == "fall" else ends[1]
 
     def _limit(self, movement: Movement, statistic: Statistic, baseline: Baseline) -> float:
+        if self.season is not None:
+            # Each value has the limit of its hour; see `slot_limits`.
+            return _ANY_LIMIT
+        return self._beyond(movement, statistic, self._reference(movement, statistic, baseline))
+
+    def _beyond(self, movement: Movement, statistic: Statistic, reference: float) -> float:
         effect = -self.rule.min_effect if movement == "fall" else self.rule.min_effect
-        return statistic.moved(self._reference(movement, statistic, baseline), effect)
+        return statistic.moved(reference, effect)
+
+    def slot_limits(self, detector: RuleDetector) -> Floats:
+        """Return the limits of a detector of a seasonal rule by slot; 0 for a slot for which it is to wait."""
+        assert self.season is not None  # noqa: S101 - for the type checker: only seasonal rules have slots
+        found = np.zeros(self.season.slots)
+        for slot, reference in enumerate(self.season.references(detector.movement).tolist()):
+            limit = 0.0 if np.isnan(reference) else self._beyond(detector.movement, detector.statistic, reference)
+            if 0 < limit < 1:
+                found[slot] = limit if self.looks_for_change else self._recovered(detector, limit)
+        return found
 
     def _look_for_change(self, baseline: Baseline) -> None:
         self._phase, self._baseline, self._fired = "watching", baseline, None
@@ -206,14 +243,33 @@ class RuleState:
     def limits(self) -> tuple[float, float]:
         """Return the scaled values below and above which an interaction is remembered."""
         low, high = -1.0, 2.0
+        if self.season is not None:
+            return self._seasonal_limits()
         for detector in self.detectors:
             if detector.active and detector.statistic.name != "spread":
                 limit = self._limit(detector.movement, detector.statistic, self._baseline)
                 low, high = (limit, high) if detector.movement == "fall" else (low, limit)
         return low, high
 
+    def _seasonal_limits(self) -> tuple[float, float]:
+        """Return the least lenient limits of all hours: the worst interactions of a change lie far beyond any."""
+        low, high = -1.0, 2.0
+        for detector in self.detectors:
+            limits = self.slot_limits(detector)
+            limits = limits[limits > 0]
+            if detector.active and limits.size:
+                low, high = (float(limits.max()), high) if detector.movement == "fall" else (low, float(limits.min()))
+        return low, high
+
     def alarmed(
-        self, detector: RuleDetector, alarm: Alarm, number: int, event: MetricEvent, rate: float | None = None
+        self,
+        detector: RuleDetector,
+        alarm: Alarm,
+        number: int,
+        event: MetricEvent,
+        *,
+        hour: int,
+        rate: float | None = None,
     ) -> Alert:
         """Return the alert that fires or resolves because of an alarm.
 
@@ -223,14 +279,23 @@ class RuleState:
             number: number of the deciding value among the values of its key.
             event: of that value.
             rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
+            hour: since 1970, in which the value counts.
         """
+        movement, season = detector.movement, self.season
+        reference = self._reference(movement, detector.statistic, self._baseline)
+        learned_n, hours = self._baseline.n, None
+        if season is not None:
+            between = hours_between(alarm.change_tag, hour)
+            reference, learned_n = season.reference(movement, between), season.n
+            hours = SeasonalHours(season.season, season.cycles, int(between[-season.slots :][0]), hour)
         decision = Decision(
             rule=self.rule,
             key=self.key,
             statistic=detector.statistic,
-            movement=detector.movement,
-            reference=self._reference(detector.movement, detector.statistic, self._baseline),
-            learned_n=self._baseline.n,
+            movement=movement,
+            reference=reference,
+            learned_n=learned_n,
+            hours=hours,
             n=alarm.change_n,
             mean=alarm.change_mean,
             variance=alarm.change_variance,
@@ -275,6 +340,8 @@ class RuleState:
                 for detector in self.detectors
             ],
         }
+        if self.season is not None:
+            state["season"] = self.season.dump()
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def load(self, data: bytes) -> None:
@@ -287,6 +354,8 @@ class RuleState:
         self._phase, self._baseline = state["phase"], Baseline.read(state["baseline"])
         if state["learner"] is not None:
             self._learner.load(state["learner"])
+        if self.season is not None:
+            self.season.load(state["season"])
         self.contributors.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])

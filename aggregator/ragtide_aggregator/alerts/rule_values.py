@@ -1,8 +1,10 @@
 """The values, or the closed clusters of values, that alert rules take. No state."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import numpy as np
 
 from ..events.batch import EventSource
 from ..statistics.batches import Floats, Rows
@@ -16,6 +18,13 @@ class ValueExtremes(NamedTuple):
     highest: Floats
     lowest_ids: Sequence[str]
     highest_ids: Sequence[str]
+
+    def part(self, start: int, end: int) -> "ValueExtremes":
+        """Return those of some clusters in a row."""
+        inside = slice(start, end)
+        return ValueExtremes(
+            self.lowest[inside], self.highest[inside], self.lowest_ids[inside], self.highest_ids[inside]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,8 @@ class RuleValues:
     event_of: Rows
     """Place of each value's event in the source."""
     source: EventSource
+    hours: Rows
+    """Hour since 1970 of its pipeline's newest event time when each counts."""
     costs: Floats | None = None
     """Largest contribution of each value to the expected number of false alarms; None without a budget."""
     sizes: Rows | None = None
@@ -50,6 +61,16 @@ class RuleValues:
     def highest(self) -> Floats:
         """The highest value of each."""
         return self.values if self.extremes is None else self.extremes.highest
+
+    def part(self, start: int, end: int) -> "RuleValues":
+        """Return the values from a position up to another."""
+        arrays = {
+            name: found[start:end]
+            for name in ("rows", "values", "times_ms", "numbers", "event_of", "hours", "costs", "sizes", "mean_squares")
+            if (found := getattr(self, name)) is not None
+        }
+        extremes = None if self.extremes is None else self.extremes.part(start, end)
+        return replace(self, **arrays, extremes=extremes)
 
     def interaction_id(self, place: int, *, low: bool) -> str:
         """Return the id of the interaction with the lowest or the highest value."""
@@ -70,3 +91,8 @@ class Arrived(NamedTuple):
 
     values: RuleValues
     parts: Rows
+
+    def between(self, first: int, end: int) -> "Arrived":
+        """Return the values of the parts from one up to another (exclusive)."""
+        start, stop = np.searchsorted(self.parts, [first, end]).tolist()
+        return Arrived(self.values.part(start, stop), self.parts[start:stop])

@@ -9,6 +9,7 @@ from ..alerts.rule_values import RuleValues, ValueExtremes
 from ..events.batch import EventBatch
 from ..statistics import sums
 from ..statistics.batches import Floats, Rows
+from ..statistics.seasons import HOUR_MS
 from .closed_pairs import ClosedPairs, closed_pairs
 from .open_clusters import Closing
 
@@ -76,6 +77,7 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
             numbers=np.zeros(starts.size, dtype=np.intp),
             event_of=batch.places[parts],
             source=batch.source,
+            hours=np.maximum(batch.newest_ms, batch.times_ms)[parts] // HOUR_MS,
             costs=costs,
             sizes=sizes,
             mean_squares=_sums(values * values, starts) / sizes,

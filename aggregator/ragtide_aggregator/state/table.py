@@ -21,6 +21,7 @@ from ..statistics.budget import Budget
 from ..statistics.dependence import Moved
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles, counted
+from ..statistics.seasons import HOUR_MS
 from ..statistics.tables import doubled
 from .absence_rows import AbsenceRows
 from .capped import CappedRecords
@@ -229,8 +230,9 @@ class StateTable:
         numbers = np.empty_like(rows)
         numbers[batch.order] = batch.occurrence + 1
         numbers += self.moments.counts(rows)
+        hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
         values = RuleValues(
-            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, costs
+            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, hours, costs
         )
         return [Arrived(values, of)]
 

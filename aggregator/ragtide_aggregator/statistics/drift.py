@@ -78,6 +78,8 @@ class _Clusters(NamedTuple):
     sizes: NDArray[np.int64]
     levels: Floats | None
     looks: Rows | None
+    limits: Floats | None
+    """Limits of their own, mirrored for a rise; None for those of their rows."""
 
     def at_places(self, places: Rows) -> "_Clusters":
         """Return the clusters at places."""
@@ -90,6 +92,7 @@ class _Clusters(NamedTuple):
             self.sizes[places],
             None if self.levels is None else self.levels[places],
             None if self.looks is None else self.looks[places],
+            None if self.limits is None else self.limits[places],
         )
 
 
@@ -201,6 +204,7 @@ class DetectorTable:
         sizes: NDArray[np.int64] | None = None,
         levels: Floats | None = None,
         looks: Rows | None = None,
+        limits: Floats | None = None,
     ) -> tuple[list[Alarm], Rows]:
         """Add values to rows, in order; return the alarms by position, and the positions that were not added.
 
@@ -218,15 +222,26 @@ class DetectorTable:
             levels: M / A at which the row of each value alarms, positive; 1 unless given.
             looks: number of the look to which each value belongs, not falling; no value after the first look with an
                 alarm is added, so that the caller can set other levels. Unless given, only rows with an alarm stop.
+            limits: the limit of each value, in (0, 1), where it is not that of its row (nan). The guarantee stays if a
+                limit does not depend on its value or a later one.
 
-        Raises: ValueError if a value is not in [0, 1]; nothing is added then.
+        Raises: ValueError if a value is not in [0, 1], or a limit not in (0, 1); nothing is added then.
         """
         checked(values)
         if not values.size:
             return [], np.zeros(0, dtype=np.intp)
         sizes = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
         costs = self._cost[rows] * sizes if costs is None else costs
-        return self._update(_Clusters(np.arange(values.size), rows, values, tags, costs, sizes, levels, looks))
+        own = None if limits is None else self._own_limits(rows, limits)
+        return self._update(_Clusters(np.arange(values.size), rows, values, tags, costs, sizes, levels, looks, own))
+
+    def _own_limits(self, rows: Rows, limits: Floats) -> Floats:
+        """Return the limit of each value, mirrored for a rise."""
+        given = ~np.isnan(limits)
+        if not np.all((limits[given] > 0) & (limits[given] < 1)):
+            raise ValueError("limits holds a limit that is not in (0, 1): no mean of values in [0, 1] is beyond it")
+        mirrored = np.where(self._rising[rows], 1 - limits, limits)
+        return np.where(given, mirrored, self._limit[rows])
 
     def _update(self, given: "_Clusters") -> tuple[list[Alarm], Rows]:
         batch = grouped(given.rows)
@@ -321,7 +336,7 @@ class _Path:
     def __init__(self, table: DetectorTable, batch: Grouped, given: _Clusters) -> None:
         rounds, rows = batch.rounds, batch.rows
         of = rows[rounds.ranks]
-        limit = table._limit[of]
+        limit = table._limit[of] if given.limits is None else given.limits
         values = given.values
         mirrored = np.where(table._rising[of], 1 - values, values)
         k = rows.size

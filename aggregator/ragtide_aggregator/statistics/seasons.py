@@ -9,6 +9,10 @@ then. So V follows from pane sums: sum x^2 - 2 p sum x + n p^2. The interval cov
 over the cells so far, at every look, whatever the traffic; all slots together do, as each has its share of alpha. Until
 `least_cycles` cells of a slot are closed, its interval is the whole range, so that its limit raises no alarm.
 
+**Clusters.** Values of one session depend on each other. A closed cluster of n values with sum Y then counts as a
+whole: V is the sum of (Y - n p)^2, and the boundary is that of `clustered_interval`, with n as the farthest that Y can
+be from its prediction on either side. It holds if clusters are independent and close by size or time.
+
 **A detector with such a limit.** `DetectorTable` multiplies its evidence by 1 + l (limit - x). That is at most 1 on
 average if E[x | past] >= limit, also for a limit that changes with every value, if it is set before the value. The
 limit here depends on closed cells and on the event time alone. So the run length is kept, but for alpha, as long as
@@ -35,15 +39,20 @@ past); Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2).
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .batches import Floats, Rows, grouped
+from .batches import Floats, Rows
+from .clustered_interval import clustered_boundary
+from .clusters import LARGEST_CLUSTER
 from .drift import Direction
 from .running import FIRST_GUESS, boundary
-from .tables import check_confidence, doubled
+from .season_cells import SIZE as CELL_SIZE
+from .season_cells import OpenCells, in_turns
+from .tables import check_confidence, checked, doubled
 
 HOUR_MS: Final = 3_600_000
 
@@ -56,10 +65,9 @@ SLOTS: Final[dict[Season, int]] = {"day": 24, "week": 168}
 VERSION: Final = 1
 """Version of the bytes of one row."""
 
-_HEAD = struct.Struct("<BHqqdd")
+_HEAD = struct.Struct("<BHd")
 _CAPACITY = 16
-_NEVER: Final = np.iinfo(np.int64).min
-_N, _SUM, _V, _CYCLES, _MEANS, _SQUARES, _V_CYCLES = range(7)
+_N, _SUM, _V, _WEIGHTED, _CYCLES, _MEANS, _SQUARES, _V_CYCLES = _HELD = range(8)
 
 
 class Swings(NamedTuple):
@@ -74,7 +82,8 @@ class Swings(NamedTuple):
 class SeasonTable:
     """Sums of values in [0, 1] by hour of the day or of the week, one row per key.
 
-    The result does not depend on how panes were cut into batches, to the bit.
+    Values come as pane sums, one by one, or as closed clusters. The result does not depend on how they were cut into
+    batches, to the bit.
 
     Args:
         season: `day` or `week`.
@@ -101,22 +110,22 @@ class SeasonTable:
         self.slots = SLOTS[season]
         self._offset_ms, self._least_cycles = offset_ms, least_cycles
         self._used = 0
-        # Of closed cells, per quantity, row and slot: number, sum and V of values; number, sum, sum of squares and V of
-        # the cells' means.
-        self._sums = np.zeros((7, _CAPACITY, self.slots))
-        # The open cell: which hour since 1970; number, sum and sum of squares of its values.
-        self._hour = np.full(_CAPACITY, _NEVER)
-        self._open = np.zeros((3, _CAPACITY))
+        # Of closed cells, per quantity, row and slot: number, sum, V and weighted V of values; number, sum, sum of
+        # squares and V of the cells' means.
+        self._sums = np.zeros((len(_HELD), _CAPACITY, self.slots))
+        # Size of each row's largest cluster.
+        self._largest = np.ones(_CAPACITY)
+        self._cells = OpenCells()
 
     def __len__(self) -> int:
         return self._used
 
     def add_row(self) -> int:
         """Add a row without values and return its index."""
-        if self._used == self._hour.size:
-            self._sums, self._open = doubled(self._sums, axis=1), doubled(self._open, axis=1)
-            self._hour = doubled(self._hour, _NEVER)
+        if self._used == self._largest.size:
+            self._sums, self._largest = doubled(self._sums, axis=1), doubled(self._largest, 1)
         self._used += 1
+        self._cells.reserve(self._used)
         return self._used - 1
 
     def slot(self, time_ms: NDArray[np.int64] | int) -> NDArray[np.int64]:
@@ -152,39 +161,92 @@ class SeasonTable:
         if not np.all(possible & (squares * n >= totals**2 - room * (1 + n))):
             raise ValueError("a pane has sums that no values in [0, 1] have: scale by the metric's range first")
         some = np.flatnonzero(n > 0)
-        batch = grouped(rows[some])
-        order = some[batch.order][batch.rounds.order]
-        late = 0
-        for part in batch.rounds.slices():
-            at = order[part]
-            hours = (starts_ms[at] + self._offset_ms) // HOUR_MS
-            of = rows[at]
-            late += int(np.count_nonzero(hours < self._hour[of]))
-            self._close(of[hours > self._hour[of]])
-            taken = hours >= self._hour[of]
-            of, at = of[taken], at[taken]
-            self._hour[of] = hours[taken]
-            self._open[:, of] += np.stack([n[at], totals[at], squares[at]])
+        rows, n, totals, squares = rows[some], n[some].astype(np.int64), totals[some], squares[some]
+        hours = (starts_ms[some] + self._offset_ms) // HOUR_MS
+
+        def about(at: Rows, guess: Floats) -> Floats:
+            return np.maximum(squares[at] - 2 * guess * totals[at] + n[at] * guess**2, 0.0)
+
+        return self._take(rows, hours, n, totals, about=about, sizes=np.ones(rows.size))
+
+    def add_values(
+        self, rows: Rows, hours: NDArray[np.int64], values: Floats, *, sizes: NDArray[np.int64] | None = None
+    ) -> int:
+        """Add values, in order of their hours for each row; return how many came after their cell was closed.
+
+        Args:
+            rows: row of each value, shape (n,).
+            hours: hour since 1970 in which each counts.
+            values: in [0, 1]; of closed clusters, the means of their values.
+            sizes: number of values of each cluster, 1 to `LARGEST_CLUSTER`; single values unless given.
+
+        Raises: ValueError if a value or a size is out of its range; nothing is added then.
+        """
+        checked(values)
+        n = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
+        if not np.all((n >= 1) & (n <= LARGEST_CLUSTER)):
+            raise ValueError(f"sizes holds a size that is not in [1, {LARGEST_CLUSTER}]: close clusters earlier")
+
+        def about(at: Rows, guess: Floats) -> Floats:
+            return np.asarray((n[at] * (values[at] - guess)) ** 2)
+
+        return self._take(rows, hours, n, n * values, about=about, sizes=n.astype(np.float64))
+
+    def _take(
+        self, rows: Rows, hours: NDArray[np.int64], n: NDArray[np.int64], totals: Floats, *,
+        about: Callable[[Rows, Floats], Floats], sizes: Floats,
+    ) -> int:  # fmt: skip
+        """Add clusters or panes to open cells, and close those whose hour is over; return how many came too late.
+
+        Args:
+            rows: row of each.
+            hours: hour of each.
+            n: numbers of values.
+            totals: their sums.
+            about: from places and predictions to sums of squares about the predictions.
+            sizes: size of the largest cluster in each.
+        """
+        late, cells = 0, self._cells
+        for turn in in_turns(rows, hours):
+            at = turn[hours[turn] >= cells.hour[rows[turn]]]
+            late += turn.size - at.size
+            later, first = np.unique(rows[at], return_index=True)
+            hour = hours[at][first]
+            later, hour = later[hour > cells.hour[later]], hour[hour > cells.hour[later]]
+            self.close(later)
+            cells.begin(later, hour, self._predictions(later, hour % self.slots))
+            mine = rows[at]
+            v = about(at, cells.guess[mine])
+            cells.add(mine, n[at], totals[at], v, sizes[at] * v)
+            np.maximum.at(self._largest, mine, sizes[at])
         return late
 
-    def _close(self, rows: Rows) -> None:
-        """Add the open cells of rows to their slots."""
-        rows = rows[self._open[0, rows] > 0]
+    def _predictions(self, rows: Rows, slots: NDArray[np.int64]) -> Floats:
+        """Return the mean of a slot of each row; while it has none the mean of all its slots."""
+        n, total = self._sums[_N, rows, slots], self._sums[_SUM, rows, slots]
+        return np.where(n > 0, np.minimum(total / np.maximum(n, 1), 1.0), self._elsewhere(rows))
+
+    def _elsewhere(self, rows: Rows) -> Floats:
+        n, total = (np.add.reduce(self._sums[which][rows], axis=1) for which in (_N, _SUM))
+        return np.where(n > 0, np.minimum(total / np.maximum(n, 1), 1.0), FIRST_GUESS)
+
+    def close(self, rows: Rows) -> None:
+        """Close the open cells of distinct rows: no more values of their hours come."""
+        rows = rows[self._cells.n[rows] > 0]
         if not rows.size:
             return
-        n, total, squares = self._open[:, rows]
-        slot = self._hour[rows] % self.slots
+        n, total, v, weighted = self._cells.read(rows)
+        slot = self._cells.hour[rows] % self.slots
         held = self._sums[:, rows, slot]
-        all_n, all_sum = (np.add.reduce(self._sums[which][rows], axis=1) for which in (_N, _SUM))
-        elsewhere = np.where(all_n > 0, all_sum / np.maximum(all_n, 1), FIRST_GUESS)
         mean = total / n
-        predicted = np.where(held[_N] > 0, held[_SUM] / np.maximum(held[_N], 1), elsewhere)
-        of_means = np.where(held[_CYCLES] > 0, held[_MEANS] / np.maximum(held[_CYCLES], 1), elsewhere)
-        v = np.maximum(squares - 2 * predicted * total + n * predicted**2, 0.0)
-        ones = np.ones(rows.size)
-        gained = np.stack([n, total, v, ones, mean, mean**2, (mean - of_means) ** 2])
+        of_means = np.where(held[_CYCLES] > 0, held[_MEANS] / np.maximum(held[_CYCLES], 1), self._elsewhere(rows))
+        gained = np.stack([n, total, v, weighted, np.ones(rows.size), mean, mean**2, (mean - of_means) ** 2])
         self._sums[:, rows, slot] = held + gained
-        self._open[:, rows] = 0
+        self._cells.clear(rows)
+
+    def values(self, rows: Rows) -> Floats:
+        """Return the numbers of values in closed cells, shape (rows, slots)."""
+        return np.asarray(self._sums[_N, rows])
 
     def intervals(self, rows: Rows, *, confidence: float, unit: Unit = "value") -> tuple[Floats, Floats]:
         """Return ends for the average of each slot's true mean over its closed cells, shape (rows, slots) each.
@@ -202,7 +264,14 @@ class SeasonTable:
         held = self._sums[:, rows]
         n, total, v = held[[_N, _SUM, _V] if unit == "value" else [_CYCLES, _MEANS, _V_CYCLES]]
         number = np.maximum(n, 1)
-        width = boundary(v, alpha_side=(1 - confidence) / (2 * self.slots)) / number
+        alpha_side = (1 - confidence) / (2 * self.slots)
+        width = boundary(v, alpha_side=alpha_side) / number
+        largest = self._largest[rows]
+        dependent = np.flatnonzero(largest > 1)
+        if unit == "value" and dependent.size:
+            mine = v[dependent], held[_WEIGHTED, dependent]
+            of = np.broadcast_to(largest[dependent, None], mine[0].shape)
+            width[dependent] = clustered_boundary(*mine, of, alpha_side=alpha_side) / number[dependent]
         known = held[_CYCLES] >= self._least_cycles
         lower = np.where(known, np.clip(total / number - width, 0, 1), 0.0)
         return lower, np.where(known, np.clip(total / number + width, 0, 1), 1.0)
@@ -272,9 +341,8 @@ class SeasonTable:
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        n, total, squares = self._open[:, row].tolist()
-        head = _HEAD.pack(VERSION, self.slots, int(self._hour[row]), int(n), total, squares)
-        return head + self._sums[:, row].astype("<f8").tobytes()
+        head = _HEAD.pack(VERSION, self.slots, float(self._largest[row]))
+        return head + self._cells.to_bytes(row) + self._sums[:, row].astype("<f8").tobytes()
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
@@ -282,12 +350,14 @@ class SeasonTable:
         Raises: ValueError if the bytes were written by another version or of another season, or hold a number that is
             not finite.
         """
-        if len(data) != _HEAD.size + 56 * self.slots or data[0] != VERSION:
+        closed = _HEAD.size + CELL_SIZE
+        if len(data) != closed + 8 * len(_HELD) * self.slots or data[0] != VERSION:
             raise ValueError(
                 f"a season of {self.slots} slots has version {data[:1].hex() or 'none'}, {len(data)} bytes"
             )
-        _, _, hour, n, total, squares = _HEAD.unpack_from(data)
-        held = np.frombuffer(data, "<f8", offset=_HEAD.size).reshape(7, self.slots)
-        if not (np.isfinite(held).all() and np.isfinite([total, squares]).all()):
+        _, _, largest = _HEAD.unpack_from(data)
+        held = np.frombuffer(data, "<f8", offset=closed).reshape(len(_HELD), self.slots)
+        if not (np.isfinite(held).all() and np.isfinite(largest)):
             raise ValueError("a season holds a number that is not finite")
-        self._sums[:, row], self._hour[row], self._open[:, row] = held, hour, (n, total, squares)
+        self._cells.load(row, data[_HEAD.size : closed])
+        self._sums[:, row], self._largest[row] = held, largest

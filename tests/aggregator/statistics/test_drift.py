@@ -226,3 +226,23 @@ def test_a_value_outside_the_range_is_named_and_nothing_is_added() -> None:
     with pytest.raises(ValueError, match=r"values\[1\] is nan"):
         detector.update([0.5, float("nan")])
     assert detector.log_evidence == -np.inf
+
+
+def test_a_value_with_a_limit_of_its_own_counts_as_if_the_limit_of_the_row_had_moved() -> None:
+    rng = np.random.default_rng(9)
+    values, limits = rng.random(60), rng.uniform(0.3, 0.8, 60)
+    limits[::7] = np.nan
+    given, moved = DetectorTable(), DetectorTable()
+    for table in (given, moved):
+        for direction in ("fall", "rise"):
+            table.configure(table.add_row(), limit=0.5, direction=direction, run_length=1e9)
+    rows, tags = np.repeat([0, 1], 60), np.zeros(120, dtype=np.int64)
+    given.update(rows, np.tile(values, 2), tags, limits=np.tile(limits, 2))
+    for value, limit in zip(values.tolist(), limits.tolist(), strict=True):
+        for row in (0, 1):
+            moved.move_limit(row, 0.5 if np.isnan(limit) else limit)
+            moved.update(np.array([row]), np.array([value]), tags[:1])
+            moved.move_limit(row, 0.5)
+    assert [given.to_bytes(row) for row in (0, 1)] == [moved.to_bytes(row) for row in (0, 1)]
+    with pytest.raises(ValueError, match="limits holds"):
+        given.update(rows[:1], values[:1], tags[:1], limits=np.ones(1))

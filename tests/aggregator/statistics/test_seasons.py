@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtide_aggregator.statistics.clustered_interval import clustered_boundary
 from ragtide_aggregator.statistics.running import running_interval
 from ragtide_aggregator.statistics.seasons import HOUR_MS, SeasonTable
 
@@ -84,6 +85,54 @@ def test_a_pane_that_comes_after_its_cell_was_closed_is_left_out_and_counted() -
     before = table.to_bytes(0)
     assert add(table, 0, HOUR_MS, np.ones(3)) == 1
     assert table.to_bytes(0) == before
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
+def test_values_and_clusters_one_by_one_or_together_give_the_same_bits(cuts: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, hours = rng.integers(3, size=300), np.sort(rng.integers(0, 60, size=300))
+    sizes = rng.choice([1, 1, 1, 2, 9], size=300)
+    values = rng.integers(0, sizes + 1) / sizes
+    whole, cut = table_with(3), table_with(3)
+    assert whole.add_values(rows, hours, values, sizes=sizes) == 0
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 300], strict=True):
+        again = table_with(3)
+        for row in range(3):
+            again.load(row, cut.to_bytes(row))
+        cut = again
+        inside = slice(start, end)
+        assert cut.add_values(rows[inside], hours[inside], values[inside], sizes=sizes[inside]) == 0
+    assert stored(cut, 3) == stored(whole, 3)
+
+
+def test_single_values_are_panes_of_one() -> None:
+    rng = np.random.default_rng(2)
+    hours, values = np.sort(rng.integers(0, 100, size=200)), rng.random(200)
+    rows, single, panes = np.zeros(200, dtype=np.intp), table_with(1), table_with(1)
+    single.add_values(rows, hours, values)
+    panes.add(rows, hours * HOUR_MS, np.ones(200, dtype=np.intp), values, values**2)
+    for mine, other in zip(*(one.intervals(rows[:1], confidence=0.9) for one in (single, panes)), strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-12)
+
+
+def test_clusters_count_as_a_whole_with_the_boundary_for_their_size() -> None:
+    table, row = table_with(1), np.array([0])
+    sizes = np.array([3, 1, 5, 2] * 20)
+    totals = np.random.default_rng(8).integers(0, sizes + 1)
+    seen, v, weighted = 0.5, 0.0, 0.0
+    for day in range(4):
+        mine = slice(20 * day, 20 * day + 20)
+        n, y = sizes[mine], totals[mine]
+        table.add_values(np.zeros(20, dtype=np.intp), np.full(20, 24 * day + 9), y / n, sizes=n)
+        squares = (y - n * seen) ** 2
+        v, weighted = v + squares.sum(), weighted + (n * squares).sum()
+        seen = totals[: mine.stop].sum() / sizes[: mine.stop].sum()
+    table.close(row)
+    wide = clustered_boundary(np.array([v]), np.array([weighted]), np.array([5.0]), alpha_side=0.05 / 48)[0]
+    lower, upper = table.intervals(row, confidence=0.95)
+    assert (upper[0, 9], lower[0, 9]) == pytest.approx((seen + wide / sizes.sum(), seen - wide / sizes.sum()))
+    with pytest.raises(ValueError, match="sizes holds a size"):
+        table.add_values(row, row, np.array([0.5]), sizes=np.array([0]))
 
 
 def test_nothing_is_known_of_an_hour_before_enough_cycles() -> None:

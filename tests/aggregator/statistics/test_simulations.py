@@ -40,6 +40,9 @@ coverage, covariates, delays, discovery, live_discovery, powered, racing, season
         "seasons",
     )
 )
+# A benchmark of its own imports it as a neighbour.
+sys.modules["seasons"] = seasons
+seasonal_rules = module("seasonal_rules")
 RUNS, LENGTH, ALPHA = 300, 1000, 0.2
 # Twice the standard error of a rate of alpha: betting comes close to it.
 MOST = ALPHA + 2 * sqrt(ALPHA * (1 - ALPHA) / RUNS)
@@ -185,3 +188,12 @@ def test_day_and_night_do_not_page_with_a_seasonal_baseline_or_the_suggested_min
     assert lengths.pop("given") < 4_000
     assert all(length >= 10_000 for length in lengths.values())
     assert seasons.delay(rules["seasonal, 28 days"][0], traffic, 0.2, runs) < 150
+
+
+def test_the_alert_rules_keep_their_run_length_over_day_and_night_with_a_seasonal_baseline() -> None:
+    traffic, runs = seasons.SeasonalTraffic(0.05), 4
+    seasonal = seasonal_rules.learned(seasonal_rules.fall_rule(baseline="seasonal"), traffic, runs)
+    given = seasonal_rules.Evaluated.of(seasonal_rules.fall_rule(baseline=0.85), runs)
+    assert seasonal_rules.run_length(seasonal, traffic)[0] >= 10_000
+    assert seasonal_rules.run_length(given, traffic)[0] < 4_000
+    assert seasonal_rules.delay(seasonal, traffic, 0.2) < 200

@@ -1,0 +1,179 @@
+"""The rules with a seasonal baseline: which limit holds for each value, and what they learn. No clock, no I/O.
+
+A value counts to the hour of its pipeline's newest event time when it counts; a cluster of values to that at which it
+is closed. These hours never go back. A limit depends on cells of earlier days alone, so a batch is cut where a day
+begins, and inside a day limits are looked up. A rule that is firing learns nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from ..statistics.batches import Floats, Rows, grouped
+from ..statistics.seasons import SLOTS
+from ..statistics.tables import doubled
+from .baseline import BASELINE_CONFIDENCE
+from .rule_state import RuleState
+from .rule_values import Arrived, RuleValues
+from .seasonal_baseline import NO_CYCLE, SeasonalBaseline, SeasonTables
+
+_WIDTH: Final = SLOTS["week"]
+"""Hours of a week: hours of the day occur seven times."""
+
+WAITS: Final = 0.0
+"""Limit of an hour of which too little is known."""
+
+_CAPACITY: Final = 16
+
+Turns = Mapping[RuleState, list[int]]
+"""Positions of values after which rules fire or resolve, in turns."""
+
+
+class SeasonalRules:
+    """All rule states with a seasonal baseline.
+
+    Attributes:
+        tables: in which they learn.
+    """
+
+    def __init__(self) -> None:
+        self.tables = SeasonTables()
+        # Per detector of all rules: place of its limits, -1 without a seasonal baseline. Limits by hour of the week; 0
+        # while nothing is known of the hour.
+        self._place = np.full(_CAPACITY, -1, dtype=np.intp)
+        self._limits = np.zeros((_CAPACITY, _WIDTH))
+        self._used = 0
+        # Per row: index of its first state, number of its states, and the day of its last value.
+        self._first = np.zeros(_CAPACITY, dtype=np.intp)
+        self._count = np.zeros(_CAPACITY, dtype=np.intp)
+        self._day = np.full(_CAPACITY, NO_CYCLE)
+        # All states with their baselines, and whether they look for a change.
+        self._states: list[tuple[RuleState, SeasonalBaseline]] = []
+        self._watching = np.zeros(_CAPACITY, dtype=bool)
+
+    def add_row(self, row: int, states: Iterable[RuleState]) -> None:
+        """Add the states of the rules on the next row."""
+        while row >= self._first.size:
+            self._first, self._count = doubled(self._first), doubled(self._count)
+            self._day = doubled(self._day, NO_CYCLE)
+        self._first[row] = len(self._states)
+        self._states += [(state, state.season) for state in states if state.season is not None]
+        self._count[row] = len(self._states) - self._first[row]
+        while len(self._states) > self._watching.size:
+            self._watching = doubled(self._watching)
+
+    def refresh(self, row: int) -> None:
+        """Copy whether the states of a row look for a change."""
+        for index in range(self._first[row], self._first[row] + self._count[row]):
+            self._watching[index] = self._states[index][0].looks_for_change
+
+    def set_limits(self, detector: int, state: RuleState, number: int) -> None:
+        """Copy the limits of a state's detector, which is the detector with an index among all rules."""
+        if state.season is None:
+            return
+        while detector >= self._place.size:
+            self._place = doubled(self._place, -1)
+        if self._place[detector] < 0:
+            if self._used == len(self._limits):
+                self._limits = doubled(self._limits)
+            self._place[detector], self._used = self._used, self._used + 1
+        self._limits[self._place[detector]] = np.resize(state.slot_limits(state.detectors[number]), _WIDTH)
+
+    def limits(self, detectors: Rows, hours: Rows) -> Floats | None:
+        """Return the limit of detectors at hours: nan for a detector without a season, `WAITS` if it is to wait.
+
+        None stands for nan everywhere.
+        """
+        if not self._states:
+            return None
+        inside = detectors < self._place.size
+        place = np.where(inside, self._place[np.where(inside, detectors, 0)], -1)
+        return np.where(place < 0, np.nan, self._limits[place, hours % _WIDTH])
+
+    def stretches(self, arrived: Sequence[Arrived]) -> Iterator[Sequence[Arrived]]:
+        """Yield batches in stretches of parts, so that no row with a seasonal rule has values of two days in one."""
+        cuts = sorted({part for these in arrived for part in self._day_begins(these)}) if self._states else []
+        if not cuts:
+            yield arrived
+            return
+        for start, end in pairwise([-1, *cuts, np.iinfo(np.intp).max]):
+            found = (these.between(start, end) for these in arrived)
+            yield [these for these in found if these.parts.size]
+
+    def _day_begins(self, these: Arrived) -> list[int]:
+        """Return the parts of a batch with which the day of a row with a seasonal rule begins, but for the first."""
+        places = np.flatnonzero(self._count[these.values.rows])
+        by_row = grouped(these.values.rows[places])
+        ordered = places[by_row.order]
+        days = these.values.hours[ordered] // SLOTS["day"]
+        begins = (np.diff(days, prepend=days[:1]) > 0) & (by_row.occurrence > 0)
+        return list(these.parts[ordered[begins]].tolist())
+
+    def begin(self, part: RuleValues) -> list[int]:
+        """Begin the cycles that begin in a part of a batch; return the rows whose limits changed."""
+        if not self._states:
+            return []
+        places = np.flatnonzero(self._count[part.rows])
+        rows, first = np.unique(part.rows[places], return_index=True)
+        hours = part.hours[places[first]]
+        later = hours // SLOTS["day"] > self._day[rows]
+        rows, hours = rows[later], hours[later]
+        self._day[rows] = hours // SLOTS["day"]
+        begun: dict[str, list[tuple[SeasonalBaseline, int]]] = {}
+        for row, hour in zip(rows.tolist(), hours.tolist(), strict=True):
+            for index in range(self._first[row], self._first[row] + self._count[row]):
+                _, season = self._states[index]
+                if hour // season.slots > season.cycle:
+                    begun.setdefault(season.season, []).append((season, hour // season.slots))
+        for seasons in begun.values():
+            _begin(seasons)
+        return list(rows.tolist()) if begun else []
+
+    def learn(self, part: RuleValues, turns: Turns) -> None:
+        """Let the rules learn from the values for which they were not firing.
+
+        Args:
+            part: values that the rules have taken.
+            turns: when rules fired or resolved in it.
+        """
+        if not self._states:
+            return
+        counts = self._count[part.rows]
+        value_of = np.repeat(np.arange(counts.size), counts)
+        within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        state_of = np.repeat(self._first[part.rows], counts) + within
+        learns = self._watching[state_of]
+        index_of = {state: index for index, (state, _) in enumerate(self._states)} if turns else {}
+        for state, positions in turns.items():
+            if state in index_of:
+                mine = np.flatnonzero(state_of == index_of[state])
+                # An odd number of turns to come means that the state was the other one.
+                to_come = len(positions) - np.searchsorted(positions, value_of[mine], side="left")
+                learns[mine] = state.looks_for_change ^ (to_come % 2 == 1)
+        self._add(part, value_of[learns], state_of[learns])
+
+    def _add(self, part: RuleValues, value_of: Rows, state_of: Rows) -> None:
+        if not value_of.size:
+            return
+        found, which = np.unique(state_of, return_inverse=True)
+        seasons = [self._states[index][1] for index in found.tolist()]
+        rows = np.array([season.row for season in seasons], dtype=np.intp)[which]
+        for name in {season.season for season in seasons}:
+            mine = np.array([season.season == name for season in seasons])[which]
+            values = value_of[mine]
+            table = next(season.table for season in seasons if season.season == name)
+            sizes = None if part.sizes is None else part.sizes[values]
+            table.add_values(rows[mine], part.hours[values], part.values[values], sizes=sizes)
+
+
+def _begin(seasons: list[tuple[SeasonalBaseline, int]]) -> None:
+    """Begin cycles of baselines of one table."""
+    table = seasons[0][0].table
+    rows = np.array([season.row for season, _ in seasons], dtype=np.intp)
+    table.close(rows)
+    ends = np.stack([*table.intervals(rows, confidence=BASELINE_CONFIDENCE), table.values(rows)], axis=1)
+    cycles = table.cycles(rows).max(axis=1)
+    for (season, cycle), of_season, most in zip(seasons, ends, cycles.tolist(), strict=True):
+        season.begin(cycle, most, of_season)
