@@ -227,6 +227,8 @@ def test_gold_scores_belong_to_the_open_session_and_are_late_for_a_closed_one() 
     assert late_powered.lower is not None
     assert powered.lower is not None
     assert late_powered.lower < powered.lower
+    # Late gold scores do not mean that a session was closed too early.
+    assert dict(late.continued) == {("shop", None): (0, 0)}
     # Gold scores of a session that come together are one cluster: their number is that of the sessions.
     assert late_weighted.design_effect == pytest.approx(weighted.design_effect, rel=0.2)
 
@@ -236,6 +238,21 @@ def session_with_gold(members: Sequence[MetricEvent]) -> list[Step]:
     *first, last = members
     last = last.model_copy(update={"gold_scores": {ADHERENCE: gold_of(last)}})
     return [*((one, False) for one in first[:1]), *flat([first[1:]]), *((one, True) for one in first), (last, False)]
+
+
+def test_a_judges_scores_are_in_the_cluster_of_their_interaction_that_fills_it() -> None:
+    options = StateOptions(clusters=OPTIONS.clusters)
+    events = [
+        event(number, {ADHERENCE: 0.5}, session_id=f"s-{number // 4}", judged=judged(float(number // 4 % 2)))
+        for number in range(80)
+    ]
+    state = apply(AggregatorState(options), [(one, False) for one in events])
+    assert dict(state.continued) == {("shop", None): (0, 0)}
+    # Twenty sessions of four judged interactions each, all of them closed.
+    row = next(number for number, key in enumerate(state.keys) if (key.metric, key.labeler) == (ADHERENCE, "judge"))
+    sums = state.cluster_sums(np.array([row]))
+    assert sums is not None
+    assert (sums.count[0], sums.n[0], sums.sizes[0]) == (20, 80, 320)
 
 
 def test_pairs_of_an_older_checkpoint_count_as_single_ones() -> None:

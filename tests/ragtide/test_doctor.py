@@ -107,6 +107,24 @@ async def test_what_false_alarms_are_allowed_and_how_many_detectors_share_them(a
         assert (found.level, found.found) == ("ok", f"{allowed}, on average, of 9 detectors together")
 
 
+async def test_sessions_that_are_closed_too_early_are_warned_about(async_redis: Any) -> None:
+    async def clusters_of(size: int) -> dict[str, Any]:
+        state = AggregatorState(StateOptions(clusters=ClusterOptions(size=size)))
+        for number, one in enumerate(adherence(np.random.default_rng(1).random(1_000))):
+            state.apply(one.model_copy(update={"session_id": f"s-{number // 4}"}))
+        fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+        await async_redis.delete(Streams("ragtide", 0).checkpoint)
+        await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+        return await findings(async_redis)
+
+    found = (await clusters_of(3))["clusters of shop"]
+    assert found.level == "warning"
+    # Each session of four is a cluster of three and one that goes on with it.
+    assert found.found.startswith("50% of the clusters (250 of 500)")
+    assert "clusters.quiet_s" in found.advice
+    assert "clusters of shop" not in await clusters_of(4)
+
+
 async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_redis: Any) -> None:
     await async_redis.hset(
         Streams("ragtide", 0).aggregators, mapping={"dead-1:abc": "1 3", "host-1:abc": "99999999999999 1"}

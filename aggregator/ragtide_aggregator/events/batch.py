@@ -88,6 +88,8 @@ class EventBatch:
     """Size of the run, 0 if unknown."""
     later: NDArray[np.bool_]
     """Whether it holds gold scores that came after their event."""
+    unfinished: NDArray[np.bool_]
+    """Whether the next part is of the same event."""
     clusters: NDArray[np.int64] | None = None
     """Code of its cluster, 0 for a part by itself; None where clusters are not looked for."""
     scope_of: Rows | None = None

@@ -1,6 +1,9 @@
 """Turns columns of metric events into batches for the state; rows are looked up once for each group of equal events."""
 
+from itertools import pairwise
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ..events.batch import EventBatch, Scope, Times
 from ..events.clusters import BY_ITSELF, cluster_codes, cluster_name
@@ -55,6 +58,7 @@ class BatchBuilder:
         self._scope_of = self._numbered(scopes)
         self._newest_ms = self._follow()
         self._clusters = self._cluster_codes()
+        self._unfinished = self._unfinished_parts()
         self._declare()
 
     def __len__(self) -> int:
@@ -135,6 +139,22 @@ class BatchBuilder:
         codes = np.concatenate([self._columns.source.clusters(by), later])[self._parts.places]
         return codes if clusters.scopes or codes.any() else None
 
+    def _unfinished_parts(self) -> NDArray[np.bool_]:
+        """Return of all parts whether the next one is of the same event; a batch may end between the two."""
+        places, size = self._parts.places, len(self._columns)
+        found = np.asarray(np.diff(places, append=-1) == 0)
+        gold = [part.event for _, part in self._columns.gold]
+        # Gold scores of an event that are followed by those of its judge's scores.
+        followed = [
+            one.judged is not None
+            and after.judged is None
+            and (one.pipeline, one.interaction_id) == (after.pipeline, after.interaction_id)
+            for one, after in pairwise(gold)
+        ]
+        later = places >= size
+        found[later] = np.array([*followed, False])[places[later] - size]
+        return found
+
     def until_clusters_change(self, start: int, stop: int) -> int:
         """Return the first of some parts before which `StateTable.prepare_clusters` is due; `stop` if there is none.
 
@@ -206,6 +226,7 @@ class BatchBuilder:
             newest_ms=self._newest_ms[inside],
             population=parts.population[inside],
             later=places >= len(self._columns),
+            unfinished=self._unfinished[inside],
             clusters=None if self._clusters is None else self._clusters[inside],
             scope_of=self._scope_of[inside],
             scopes=self._scopes,

@@ -82,7 +82,7 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
         raise ValueError(f"an open cluster has version {data[:1].hex()}")
     _, number, deadline_ms, touched, interactions, count = _CLUSTER.unpack_from(data)
     cluster = OpenCluster(code, number, deadline_ms, touched, interactions)
-    reader = _Reader(data, _CLUSTER.size)
+    reader = _ClusterBytes(data, _CLUSTER.size)
     for _ in range(count):
         time_ms, length, size, flags = reader.unpacked(_EVENT)
         name = reader.taken(length).decode(errors="surrogatepass")
@@ -101,7 +101,7 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
     return cluster
 
 
-class _Reader:
+class _ClusterBytes:
     """Reads bytes from a place on."""
 
     def __init__(self, data: bytes, at: int) -> None:

@@ -78,7 +78,7 @@ class ScopeClusters:
         open: by code; the cluster whose last interaction is the oldest first.
         closed: codes of the clusters that closed last, the oldest first.
         events: number of events since the first cluster.
-        continued: number of clusters that were the next part of a closed cluster.
+        continued: number of clusters whose first interaction was the next one of a closed cluster.
         changed: codes of the clusters that changed since the last commit.
         stored: number of events at the last commit.
         block: length of blocks, if it is measured.
@@ -105,15 +105,18 @@ class ScopeClusters:
             found.append(self._close(cluster))
         return found
 
-    def add(self, code: int, event: ClusterEvent, newest_ms: int, options: ClusterOptions) -> OpenCluster | None:
-        """Add an event to its cluster, and return the cluster if it is full."""
+    def add(
+        self, code: int, event: ClusterEvent, newest_ms: int, options: ClusterOptions, *, unfinished: bool
+    ) -> OpenCluster | None:
+        """Add a part of an event to its cluster; return the cluster if it is full and the event has no other part."""
         self.events += 1
         cluster = self.open.get(code)
         if cluster is None:
             cluster = self.open[code] = OpenCluster(code, self.events)
             if code in self.closed:
                 del self.closed[code]
-                self.continued += 1
+                # Late gold scores do not mean that the cluster was closed too early.
+                self.continued += not event.late
         # A judge's scores are another part of the same interaction, and so are gold scores that come later.
         known = [one for one in cluster.events[0 if event.late else -1 :] if one.interaction_id == event.interaction_id]
         if not known:
@@ -124,7 +127,8 @@ class ScopeClusters:
         cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
         self.open.move_to_end(code)
         self.changed.add(code)
-        return self._close(cluster) if cluster.interactions >= (options.size or self.block) else None
+        full = cluster.interactions >= (options.size or self.block)
+        return self._close(cluster) if full and not unfinished else None
 
     @property
     def events_until_measured(self) -> int:
@@ -197,6 +201,7 @@ class OpenClusters:
         found = [self.scopes.get(scope) for scope in batch.scopes]
         newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
         starts, codes = batch.starts.tolist(), batch.clusters.tolist()
+        unfinished = batch.unfinished.tolist()
         pair_starts = batch.pair_starts.tolist() if batch.pairs.size else None
         for part, number in enumerate(batch.scope_of.tolist()):
             scope = found[number]
@@ -222,7 +227,7 @@ class OpenClusters:
                 scope.events += 1
                 closings.append(Closing(part, OpenCluster(BY_ITSELF, scope.events, events=[event])))
                 continue
-            full = scope.add(codes[part], event, newest[part], self.options)
+            full = scope.add(codes[part], event, newest[part], self.options, unfinished=unfinished[part])
             if full is not None:
                 closings.append(Closing(part, full))
         return inside, closings

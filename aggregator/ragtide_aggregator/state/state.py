@@ -6,6 +6,7 @@ from typing import Final
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 
 from ..events.batch import Scope
+from ..events.clusters import BLOCKS, SEGMENT
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
@@ -121,6 +122,17 @@ class AggregatorState:
         """Pipelines and runs whose interactions count in clusters."""
         clusters = self._applied.clusters
         return () if clusters is None else clusters.scopes.keys()
+
+    @property
+    def continued(self) -> Mapping[Scope, tuple[int, int]]:
+        """By pipeline and run the number of clusters that go on with a closed cluster, and of open clusters.
+
+        It is empty where clusters of any length are cut by design: blocks, and the interactions of a segment value.
+        """
+        clusters = self._applied.clusters
+        if clusters is None or clusters.options.by == BLOCKS or clusters.options.by.startswith(SEGMENT):
+            return {}
+        return {scope: (one.continued, len(one.open)) for scope, one in clusters.scopes.items()}
 
     def measures_dependence(self, row: int) -> bool:
         """Return whether the dependence of a row's values is measured."""

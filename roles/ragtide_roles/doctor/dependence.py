@@ -1,6 +1,7 @@
-"""Findings of `ragtide doctor` about interactions that depend on each other although each counts by itself."""
+"""Findings of `ragtide doctor` about interactions that depend on each other although they count as independent."""
 
 from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.estimates.continued import continued_pipelines
 from ragtide_aggregator.estimates.dependent import dependent_pipelines
 from ragtide_aggregator.reading.deployment import Deployment
 
@@ -17,8 +18,10 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
     except CheckpointError:
         # The finding of its partition names the damage.
         return []
-    found = [one for state in states for one in dependent_pipelines(state)]
-    found.sort(key=lambda one: -one.design_effect)
+    dependent = [one for state in states for one in dependent_pipelines(state)]
+    dependent.sort(key=lambda one: -one.design_effect)
+    continued = [one for state in states for one in continued_pipelines(state)]
+    continued.sort(key=lambda one: -one.share)
     return [
         Finding(
             "warning",
@@ -27,5 +30,14 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
             "unless the mean has changed, intervals are too narrow, and false alarms more frequent than stated",
             "set clusters.by to session_id, user_id or blocks (docs/clusters.md)",
         )
-        for one in found[:MOST_SHOWN]
+        for one in dependent[:MOST_SHOWN]
+    ] + [
+        Finding(
+            "warning",
+            f"clusters of {one.pipeline}",
+            f"{one.share:.0%} of the clusters ({one.continued:,} of {one.clusters:,}) go on with a cluster that was "
+            "closed before; intervals are too narrow, and false alarms more frequent than the rules state",
+            "raise clusters.quiet_s, or clusters.size if sessions are longer (docs/clusters.md)",
+        )
+        for one in continued[:MOST_SHOWN]
     ]
