@@ -12,6 +12,9 @@ of words between the question and a document, and the subset as segment. Printed
   on. That is promised for the plain interval alone: the adjusted one is about the questions asked so far;
 - labeled part: a judge scores each row with probability 0.2, and the prediction from covariates is the cheap score of a
   prediction-powered estimate, whose target is the plain one. Effective judged rows over judged rows, and widths;
+- one covariate at a time, in units and features as `compare --share` has them: R^2, and two ratios of widths, of the
+  adjusted `running` interval over the plain one, and of the interval of a difference by a coin (share 1/2) with the
+  covariate over the one without. RAGBench has no scores of a retriever: the overlap of words stands in for them;
 - widths of the interval of a difference: both pipelines answer with the row's score, and a coin sends each row to one
   of them. Two running intervals; one joint interval of both, which needs no coin (`stream_difference`); one interval
   for the assignment, without and with covariates.
@@ -25,15 +28,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.assignment import AssignmentTable
 from ragtide_aggregator.statistics.batches import Floats
 from ragtide_aggregator.statistics.comparing import difference
 from ragtide_aggregator.statistics.covariates import CovariateTable
+from ragtide_aggregator.statistics.known_features import of_numbers, of_values
 from ragtide_aggregator.statistics.moments import MomentTable
 from ragtide_aggregator.statistics.prediction_powered import PairTable
 from ragtide_aggregator.statistics.running import running_half_width, running_interval
+from ragtide_aggregator.statistics.split_traffic import split_difference
 from ragtide_aggregator.statistics.two_streams import stream_difference
+from ragtide_consumers.text.covariates import COMPUTED
 
 METRICS: Final = ("adherence", "completeness", "relevance", "utilization")
 SHARES: Final = (0.5, 0.1)
@@ -63,10 +70,15 @@ def covariates(row: dict[str, Any]) -> list[float]:
     return [min(len(question) / 40, 1), min(np.log1p(sentences) / 6, 1), 1 / max(sentences, 1), overlap]
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file."""
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def read(path: Path) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return covariates by name, shape (rows, features), and scores by metric."""
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    rows = [json.loads(line) for line in text.splitlines()]
+    rows = read_rows(path)
     subsets = sorted({row["subset"] for row in rows})
     known = np.array([covariates(row) for row in rows])
     segment = np.array([[row["subset"] == name for name in subsets[1:]] for row in rows], dtype=np.float64)
@@ -141,6 +153,69 @@ def compared(features: Floats, x: Floats, share: float, runs: int) -> list[float
     ]
 
 
+def single(row: dict[str, Any]) -> list[float]:
+    """Return the covariates that workers compute, of a row; a document's score is its overlap with the question."""
+    asked = set(words(row["question"])) - COMMON
+    scores = [len(asked & set(words(document))) / max(len(asked), 1) for document in row["documents"]]
+    texts = sum(len(document) for document in row["documents"])
+    return [len(row["question"]), texts, len(scores), max(scores), sum(scores) / len(scores)]
+
+
+def alone(rows: list[dict[str, Any]], order: NDArray[np.intp]) -> dict[str, Floats]:
+    """Return the features of rows in an order, by the name of their covariates."""
+    numbers = np.array([single(row) for row in rows], dtype=np.float64)[order]
+    subset = of_values([rows[place]["subset"] for place in order.tolist()], 4)
+    found = {name: of_numbers(column) for name, column in zip(COMPUTED, numbers.T, strict=True)}
+    scores = np.concatenate([found["top_score"], found["mean_score"]], axis=1)
+    return {
+        "question_length": found["question_length"],
+        "segment": subset,
+        "question_length, segment": np.concatenate([found["question_length"], subset], axis=1),
+        "documents": found["documents"],
+        "context_length": found["context_length"],
+        "top_score, mean_score": scores,
+        "all but documents": np.concatenate(
+            [found["question_length"], subset, found["context_length"], scores], axis=1
+        ),
+    }
+
+
+def one_at_a_time(rows: list[dict[str, Any]], scores: dict[str, Floats], runs: int) -> dict[str, dict[str, Floats]]:
+    """Return R^2 and both ratios of widths, by covariate and metric."""
+    gained: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+    for run in range(runs):
+        rng = np.random.default_rng((20261122, 2, run))
+        order, to_a = rng.integers(len(rows), size=len(rows)), rng.random(len(rows)) < SHARES[0]
+        for name, features in alone(rows, order).items():
+            for metric, x in scores.items():
+                table = CovariateTable(features.shape[1])
+                one = np.full(len(rows), table.add_row())
+                table.update(one, x[order], features)
+                plain, used = table.times(one[:1])
+                half = [float(running_half_width(len(rows), v, confidence=0.95)[0]) for v in (plain, used)]
+                ends = [
+                    split_difference(to_a, x[order], known, share=SHARES[0], confidence=0.95)
+                    for known in (np.zeros((len(rows), 0)), features)
+                ]
+                without, with_it = (float(end.upper[0] - end.lower[0]) for end in ends)
+                found = float(1 - used[0] / plain[0]), half[1] / half[0], with_it / without
+                gained.setdefault(name, {}).setdefault(metric, []).append(found)
+    return {name: {metric: np.mean(of, axis=0) for metric, of in by.items()} for name, by in gained.items()}
+
+
+def print_one_at_a_time(path: Path, runs: int) -> None:
+    """Print the gain from each covariate."""
+    rows, scores = read_rows(path), read(path)[1]
+    print("\n## One covariate at a time\n")
+    print(
+        f"{runs} draws. Each cell: R²; width of the mean's interval, adjusted / plain; of the difference's, by coin.\n"
+    )
+    print(f"| covariates | {' | '.join(METRICS)} |\n|{'---|' * (1 + len(METRICS))}")
+    for name, by in one_at_a_time(rows, scores, runs).items():
+        cells = (f"{of[0]:.3f}; {of[1]:.3f}; {of[2]:.3f}" for of in (by[metric] for metric in METRICS))
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
@@ -183,6 +258,7 @@ def main() -> None:
             two, joint, one, more = compared(known["both"], x, share, arguments.runs)
             widths = " | ".join(f"{width:.3f}" for width in (two, joint, one, more, joint / two, more / two))
             print(f"| {metric} | {share:g} | {widths} |", flush=True)
+    print_one_at_a_time(arguments.rows, arguments.runs // 4)
 
 
 if __name__ == "__main__":

@@ -163,6 +163,15 @@ async def test_the_event_carries_what_the_labeler_said_and_what_the_interaction_
     assert (found.prompt_tokens, found.cost_usd) == (7, 0.25)
 
 
+async def test_a_worker_adds_the_covariates_that_the_setting_names(async_redis: Any) -> None:
+    await publish(async_redis, "fine")
+    async with working(async_redis, Scripted(), covariates=("question_length", "top_score")) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
+    (found,) = await events(async_redis)
+    assert found.covariates == {"question_length": 1.0}
+
+
 @pytest.mark.parametrize(("response", "words"), [("fail", "out for lunch"), ("nonsense", "finite")])
 async def test_a_failing_labeler_is_tried_again_and_then_the_entry_is_a_dead_letter(
     async_redis: Any, response: str, words: str

@@ -37,8 +37,8 @@ class Compared:
     means: tuple[float, float]
     difference: Difference
     """The mean of the first pipeline minus the mean of the second."""
-    method: Literal["paired", "unpaired"] = "unpaired"
-    """`paired` by interaction id; `unpaired` where ids cannot be joined."""
+    method: Literal["paired", "unpaired", "randomized"] = "unpaired"
+    """`paired` by interaction id; `unpaired` where ids cannot be joined; `randomized` if a coin divided the traffic."""
     strategy: str = "running"
     """The method of the interval."""
     other_labeler: str | None = None
@@ -92,7 +92,7 @@ async def read_comparison(
     separate = all(side.info is None for side in sides) and sides[0].pipeline != sides[1].pipeline
     means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
     unmatched = [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
-    return sorted(by_id + unmatched, key=_reading_order)
+    return sorted(by_id + unmatched, key=reading_order)
 
 
 async def read_labelers(
@@ -107,10 +107,10 @@ async def read_labelers(
     streams = settings.layout.all_of(side.pipeline)
     scores = await read_kept(redis, streams, side.pipeline, by=clustered_by(settings))
     first, second = (of_labeler(scores, name) for name in labelers)
-    return sorted((_compared(one) for one in paired(first, second, confidence=level)), key=_reading_order)
+    return sorted((_compared(one) for one in paired(first, second, confidence=level)), key=reading_order)
 
 
-def _reading_order(one: Compared) -> tuple[str, int, str, str, str, str, str]:
+def reading_order(one: Compared) -> tuple[str, int, str, str, str, str, str]:
     """Return the sort key of a comparison: whole pipelines before segments, then the registry's order of metrics."""
     registered = list(METRICS)
     place = registered.index(one.metric) if one.metric in METRICS else len(registered)

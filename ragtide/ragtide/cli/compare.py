@@ -6,23 +6,25 @@ from typing import Annotated
 
 import typer
 from redis.asyncio import Redis
-from rich.table import Table
-from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.change_in_words import in_words
 from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
 from ragtide_offline.report.labelings import named_recording
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers, unknown_side
+from ragtide_offline.report.split_answers import SplitUnit, TrafficSplit
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.estimate import shown_metric
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .comparison_tables import compared_table
 from .explanation_tables import differences_table
+from .split_traffic import compare_split
 from .workspace_option import settings_of
 
 
@@ -48,6 +50,24 @@ def compare(
         str | None,
         typer.Option(help="Recording that a replay of metric events has read, to pair by id; default: recorder.url."),
     ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=0.99,
+            help="A coin sends interactions to the first pipeline with this probability, else second.",
+        ),
+    ] = None,
+    unit: Annotated[
+        SplitUnit | None, typer.Option(help="With --share: a coin for each interaction (default), or for each cluster.")
+    ] = None,
+    covariate: Annotated[
+        list[str] | None,
+        typer.Option(help="With --share: a covariate, or segment:NAME, that the pipelines do not change; repeatable."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="With --share: when the split began (ISO 8601, UTC); default: both have scores.")
+    ] = None,
     ongoing: Annotated[
         bool, typer.Option("--ongoing", help="Treat interactions as a sample of ongoing traffic, also in replays.")
     ] = False,
@@ -59,6 +79,13 @@ def compare(
     Other pipelines are compared by their means. Intervals are valid at every look.
     """
     settings = given(context).settings()
+    only_means = workspace or labeler or by is not None or window != ALL_TIME or ongoing
+    split = _split(share, unit, covariate, since)
+    if split is not None:
+        if second is None or second == first or only_means:
+            raise typer.BadParameter("--share compares two live pipelines over all time", param_hint="--share")
+        compare_split(settings, (first, second), split, recording, confidence=confidence, as_json=as_json)
+        return
     if window not in (ALL_TIME, *settings.windows):
         raise typer.BadParameter(
             f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
@@ -103,9 +130,20 @@ def compare(
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
 
 
+def _split(
+    share: float | None, unit: SplitUnit | None, covariates: list[str] | None, since: str | None
+) -> TrafficSplit | None:
+    """Return how a coin divides the traffic; None if no coin does."""
+    if share is not None:
+        return TrafficSplit(share, unit or "interaction", tuple(covariates or ()), selection(since).since)
+    if unit is not None or covariates or since is not None:
+        raise typer.BadParameter("give --share with --unit, --covariate and --since, such as --share 0.5")
+    return None
+
+
 def _print(found: Sequence[Compared], names: Sequence[str]) -> None:
     if found:
-        out.print(_table(found, *names))
+        out.print(compared_table(found, *names))
         out.print(_method(found), style="bright_black", highlight=False)
 
 
@@ -139,27 +177,3 @@ def _method(found: Sequence[Compared]) -> str:
     if any(one.method == "unpaired" for one in found):
         sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")
     return " ".join(sentences)
-
-
-def _table(found: Sequence[Compared], first: str, second: str) -> Table:
-    """Return the differences of two pipelines, one row for each metric."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    for name in (first, second, f"{first} - {second}"):
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    table.add_column("interval", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for one in found:
-        name = shown_metric(one.metric, one.metric_version)
-        name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
-        name = name if one.segment is None else f"{name} · {one.segment}"
-        gap = one.difference
-        table.add_row(
-            Text(name),
-            f"{one.means[0]:.3f} (n {one.n[0]:,})",
-            f"{one.means[1]:.3f} (n {one.n[1]:,})",
-            f"{gap.estimate:+.3f}",
-            f"{gap.lower:+.3f} to {gap.upper:+.3f}",
-            Text(gap.verdict, style="bright_black" if gap.verdict == "undecided" else "bold"),
-        )
-    return table

@@ -1,0 +1,145 @@
+"""The metric events of two live pipelines, in the order in which a coin divided their interactions."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple, cast
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.events.clusters import cluster_name
+from ragtide_aggregator.events.values import parts_of
+from ragtide_runtime.recordings import EntryKind, Recording
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.log import order, read_all, read_range
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
+
+from .labelings import clustered_by
+from .measured_metric import MeasuredMetric
+
+SplitUnit = Literal["interaction", "cluster"]
+"""The items for each of which a coin is thrown."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSplit:
+    """How a coin divides the traffic among two pipelines."""
+
+    share: float
+    """Probability with which an item goes to the first."""
+    unit: SplitUnit = "interaction"
+    """For what the coin is thrown: each interaction, or each cluster of them (`clusters.by`), such as a session."""
+    covariates: tuple[str, ...] = ()
+    """Names of covariates, or `segment:NAME`."""
+    since: datetime | None = None
+    """Begin of the split; unless given the moment at which both pipelines have been scored."""
+
+
+class SplitAnswer(NamedTuple):
+    """One scored interaction."""
+
+    order: tuple[int, int, int]
+    """Milliseconds and number of its metric event, and partition."""
+    to_first: bool
+    event: MetricEvent
+    scores: dict[MeasuredMetric, float]
+    """Scaled to [0, 1]."""
+
+
+class SplitAnswers(NamedTuple):
+    """The answers of two pipelines that a coin divided."""
+
+    answers: list[SplitAnswer]
+    whole: bool
+    """Whether all events since the begin of the split are there."""
+
+
+async def read_split_answers(
+    redis: Redis, settings: Settings, pipelines: tuple[str, str], split: TrafficSplit, recording: Recording | None
+) -> SplitAnswers:
+    """Return the answers from a recording, or from the metric events that are still on the streams."""
+    if recording is not None:
+        events, whole = list(_recorded(recording, pipelines)), True
+    else:
+        parts = {one.partition: one for name in pipelines for one in settings.layout.all_of(name)}
+        events = [one async for one in _kept(redis, list(parts.values()), pipelines)]
+        whole = not await _trimmed(redis, list(parts.values()), split.since)
+    return SplitAnswers(_divided(_once(events, pipelines), split, clustered_by(settings)), whole)
+
+
+_Event = tuple[tuple[int, int, int], MetricEvent]
+
+
+async def _kept(redis: Redis, streams: Sequence[Streams], pipelines: tuple[str, str]) -> AsyncIterator[_Event]:
+    for one in streams:
+        async for entry in read_all(redis, one.metrics):
+            try:
+                event = MetricEvent.decode(entry.fields.get(DATA_FIELD, b""))
+            except InvalidEntryError:  # the aggregator made it a dead letter
+                continue
+            if event.pipeline in pipelines and event.run is None:
+                yield (*order(entry.entry_id), one.partition), event
+
+
+def _recorded(recording: Recording, pipelines: tuple[str, str]) -> Iterable[_Event]:
+    for entry in recording.entries(EntryKind.METRICS, pipelines=frozenset(pipelines)):
+        event = cast("MetricEvent", entry.model)
+        if event.run is None:
+            yield (*entry.order, entry.partition), event
+
+
+async def _trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | None) -> bool:
+    """Return whether events that may belong to the split are not on the streams any more."""
+    for one in streams:
+        first = await read_range(redis, one.metrics, count=1)
+        if not first or (since is not None and order(first[0].entry_id)[0] < to_milliseconds(since)):
+            continue
+        about = await redis.xinfo_stream(one.metrics)
+        if int(about.get("entries-added") or 0) > int(about["length"]):
+            return True
+    return False
+
+
+def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAnswer]:
+    """Return the answers, each once, in the order of their events."""
+    found, seen = [], set[tuple[str, str]]()
+    for place, event in sorted(events, key=lambda one: one[0]):
+        known = event.pipeline, event.interaction_id
+        if known in seen:
+            continue
+        seen.add(known)
+        try:
+            found.append(SplitAnswer(place, event.pipeline == pipelines[0], event, _scores(event)))
+        except InvalidEntryError:  # the aggregator refused it, too
+            continue
+    return found
+
+
+def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None) -> list[SplitAnswer]:
+    """Return the answers of the time in which the traffic is divided."""
+    if split.since is not None:
+        since_ms = to_milliseconds(split.since)
+        begin = next((n for n, one in enumerate(answers) if one.order[0] >= since_ms), len(answers))
+    else:
+        # Before both have answered, there may be no coin. The answer that shows it is chosen by that, so not random.
+        sides = [next((n for n, one in enumerate(answers) if one.to_first == side), len(answers)) for side in (0, 1)]
+        begin = max(sides) + 1
+    found = list(answers[begin:])
+    if split.unit == "interaction" or by is None:
+        return found
+    # The coin of a session was thrown at its first answer.
+    before = {cluster_name(one.event, by) for one in answers[:begin]} - {None}
+    return [one for one in found if cluster_name(one.event, by) not in before]
+
+
+def _scores(event: MetricEvent) -> dict[MeasuredMetric, float]:
+    found = {}
+    for part in parts_of(event):
+        by = part.event
+        for metric, score in zip(part.extracted.names, part.extracted.values, strict=True):
+            if metric in by.scores:
+                declared = (by.declared or {}).get(metric)
+                measure = None if declared is None else declared.measure
+                found[MeasuredMetric(metric, measure, by.profile, by.labeler, by.labeler_version)] = score
+    return found

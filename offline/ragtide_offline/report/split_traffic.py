@@ -1,0 +1,217 @@
+"""The differences of two live pipelines among which a coin divides the traffic, from their metric events."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from redis.asyncio import Redis
+
+from ragtide_aggregator.events.clusters import BY_ITSELF, cluster_codes, cluster_name
+from ragtide_aggregator.events.values import scopes_of
+from ragtide_aggregator.statistics.batches import Floats
+from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.covariates import MOST_FEATURES
+from ragtide_aggregator.statistics.known_features import of_numbers, of_values
+from ragtide_aggregator.statistics.split_traffic import (
+    has_share,
+    is_anew,
+    is_balanced,
+    means_of,
+    sessions_as_items,
+    split_difference,
+)
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import Recording
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import from_milliseconds, range_of, to_milliseconds
+from ragtide_schemas.suggestions import unknown
+
+from .labelings import clustered_by
+from .measured_metric import MeasuredMetric
+from .pipelines import Compared, reading_order
+from .split_answers import SplitAnswer, TrafficSplit, read_split_answers
+
+SEGMENT = "segment:"
+"""What the name of a covariate begins with that is a segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitComparison:
+    """The differences of two pipelines, and what the reader must know of them."""
+
+    compared: Sequence[Compared]
+    since: datetime | None
+    """Time of the first event that counts; None without one."""
+    cautions: Sequence[str]
+
+
+async def read_split_comparison(
+    redis: Redis,
+    settings: Settings,
+    pipelines: tuple[str, str],
+    split: TrafficSplit,
+    *,
+    recording: Recording | None = None,
+    confidence: float | None = None,
+) -> SplitComparison:
+    """Return the difference of every metric that both pipelines have, the first minus the second.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        pipelines: names of two live pipelines.
+        split: how the traffic is divided.
+        recording: to read the metric events from; by default those that are still on the streams.
+        confidence: level of the intervals; that of the settings unless given.
+
+    Raises:
+        ConfigurationError: a covariate is unknown, or too many are named.
+    """
+    answers, whole = await read_split_answers(redis, settings, pipelines, split, recording)
+    cautions = []
+    if not whole:
+        cautions.append(
+            "Older metric events are not kept any more, so an interval holds for this look, and not for every look: "
+            "give --since a later time, or --recording."
+        )
+    level = settings.confidence if confidence is None else confidence
+    found = _Traffic(answers, settings, split, cautions).compared(level)
+    since = from_milliseconds(answers[0].order[0]) if answers else None
+    return SplitComparison(sorted(found, key=reading_order), since, cautions)
+
+
+class _Traffic:
+    """The answers of two pipelines as arrays."""
+
+    def __init__(
+        self, answers: Sequence[SplitAnswer], settings: Settings, split: TrafficSplit, cautions: list[str]
+    ) -> None:
+        self._answers, self._settings, self._split, self._cautions = answers, settings, split, cautions
+        self._first = np.zeros(0, dtype=np.intp)
+        self._to_first = np.array([one.to_first for one in answers], dtype=bool)
+        by = clustered_by(settings)
+        names = (None if by is None else cluster_name(one.event, by) for one in answers)
+        self._clusters = cluster_codes(names)
+        self._checks = 1
+        self._times_ms = np.array([to_milliseconds(one.event.occurred_at) for one in answers], dtype=np.int64)
+
+    def compared(self, confidence: float) -> list[Compared]:
+        """Return the differences, none where the data contradict the split; the cautions say why."""
+        if not self._is_divided():
+            return []
+        items = self._items_of(np.arange(len(self._answers)))
+        self._first = np.array([places[0] for places in items], dtype=np.intp)
+        if self._answers and not items:
+            self._cautions.append("No cluster has ended yet (clusters.quiet_s).")
+        if not self._has_share(self._to_first[self._first], "Of all items"):
+            return []
+        features = self._features()
+        places: defaultdict[tuple[MeasuredMetric, str | None], list[int]] = defaultdict(list)
+        for number, one in enumerate(self._answers):
+            for scope in scopes_of(one.event, segments=self._settings.segments):
+                for by in one.scores:
+                    places[by, scope].append(number)
+        self._checks = max(len(places), 1)
+        found = (self._difference(*key, np.array(here), features, confidence) for key, here in places.items())
+        return [one for one in found if one is not None]
+
+    def _items_of(self, here: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Return the places of each item's answers, of the answers at these places."""
+        if self._split.unit == "interaction":
+            return list(here[:, None])
+        own = self._settings.clusters
+        members = sessions_as_items(
+            self._clusters[here], self._times_ms[here], size=own.size, quiet_ms=round(1000 * own.quiet_s)
+        )
+        return [here[places] for places in members]
+
+    def _has_share(self, to_first: NDArray[np.bool_], of: str) -> bool:
+        if has_share(to_first, self._split.share, checks=self._checks):
+            return True
+        self._cautions.append(
+            f"{of}: {to_first.mean():.1%} are of the first pipeline, and a coin of {self._split.share:.1%} does not "
+            "explain that. Correct --share or --since, or find out why scores are missing."
+        )
+        return False
+
+    def _is_divided(self) -> bool:
+        split = self._split
+        ids = [{one.event.interaction_id for one in self._answers if one.to_first == side} for side in (True, False)]
+        both = len(ids[0] & ids[1])
+        if both:
+            self._cautions.append(f"Both pipelines answered {both:,} of the interactions: no coin divided these.")
+            return False
+        if split.unit == "cluster" and not np.any(self._clusters != BY_ITSELF):
+            self._cautions.append("No interaction belongs to a cluster: set clusters.by, or throw --unit interaction.")
+            return False
+        if split.unit == "interaction" and not is_anew(self._to_first, self._clusters, split.share):
+            self._cautions.append(
+                "Answers of a session stay with a pipeline, so the coin is not thrown for each: give --unit cluster."
+            )
+            return False
+        return True
+
+    def _difference(
+        self, by: MeasuredMetric, scope: str | None, here: NDArray[np.intp], features: Floats, confidence: float
+    ) -> Compared | None:
+        items = self._items_of(here)
+        first = np.array([places[0] for places in items], dtype=np.intp)
+        to_first = self._to_first[first]
+        n = int(to_first.sum()), int((~to_first).sum())
+        if not all(n) or by.holds_counts:
+            return None
+        if not self._has_share(to_first, f"Of the scores of {by.metric}" + ("" if scope is None else f" · {scope}")):
+            return None
+        values = np.zeros(len(self._answers))
+        values[here] = [self._answers[number].scores[by] for number in here.tolist()]
+        scores = means_of(values, items)
+        gap = split_difference(to_first, scores, features[first], share=self._split.share, confidence=confidence)
+        lowest, highest = range_of(by.metric, by.measure)
+        width = highest - lowest
+        return Compared(
+            metric=by.metric,
+            metric_version=None if by.measure is None else by.measure.version,
+            labeler=by.labeler,
+            profile=by.profile,
+            segment=scope,
+            n=n,
+            means=(
+                lowest + width * float(scores[to_first].mean()),
+                lowest + width * float(scores[~to_first].mean()),
+            ),
+            difference=Difference(*(width * float(end[0]) for end in gap[1:])),
+            method="randomized",
+            strategy="randomized",
+        )
+
+    def _features(self) -> Floats:
+        """Return the features of all answers, shape (answers, features), without those that depend on the pipeline."""
+        names = self._split.covariates
+        segments = sum(name.startswith(SEGMENT) for name in names)
+        places = MOST_FEATURES - (len(names) - segments)
+        if places < segments:
+            raise ConfigurationError(f"{len(names)} covariates are too many: name at most {MOST_FEATURES}")
+        columns = [np.zeros((len(self._answers), 0))]
+        for name in dict.fromkeys(names):
+            column = self._of_segment(name, places // segments) if name.startswith(SEGMENT) else self._of_number(name)
+            if is_balanced(self._to_first[self._first], column[self._first], self._split.share):
+                columns.append(column)
+            else:
+                self._cautions.append(f"{name} depends on the pipeline, so it cannot be a covariate and is left out.")
+        return np.concatenate(columns, axis=1)
+
+    def _of_segment(self, name: str, most: int) -> Floats:
+        segment = name.removeprefix(SEGMENT)
+        known = sorted({one for answer in self._answers for one in answer.event.segments})
+        if self._answers and segment not in known:
+            raise ConfigurationError(unknown("segment", segment, known))
+        return of_values([answer.event.segments.get(segment) for answer in self._answers], most)
+
+    def _of_number(self, name: str) -> Floats:
+        known = sorted({one for answer in self._answers for one in answer.event.covariates or ()})
+        if self._answers and name not in known:
+            raise ConfigurationError(unknown("covariate", name, known))
+        return of_numbers(np.array([(answer.event.covariates or {}).get(name, np.nan) for answer in self._answers]))

@@ -1,0 +1,51 @@
+"""`ragtide compare --share`: the differences of two pipelines among which a coin divides the traffic."""
+
+from redis.asyncio import Redis
+
+from ragtide_offline.report.split_answers import TrafficSplit
+from ragtide_offline.report.split_traffic import SplitComparison, read_split_comparison
+from ragtide_runtime.recordings import Recording
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.settings.model import Settings
+
+from .common import err, out, print_json, warn, with_redis
+from .comparison_tables import compared_table
+
+
+def compare_split(
+    settings: Settings,
+    pipelines: tuple[str, str],
+    split: TrafficSplit,
+    recording: str | None,
+    *,
+    confidence: float | None,
+    as_json: bool,
+) -> None:
+    """Print the differences, and cautions on standard error."""
+
+    async def body(redis: Redis, _: RedisHandle) -> SplitComparison:
+        read_from = None
+        if recording is not None:
+            read_from = Recording.open(recording, storage_options=settings.recorder.storage_options)
+        return await read_split_comparison(
+            redis, settings, pipelines, split, recording=read_from, confidence=confidence
+        )
+
+    found = with_redis(settings, body)
+    if as_json:
+        print_json([one.as_dict() for one in found.compared])
+    elif found.compared and found.since is not None:
+        out.print(compared_table(found.compared, *pipelines))
+        units = "interactions" if split.unit == "interaction" else "clusters"
+        out.print(
+            f"A coin sends {split.share:.0%} of the {units} to {pipelines[0]}, since {found.since:%Y-%m-%d %H:%M} UTC. "
+            f"n and means are of {units}; the difference is adjusted.",
+            style="bright_black",
+            highlight=False,
+        )
+    if found.cautions:
+        warn(*found.cautions)
+    if not found.compared and not found.cautions and not as_json:
+        err.print(
+            f"{pipelines[0]} and {pipelines[1]} have no metric in common yet: both need scores by the same labeler."
+        )
