@@ -36,7 +36,9 @@ log: Final = logging.getLogger("ragtide.alerts")
 
 
 class AlertSubscriber:
-    """Yields alerts as they fire and resolve: `async with AlertSubscriber() as alerts: async for alert in alerts: ...`.
+    """Yields every change of alerts: `async with AlertSubscriber() as alerts: async for alert in alerts: ...`.
+
+    An alert fires, may be explained once while it fires (its `cause` is known then), and resolves, under one id.
 
     The subscriber remembers the id of the last alert of each partition. After a restart of Redis it connects again,
     with a growing pause between the tries, and continues after the last alert that it has yielded, so no alert is

@@ -1,6 +1,6 @@
 """The wire contract: models, limits and definitions of metrics. No I/O, no import of another ragtide package."""
 
-from .alert import Alert, AlertRule, Movement, alarm_line
+from .alert import Alert, AlertRule, ChangeCause, Movement, alarm_line
 from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
 from .dead_letter import DeadLetter
 from .declared import Measure, MetricDeclaration, declaration_of, definition_of, range_of
@@ -24,6 +24,7 @@ __all__ = [
     "Alert",
     "AlertRule",
     "Bands",
+    "ChangeCause",
     "ClaimLabels",
     "DeadLetter",
     "Direction",

@@ -187,13 +187,51 @@ def duration_ms(text: str) -> int:
     return int(text[:-1]) * {"m": 60_000, "h": 3_600_000, "d": 86_400_000}[text[-1]]
 
 
+class ChangeCause(WireModel):
+    """The cause of a change, other traffic or other answers: the change split by the values of one segment.
+
+    Since the alert, beside before it. `mix` is what other shares of the segment values changed, `within` what answers
+    of the same segment value did. Both are in the metric's unit, and their intervals hold together at every look.
+    """
+
+    verdict: Literal["mix", "within", "both", "neither", "unresolved"]
+    """The part that is certain, and the larger one; `neither` if both are small. `unresolved` if one part is certain,
+    but not which is the larger, or another segment may still explain it."""
+    segment: Name
+    """Name of the segment that explains most, such as `lang`."""
+    spread: Literal["all", "few"] | None = None
+    """Whether all values of the segment changed within, or few; None if that is not certain."""
+    carriers: tuple[SegmentValue, ...] = ()
+    """Segment values that certainly changed more than the others, the largest contribution first."""
+    n_before: Size
+    """Number of interactions before."""
+    n_since: Size
+    """Number of interactions since the alert."""
+    mix: float
+    """Change by the mix of segment values."""
+    mix_lower: float
+    """Lower end of its interval."""
+    mix_upper: float
+    """Upper end of its interval."""
+    within: float
+    """Change within segment values."""
+    within_lower: float
+    """Lower end of its interval."""
+    within_upper: float
+    """Upper end of its interval."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Confidence of both intervals together."""
+    text: str
+    """The cause in a few words, such as `mostly mix: more lang=de (12% to 31%)`."""
+
+
 class Alert(VersionedModel):
-    """One change of an alert: an alert fires once and resolves once, under the same id."""
+    """One change of an alert: it fires once, may be explained once while it fires, and resolves once, under one id."""
 
     alert_id: Name
-    """Stable id: the same after a restart, and the same for firing and resolving."""
-    status: Literal["firing", "resolved"]
-    """Status of the alert."""
+    """Stable id: the same after a restart, and the same for firing, explaining and resolving."""
+    status: Literal["firing", "explained", "resolved"]
+    """Status of the alert. An `explained` alert still fires: its `cause` became known."""
     rule: Name
     """Name of the rule."""
     kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
@@ -222,6 +260,10 @@ class Alert(VersionedModel):
     """Time of the interaction at which it fired."""
     resolved_at: UtcTime | None = None
     """Time of the interaction at which it resolved."""
+    explained_at: UtcTime | None = None
+    """Time of the interaction at which it was explained."""
+    cause: ChangeCause | None = None
+    """Other traffic or other answers; None until it is known, and without segments."""
     began_at: UtcTime | None = None
     """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None

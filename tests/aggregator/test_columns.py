@@ -161,7 +161,7 @@ def test_many_events_fire_and_resolve_the_same_alerts_to_the_bit() -> None:
     assert outcome(OPTIONS, in_columns(events, [2_500, 2_501])) == expected
     decoded = [Alert.model_validate_json(alert) for alert in alerts]
     assert {alert.rule for alert in decoded} == {rule.name for rule in RULES}
-    assert {alert.status for alert in decoded} == {"firing", "resolved"}
+    assert {alert.status for alert in decoded} == {"firing", "explained", "resolved"}
     assert any(alert.worst_interaction_ids for alert in decoded)
     assert any(name.startswith("pair:") for name in rows)
     assert refused

@@ -1,9 +1,19 @@
 """Makes the alert of a detector's decision, with a message for people. No state."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from ragtide_schemas import Alert, AlertRule, MetricDefinition, MetricEvent, Movement, definition_of, from_milliseconds
+from ragtide_schemas import (
+    Alert,
+    AlertRule,
+    ChangeCause,
+    MetricDefinition,
+    MetricEvent,
+    Movement,
+    definition_of,
+    from_milliseconds,
+)
 
 from ..events.keys import EstimateKey
 from ..statistics.intervals import interval
@@ -113,6 +123,35 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         if fired is not None
         else _firing(decision, source, definition_of(rule.metric, event.declared)),
     )
+
+
+NOT_RESOLVED_YET: Final = (
+    " Traffic or system: not resolved yet; the alert comes once more, as explained, when enough interactions tell."
+)
+"""What an alert says while its cause is searched for."""
+
+
+def awaiting_cause(alert: Alert) -> Alert:
+    """Return an alert that says that its cause is searched for."""
+    return alert.model_copy(update={"message": alert.message + NOT_RESOLVED_YET})
+
+
+def explained_alert(alert: Alert, cause: ChangeCause, explained_at: datetime, n: int) -> Alert:
+    """Return an alert whose cause was searched for as explained.
+
+    Args:
+        alert: as it fired.
+        cause: what was found.
+        explained_at: time of the interaction at which it was found.
+        n: number of values in its scope so far.
+    """
+    told = (
+        f" Traffic or system: {cause.text} (mix {cause.mix:+.3f}, {cause.mix_lower:+.3f} to {cause.mix_upper:+.3f}; "
+        f"within segments {cause.within:+.3f}, {cause.within_lower:+.3f} to {cause.within_upper:+.3f}; "
+        f"{cause.n_since:,} interactions since the alert, {cause.n_before:,} before)."
+    )
+    changes = {"status": "explained", "cause": cause, "explained_at": explained_at, "n": n}
+    return alert.model_copy(update={**changes, "message": alert.message.replace(NOT_RESOLVED_YET, told)})
 
 
 def _subject(decision: Decision) -> str:

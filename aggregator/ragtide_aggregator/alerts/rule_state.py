@@ -18,6 +18,7 @@ from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.batches import Floats
 from ..statistics.drift import Alarm, DetectorTable
 from .baseline import Baseline, LearnedValues, Learner
+from .cause_search import CauseSearch
 from .contributors import Contributors
 from .messages import Decision, SeasonalHours, alert_of
 from .seasonal_baseline import SeasonalBaseline, SeasonTables, hours_between
@@ -90,6 +91,8 @@ class RuleState:
         self._learner = self._fresh_learner()
         self.contributors = Contributors()
         """Interactions with a value beyond a limit."""
+        self.search: CauseSearch | None = None
+        """The search for the cause of the alert that fires; None without segments."""
         self._fired: Alert | None = None
         self._times_fired = 0
         self._phase: Phase = "learning"
@@ -324,6 +327,11 @@ class RuleState:
         self._look_for_change(self._baseline)
         return alert
 
+    def fired_as(self, alert: Alert) -> None:
+        """Replace the alert that fires by the same alert with more facts."""
+        if self._fired is not None and self._fired.alert_id == alert.alert_id:
+            self._fired = alert
+
     def to_bytes(self, number: int) -> bytes:
         """Return the state as JSON with exact floats; its key has `number` values so far."""
         longest = max((self._table.longest(detector.row) for detector in self.detectors if detector.active), default=0)
@@ -342,6 +350,8 @@ class RuleState:
         }
         if self.season is not None:
             state["season"] = self.season.dump()
+        if self.search is not None:
+            state["search"] = self.search.dump()
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def load(self, data: bytes) -> None:
@@ -359,6 +369,8 @@ class RuleState:
         self.contributors.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
+        if self._fired is not None and "search" in state:
+            self.search = CauseSearch.read(state["search"], self._fired)
         self.detectors[:] = self._with_baseline(self._baseline)
         for detector, dumped in zip(self.detectors, state["legs"], strict=True):
             detector.active = dumped is not None

@@ -1,20 +1,14 @@
 """The scores of a pipeline in each value of a segment, as seen over all time or over a stretch of event time."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import numpy as np
 
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
-from ..statistics.batches import Floats
-from ..statistics.clustered_interval import design_effects
 from ..statistics.mix_shift import DesignEffects
 from ..statistics.segment_moments import SegmentMoments
 from .view import View
-
-_ROUNDING: Final = 1e-9
-"""Of the scores without a value, whose moments are differences of sums."""
 
 
 def segment_names(state: AggregatorState, whole: EstimateKey) -> dict[str, list[str]]:
@@ -31,15 +25,6 @@ def segment_names(state: AggregatorState, whole: EstimateKey) -> dict[str, list[
     return {name: sorted(values) for name, values in sorted(found.items())}
 
 
-def without(name: str) -> str:
-    """Return the name of the interactions that do not have a segment.
-
-    >>> without("lang")
-    'no lang'
-    """
-    return f"no {name}"
-
-
 def moments_by_value(view: View, whole: EstimateKey, values: Sequence[str]) -> SegmentMoments | None:
     """Return the moments of the scores in each segment value, scaled to [0, 1]; None if there is no score at all.
 
@@ -50,19 +35,10 @@ def moments_by_value(view: View, whole: EstimateKey, values: Sequence[str]) -> S
         whole: key of the whole pipeline.
         values: as `lang=de`, all of one segment; a value that the state does not know has no scores.
     """
-    all_n, all_mean, all_m2 = (part[0] for part in _read(view, [whole]))
-    if all_n < 1:
+    all_of_it = _read(view, [whole])
+    if all_of_it.n[0] < 1:
         return None
-    n, mean, m2 = _read(view, [whole._replace(segment=value) for value in values])
-    left = max(all_n - n.sum(), 0.0)
-    others = 0.0
-    squares = 0.0
-    if left:
-        others = float(np.clip((all_n * all_mean - (n * mean).sum()) / left, 0.0, 1.0))
-        apart = (n * (mean - all_mean) ** 2).sum() + left * (others - all_mean) ** 2
-        squares = max(float(all_m2 - m2.sum() - apart), 0.0)
-        squares = 0.0 if squares < _ROUNDING else squares
-    return SegmentMoments.of(np.append(n, left), np.append(mean, others), np.append(m2, squares))
+    return _read(view, [whole._replace(segment=value) for value in values]).with_rest(all_of_it)
 
 
 def measured_effects(view: View, whole: EstimateKey, *, blocks: bool = False) -> DesignEffects:
@@ -79,13 +55,10 @@ def measured_effects(view: View, whole: EstimateKey, *, blocks: bool = False) ->
     row = view.state.index(whole)
     if row is None:
         return DesignEffects()
-    moments = view.moments([row])
-    scores = max(float(np.nan_to_num(design_effects(moments)[0], nan=1.0)), 1.0)
-    sizes = 1.0 if moments.clusters is None else max(float(moments.clusters.mean_size[0]), 1.0)
-    return DesignEffects(scores, scores if blocks else sizes)
+    return DesignEffects.measured(view.moments([row]), blocks=blocks)
 
 
-def _read(view: View, keys: Iterable[EstimateKey]) -> tuple[Floats, Floats, Floats]:
+def _read(view: View, keys: Iterable[EstimateKey]) -> SegmentMoments:
     """Return n, mean and m2 of keys; zeros for keys without a row."""
     rows = [view.state.index(key) for key in keys]
     places = np.array([place for place, row in enumerate(rows) if row is not None], dtype=np.intp)
@@ -93,4 +66,4 @@ def _read(view: View, keys: Iterable[EstimateKey]) -> tuple[Floats, Floats, Floa
     if places.size:
         found = view.moments([row for row in rows if row is not None])
         result[:, places] = found.n, found.mean, found.m2
-    return result[0], result[1], result[2]
+    return SegmentMoments(*result)

@@ -1,7 +1,7 @@
 """A batch of metric events as arrays: their values, absent metrics and score pairs, each with its row in the state."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -100,6 +100,31 @@ class EventBatch:
     def starts(self) -> Rows:
         """Where the values of each part begin, and the end of the last; shape (parts + 1,)."""
         return np.searchsorted(self.part_of, np.arange(self.places.size + 1))
+
+    def between(self, start: int, stop: int) -> "EventBatch":
+        """Return the parts from `start` up to `stop` (exclusive) with their values and absences, without pairs."""
+        first, last = (int(one) for one in np.searchsorted(self.part_of, (start, stop)))
+        first_absent, last_absent = (int(one) for one in np.searchsorted(self.absent_of, (start, stop)))
+        parts, values, absent = slice(start, stop), slice(first, last), slice(first_absent, last_absent)
+        return replace(
+            self,
+            places=self.places[parts],
+            rows=self.rows[values],
+            values=self.values[values],
+            part_of=self.part_of[values] - start,
+            absent=self.absent[absent],
+            absent_of=self.absent_of[absent] - start,
+            pairs=self.pairs[:0],
+            pairs_of=self.pairs_of[:0],
+            scores=self.scores[:, :0],
+            times_ms=self.times_ms[parts],
+            processed_ms=self.processed_ms[parts],
+            newest_ms=self.newest_ms[parts],
+            population=self.population[parts],
+            later=self.later[parts],
+            clusters=None if self.clusters is None else self.clusters[parts],
+            scope_of=None if self.scope_of is None else self.scope_of[parts],
+        )
 
     @cached_property
     def pair_starts(self) -> Rows:

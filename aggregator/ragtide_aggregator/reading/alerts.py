@@ -61,7 +61,7 @@ class AlertLog:
             return
         self._firing.pop(alert.alert_id, None)
         self._resolved.pop(alert.alert_id, None)
-        if alert.status == "firing":
+        if alert.status != "resolved":
             self._firing[alert.alert_id] = alert
             return
         self._resolved[alert.alert_id] = alert

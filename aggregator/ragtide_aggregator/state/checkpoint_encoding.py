@@ -141,6 +141,7 @@ def _load_rule_states(table: StateTable, stored: list[tuple[str, bytes]]) -> lis
                 row, state = states[name]
                 state.load(data)
                 table.rules.refresh(row)
+                table.causes.resume(row, state)
             else:
                 gone.append(CheckpointField.RULE_STATE + name)
                 table.alerts += RuleState.withdrawn(data)

@@ -67,7 +67,7 @@ class ClusterRows:
     def take(
         self, batch: EventBatch, watched: Rows, costs: Floats | None
     ) -> tuple[NDArray[np.bool_], ClosedClusters | None]:
-        """Add a batch; return which parts count as parts of clusters, and the clusters that are closed.
+        """Add a batch; return which parts count as parts of clusters, and the closed clusters, which `add` then counts.
 
         Args:
             batch: events.
@@ -87,8 +87,11 @@ class ClusterRows:
         closed.values.numbers[by_row.order] = (
             by_row.before(closed.sizes[by_row.order], self.sums.values(by_row.rows)) + closed.sizes[by_row.order]
         )
-        self.sums.update(closed.rows, closed.sizes, closed.totals)
         return inside, closed
+
+    def add(self, closed: ClosedClusters, some: slice) -> None:
+        """Add some of the clusters that `take` closed to the sums; all of them must be added, in their order."""
+        self.sums.update(closed.rows[some], closed.sizes[some], closed.totals[some])
 
     def take_changes(self, keys: Sequence[EstimateKey], pairs: Sequence[PairKey]) -> tuple[dict[str, bytes], list[str]]:
         """Return the fields of clusters to write and the names of those to remove, since the last call.

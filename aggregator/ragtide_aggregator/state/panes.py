@@ -194,6 +194,15 @@ class PaneTable:
             np.array(processed, dtype=np.intp),
         )
 
+    def before(self, rows: Sequence[int], time_ms: int) -> Moments:
+        """Return the moments of rows in the panes before the pane that holds a time.
+
+        Only panes count that are kept for the first row: rows without new values hold older ones.
+        """
+        first = max(self._of[rows[0]], default=0) - self._panes.kept + 1
+        end_ms = time_ms // self._panes.pane_ms * self._panes.pane_ms
+        return self.covered(rows, min(first * self._panes.pane_ms, end_ms), end_ms).moments
+
     def windows(self) -> tuple[Window, ...]:
         """Return the windows of the panes."""
         return self._panes.windows

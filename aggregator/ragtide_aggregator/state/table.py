@@ -1,5 +1,6 @@
 """The table of a state: one row per key, to which batches of events are added. No clock, no I/O."""
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,8 @@ from ..statistics.quantiles import Quantiles, counted
 from ..statistics.seasons import HOUR_MS
 from ..statistics.tables import doubled
 from .absence_rows import AbsenceRows
+from .alert_causes import AlertCauses
+from .batch_adding import BatchAdding
 from .capped import CappedRecords
 from .capping import Admission
 from .cluster_rows import ClusterRows
@@ -67,6 +70,7 @@ class StateTable:
         quantiles: quantiles by row.
         clusters: clusters of dependent values; None if the settings ask for none.
         dependence: dependence of neighbouring values; None if the settings ask for no clusters.
+        causes: searches for the causes of firing alerts.
         admission: limits the scopes with keys.
         capped: counts of `other`.
         changed: rows that changed since the last commit.
@@ -93,6 +97,7 @@ class StateTable:
         self._sketched = np.zeros(64, dtype=bool)
         self.clusters = None if options.clusters is None else ClusterRows(options.clusters)
         self.dependence = None if options.clusters is None else DependenceRows()
+        self.causes = AlertCauses(self.rows, self.moments, self.rules, panes=self.panes, clusters=self.clusters)
         self._mappings: dict[tuple[object, ...], RowMapping] = {}
         self.changed: set[int] = set()
         self.alerts: list[Alert] = []
@@ -186,18 +191,26 @@ class StateTable:
         if closed is not None:
             arrived.append(Arrived(closed.values, closed.parts))
         raised = self.rules.evaluate(arrived)
-        before = self._learn(batch, raised)
-        of = batch.part_of
         late = np.zeros(batch.times_ms.shape, dtype=bool)
         if self.panes is not None:
             late = self.options.panes.late(batch.times_ms, batch.newest_ms)
+        adding = BatchAdding(
+            batch,
+            late,
+            closed=closed,
+            moments=self.moments,
+            dependence=self.dependence,
+            panes=self.panes,
+            clusters=self.clusters,
+        )
+        self._raise(adding, raised)
+        adding.rest()
+        of = batch.part_of
         out_of_order = batch.times_ms < batch.newest_ms
         self.rows.count(batch.absent, batch.rows[late[of]], batch.rows[out_of_order[of]])
         self.rows.touch(batch.rows, batch.times_ms[of])
         self.rows.touch(batch.absent, batch.times_ms[batch.absent_of])
         self.rows.finite(batch)
-        if self.panes is not None:
-            self.panes.take(batch, late, before)
         self._sketch(batch)
         if batch.pairs.size:
             self.pairs.add(batch.pairs, batch.scores)
@@ -236,35 +249,33 @@ class StateTable:
         )
         return [Arrived(values, of)]
 
-    def _learn(self, batch: EventBatch, raised: list[Raised]) -> Floats:
-        """Add the values to the moments; return for each value the mean of its key before it.
+    def _raise(self, adding: BatchAdding, raised: list[Raised]) -> None:
+        """Raise the alerts of a batch, and explain alerts; both need the moments as of a part of the batch."""
+        waiting = deque(raised)
+        while True:
+            look = self.causes.due(adding.batch, adding.values)
+            if waiting and (look is None or waiting[0].position <= look.part):
+                one = waiting.popleft()
+                adding.until(one.position)
+                self.alerts.append(self._raised(one, adding))
+            elif look is not None:
+                adding.until(look.part)
+                explained = self.causes.look(look, adding.batch)
+                self.alerts += () if explained is None else (explained,)
+            else:
+                return
 
-        Alerts get the diagnosis as of the part that raised them.
-        """
-        if not raised:
-            if self.dependence is not None:
-                self.dependence.update(batch.rows, batch.values)
-            return self.moments.update(batch.rows, batch.values, batch=batch.grouped)
-        before = np.empty(batch.values.shape)
-        start = 0
-        for one in raised:
-            end = int(np.searchsorted(batch.part_of, one.position, side="right"))
-            if end > start:
-                before[start:end] = self._add(batch, slice(start, end))
-                start = end
-            alert = one.alert
-            if alert.status == "firing":
-                alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
-                alert = self._with_dependence(alert, one.row)
-            self.alerts.append(alert)
-        before[start:] = self._add(batch, slice(start, None))
-        return before
-
-    def _add(self, batch: EventBatch, part: slice) -> Floats:
-        """Add a part of the values to the moments; return for each value the mean of its key before it."""
-        if self.dependence is not None:
-            self.dependence.update(batch.rows[part], batch.values[part])
-        return self.moments.update(batch.rows[part], batch.values[part])
+    def _raised(self, one: Raised, adding: BatchAdding) -> Alert:
+        """Return an alert with the diagnosis and the dependence as of the part that raised it."""
+        alert = one.alert
+        if alert.status == "resolved":
+            return self.causes.end(one.row, alert)
+        alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
+        alert = self._with_dependence(alert, one.row)
+        if not self.causes.wanted(one.row, alert):
+            return alert
+        adding.panes_until(one.position)
+        return self.causes.begin(one.row, alert)
 
     def _with_dependence(self, alert: Alert, row: int) -> Alert:
         """Return an alert with the measured design effect, and what it means for the false alarms of the rule."""

@@ -17,6 +17,15 @@ RARE_VALUES: Final = "rare values"
 """Name of the group of segment values that are rare in the reference stretch."""
 
 
+def without(name: str) -> str:
+    """Return the name of the interactions that do not have a segment.
+
+    >>> without("lang")
+    'no lang'
+    """
+    return f"no {name}"
+
+
 class NumberWithEnds(NamedTuple):
     """A number with the ends of its interval."""
 

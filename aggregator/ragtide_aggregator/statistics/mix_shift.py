@@ -43,11 +43,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from .batches import Floats
+from .clustered_interval import design_effects
 from .joint_boundary import Deviations, joint_half_width
+from .moments import Moments
 from .segment_moments import Stretches
 
 _ROUNDING: Final = 1e-12
 """Error of sums of numbers up to 1: with a single segment value the mix does not change, and has no other error."""
+
+
+_PARTS: Final = ((0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (2.0, -1.0))
+"""What z = m0(segment) and the score count in total, mix, within, and mix minus within."""
 
 
 class DesignEffects(NamedTuple):
@@ -57,6 +63,19 @@ class DesignEffects(NamedTuple):
     """Of scores about the mean of their segment value."""
     segments: float = 1.0
     """Of segment values: where all items of a session share theirs, about the size of a session."""
+
+    @classmethod
+    def measured(cls, moments: Moments, *, blocks: bool = False) -> "DesignEffects":
+        """Return the design effects that the clusters of one key show; 1 without clusters.
+
+        Args:
+            moments: of the key, with the sums over its clusters; shape (1,).
+            blocks: whether clusters are stretches of neighbours. The items of others are taken to share their segment
+                value, so that their effect is the size of a cluster; that of blocks is then the effect of scores.
+        """
+        scores = max(float(np.nan_to_num(design_effects(moments)[0], nan=1.0)), 1.0)
+        sizes = 1.0 if moments.clusters is None else max(float(moments.clusters.mean_size[0]), 1.0)
+        return cls(scores, scores if blocks else sizes)
 
     def check(self) -> None:
         """Raise ValueError unless both are 1 or more."""
@@ -111,13 +130,26 @@ def split_change(found: Stretches, *, alpha: float, effects: DesignEffects = IND
     """
     effects.check()
 
-    def part(of_mean: float, of_score: float) -> PartOfChange:
-        return _part(found, of_mean, of_score, alpha, effects)
+    parts = [_part(found, of_mean, of_score, effects) for of_mean, of_score in _PARTS]
+    since, reference = (
+        Deviations(*(np.stack(np.broadcast_arrays(*one)) for one in zip(*both, strict=True)))
+        for both in zip(*(one.deviations for one in parts), strict=True)
+    )
+    # Together, because the search for the half-width is as fast for many as for one.
+    widths = joint_half_width(since, reference, alpha=alpha) + _ROUNDING
+    return SplitChange(
+        *(PartOfChange(one.estimate, width, one.standard_error) for one, width in zip(parts, widths, strict=True))
+    )
 
-    return SplitChange(total=part(0, 1), mix=part(1, 0), within=part(-1, 1), mix_minus_within=part(2, -1))
+
+class _Part(NamedTuple):
+    estimate: Floats
+    standard_error: Floats
+    deviations: tuple[Deviations, Deviations]
+    """Since the change, and of the reference stretch."""
 
 
-def _part(found: Stretches, of_mean: float, of_score: float, alpha: float, effects: DesignEffects) -> PartOfChange:
+def _part(found: Stretches, of_mean: float, of_score: float, effects: DesignEffects) -> _Part:
     """Return the mean over items since the change of `of_mean` z + `of_score` x, minus its value without change."""
     before, after, known = found.reference, found.since, found.known
     both = of_mean + of_score
@@ -140,12 +172,20 @@ def _part(found: Stretches, of_mean: float, of_score: float, alpha: float, effec
     reference = _scaled(np.where(before.n > 0, np.maximum(*ends), 0.0), steep * before.v + apart, n0)
     around = effects.segments * after.n * (mean - estimate[..., None]) ** 2
     squared = (spread + around) / n1**2 + (steep * before.m2 + apart) / n0**2
-    half_width = joint_half_width(since, reference, alpha=alpha)
-    return PartOfChange(estimate, half_width + _ROUNDING, np.sqrt(squared.sum(axis=-1)))
+    return _Part(estimate, np.sqrt(squared.sum(axis=-1)), (since, reference))
 
 
 def _scaled(most: Floats, v: Floats, n: Floats) -> Deviations:
     return Deviations(most.max(axis=-1) / n[..., 0], v.sum(axis=-1) / n[..., 0] ** 2)
+
+
+def may_be_certain(found: Stretches, *, effects: DesignEffects = INDEPENDENT) -> bool:
+    """Return whether an interval of `mix` or `within` may leave 0 out, which is cheap to know.
+
+    An interval valid at every look is wider than two standard errors.
+    """
+    parts = (_part(found, *which, effects) for which in _PARTS[1:3])
+    return any(bool(np.any(np.abs(one.estimate) > 2 * one.standard_error)) for one in parts)
 
 
 def weighted_changes(

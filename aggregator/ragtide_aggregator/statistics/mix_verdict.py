@@ -61,7 +61,12 @@ class MixVerdict:
 
 
 def mix_verdict(
-    found: Stretches, *, confidence: float = 0.95, min_effect: float = 0.02, effects: DesignEffects = INDEPENDENT
+    found: Stretches,
+    *,
+    confidence: float = 0.95,
+    min_effect: float = 0.02,
+    effects: DesignEffects = INDEPENDENT,
+    spread: bool = True,
 ) -> MixVerdict:
     """Return the split of a change with its name, at any look.
 
@@ -70,6 +75,7 @@ def mix_verdict(
         confidence: level in (0, 1).
         min_effect: change that does not matter, on the scale of 0 to 1.
         effects: of dependence among the items.
+        spread: whether to look where a change within segments happened.
 
     Raises: ValueError for an argument out of its range.
     """
@@ -80,10 +86,8 @@ def mix_verdict(
     needed = [one.half_width + POWER_Z * one.standard_error for one in (parts.mix, parts.within)]
     needed += [2 * POWER_Z * one.standard_error for one in (parts.total, parts.mix_minus_within)]
     resolution = float(max(needed))
-    spread = None
-    if sign(parts.within):
-        spread = _spread(found, parts.within, alpha, effects)
-    return MixVerdict(parts, _named(parts, min_effect), resolution, spread)
+    where = _spread(found, parts.within, alpha, effects) if spread and sign(parts.within) else None
+    return MixVerdict(parts, _named(parts, min_effect), resolution, where)
 
 
 def sign(part: PartOfChange) -> int:

@@ -15,6 +15,9 @@ RARE_N: Final = 10
 LONG_TAIL: Final = 0.05
 """Share of the reference stretch in rare values from which on these are one group with a mean of its own."""
 
+_ROUNDING: Final = 1e-9
+"""Of the squared deviations of items without a value, which are differences of sums."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentMoments:
@@ -45,6 +48,32 @@ class SegmentMoments:
         if not (np.all((means >= 0) & (means <= 1)) and np.all(squares >= 0)):
             raise ValueError("mean holds a value outside 0 to 1, or m2 one below 0: scale scores to [0, 1]")
         return cls(ns, means, squares)
+
+    def since(self, earlier: "SegmentMoments") -> "SegmentMoments":
+        """Return the moments of the items that came after the items of an earlier time, which are among these."""
+        n = self.n - earlier.n
+        some = n > 0
+        total = self.n * self.mean - earlier.n * earlier.mean
+        mean = np.where(some, np.clip(total / np.where(some, n, 1.0), 0.0, 1.0), 0.0)
+        apart = earlier.n * n / np.maximum(self.n, 1) * (mean - earlier.mean) ** 2
+        m2 = np.where(some, np.maximum(self.m2 - earlier.m2 - apart, 0.0), 0.0)
+        return SegmentMoments(n, mean, m2)
+
+    def with_rest(self, whole: "SegmentMoments") -> "SegmentMoments":
+        """Return these and, as a last value, the moments of the items of the whole that have none of these values.
+
+        Args:
+            whole: moments of all items, of shape (1,).
+        """
+        left = max(float(whole.n[0]) - float(self.n.sum()), 0.0)
+        mean = squares = 0.0
+        if left:
+            total = float(whole.n[0] * whole.mean[0]) - float((self.n * self.mean).sum())
+            mean = float(np.clip(total / left, 0.0, 1.0))
+            apart = float((self.n * (self.mean - whole.mean[0]) ** 2).sum() + left * (mean - whole.mean[0]) ** 2)
+            squares = max(float(whole.m2[0]) - float(self.m2.sum()) - apart, 0.0)
+            squares = 0.0 if squares < _ROUNDING else squares
+        return SegmentMoments.of(np.append(self.n, left), np.append(self.mean, mean), np.append(self.m2, squares))
 
     @property
     def total(self) -> Floats:

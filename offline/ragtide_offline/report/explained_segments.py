@@ -5,11 +5,11 @@ from dataclasses import asdict
 from math import isinf
 from typing import Any, Final
 
-from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value, without
+from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value
 from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.explained_change import ExplainedChange, explained_change
+from ragtide_aggregator.statistics.explained_change import ExplainedChange, explained_change, without
 from ragtide_aggregator.statistics.mix_shift import DesignEffects
 
 SMALLEST: Final = 0.02

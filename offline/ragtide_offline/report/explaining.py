@@ -96,7 +96,7 @@ async def moment_of_alert(
         ]
         if not own:
             raise NotExplainable(f"no alert of {pipeline} says when the change began: give --since TIME")
-        latest = max(own, key=lambda one: (one.status == "firing", one.fired_at))
+        latest = max(own, key=lambda one: (one.status != "resolved", one.fired_at))
         return Moment(latest.began_at or latest.fired_at, latest)
     named = [one for one in alerts if one.alert_id == alert_id]
     if not named:

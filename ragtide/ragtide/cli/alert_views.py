@@ -12,7 +12,7 @@ from ragtide_schemas.printable import printable
 
 def alert_panel(alert: Alert) -> Panel:
     """Return one alert as a box with the event, its start and its evidence."""
-    firing = alert.status == "firing"
+    firing = alert.status != "resolved"
     style = "red" if firing else "green"
     state = "FIRING" if firing else "resolved"
     scope = (alert.rule, alert.pipeline, *([alert.segment] if alert.segment else []))
@@ -26,5 +26,5 @@ def alerts_view(alerts: Sequence[Alert]) -> RenderableType:
     """Return alerts one below the other, firing alerts first, or the sentence that there are none."""
     if not alerts:
         return Text("No alerts.", style="green")
-    ordered = sorted(alerts, key=lambda alert: (alert.status != "firing", -alert.fired_at.timestamp()))
+    ordered = sorted(alerts, key=lambda alert: (alert.status == "resolved", -alert.fired_at.timestamp()))
     return Group(*(alert_panel(alert) for alert in ordered))

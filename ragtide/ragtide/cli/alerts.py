@@ -36,7 +36,7 @@ def alerts(
     async def tail() -> None:
         async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
             async for alert in subscriber:
-                if alert.status == "firing" or not firing:
+                if alert.status != "resolved" or not firing:
                     show(alert)
 
     if follow:
@@ -49,7 +49,7 @@ def alerts(
         warn(*deployment.warnings())
         return found
 
-    found = [alert for alert in with_redis(settings, body) if alert.status == "firing" or not firing]
+    found = [alert for alert in with_redis(settings, body) if alert.status != "resolved" or not firing]
     if as_json:
         for alert in found:
             show(alert)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 
-from ragtide_schemas import JudgedScores, MetricDeclaration, RetrievedDocument
+from ragtide_schemas import ChangeCause, JudgedScores, MetricDeclaration, RetrievedDocument
 
 from .entry_kinds import EntryKind
 from .json_lines import SOURCE_ENTRY
@@ -67,6 +67,10 @@ def _write_judged(value: JudgedScores) -> str:
     return value.encode().decode()
 
 
+def _write_cause(value: ChangeCause) -> str:
+    return value.encode().decode()
+
+
 def _write_declared(value: dict[str, MetricDeclaration]) -> str:
     return to_json(value, exclude_none=True).decode()
 
@@ -82,6 +86,7 @@ NUMBERS: Final = Codec(pa.map_(pa.string(), pa.float64()), lambda value: list(va
 COUNTS: Final = Codec(pa.map_(pa.string(), pa.int64()), lambda value: list(value.items()), dict)
 JSON: Final = Codec(pa.string(), _write_json, from_json)
 JUDGED: Final = Codec(pa.string(), _write_judged, from_json)
+CAUSE: Final = Codec(pa.string(), _write_cause, from_json)
 DECLARED: Final = Codec(pa.string(), _write_declared, from_json, repeats=True)
 DOCUMENTS: Final = Codec(
     pa.list_(_DOCUMENT),
@@ -167,6 +172,8 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "direction": NAME,
         "fired_at": TIME,
         "resolved_at": TIME,
+        "explained_at": TIME,
+        "cause": CAUSE,
         "began_at": TIME,
         "baseline": FLOAT,
         "baseline_source": NAME,

@@ -153,7 +153,10 @@ CAPPED: Final = Metric(
     ("partition",),
 )
 ALERTS: Final = Metric(
-    "ragtide_alerts_total", "counter", "Alerts that this aggregator wrote, `firing` or `resolved`.", ("rule", "status")
+    "ragtide_alerts_total",
+    "counter",
+    "Alerts that this aggregator wrote: `firing`, `explained` or `resolved`.",
+    ("rule", "status"),
 )
 AGGREGATOR_METRICS: Final = (
     EVENTS_APPLIED,

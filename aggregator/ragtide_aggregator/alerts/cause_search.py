@@ -1,0 +1,237 @@
+"""The search for the cause of an alert while it fires: other traffic or other answers. No clock, no I/O.
+
+The stretch since the change begins at the alarm, not at the estimated change point. The alarm is a stopping time, so
+the interactions after it are not chosen by their scores, and the intervals of `statistics.mix_shift` hold for them at
+every look. The search looks when so many interactions came since the alarm as in `LOOKS`, and ends when it has named
+the cause. It waits for one more look if the part is known, and the segment values that changed are not.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ragtide_schemas import Alert, ChangeCause
+
+from ..statistics.change_in_words import in_words
+from ..statistics.explained_change import ExplainedChange, explained_change, explains_most, without
+from ..statistics.mix_shift import DesignEffects, may_be_certain
+from ..statistics.mix_verdict import mix_verdict
+from ..statistics.segment_moments import SegmentMoments, stretches
+
+LOOKS: Final = (200, 400, 800, 1_600, 3_200)
+"""Interactions since the alarm at which the search looks; after the last look it ends."""
+
+MOST_VALUES: Final = 64
+"""Values of a segment with moments of their own, the most frequent; the others are one group."""
+
+MOST_NAMES: Final = 8
+"""Segments that are compared."""
+
+CONFIDENCE: Final = 0.95
+"""Confidence of the intervals of a cause, at every look, for all segments together."""
+
+SMALLEST: Final = 0.02
+"""Change that does not matter, as a part of the metric's range."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBefore:
+    """One segment before an alarm; the moments are in the order of its values."""
+
+    name: str
+    values: tuple[str, ...]
+    """As `lang=de`."""
+    complete: bool
+    """Whether these were all values; a value that comes later is then a new one."""
+    reference: SegmentMoments
+    """Of the stretch before the change."""
+    at_alarm: SegmentMoments
+    """Of everything up to the alarm."""
+
+    def dump(self) -> dict[str, Any]:
+        """Return the segment as JSON can hold it."""
+        moments = {"reference": _dumped(self.reference), "at_alarm": _dumped(self.at_alarm)}
+        return {"name": self.name, "values": self.values, "complete": self.complete, **moments}
+
+    @classmethod
+    def read(cls, dumped: Mapping[str, Any]) -> "SegmentBefore":
+        """Return the segment that `dump` returned."""
+        moments = (_read(dumped[name]) for name in ("reference", "at_alarm"))
+        return cls(dumped["name"], tuple(dumped["values"]), dumped["complete"], *moments)
+
+
+class SegmentsNow(NamedTuple):
+    """A metric of a pipeline with segments at a look; moments are of everything so far, each of shape (1,)."""
+
+    whole: SegmentMoments
+    segments: Mapping[str, Mapping[str, SegmentMoments]]
+    """Of each value, by name of the segment and value."""
+    effects: DesignEffects
+    value_range: tuple[float, float]
+    """Of the metric."""
+
+
+class ComparedSegment(NamedTuple):
+    """One segment before a change and since the alarm."""
+
+    values: tuple[str, ...]
+    """The last has the interactions with none of the others."""
+    before: SegmentMoments
+    since: SegmentMoments
+
+    def may_tell(self, now: SegmentsNow, confidence: float) -> bool:
+        """Return whether there is a verdict; an explanation takes several times as long."""
+        found = stretches(self.before, self.since)
+        if not may_be_certain(found, effects=now.effects):
+            return False
+        return mix_verdict(found, confidence=confidence, effects=now.effects, spread=False).verdict != "unresolved"
+
+    def explained(self, now: SegmentsNow, confidence: float) -> ExplainedChange:
+        """Return the change explained by the values."""
+        lowest, highest = now.value_range
+        return explained_change(
+            self.values,
+            self.before,
+            self.since,
+            confidence=confidence,
+            min_effect=SMALLEST * (highest - lowest),
+            effects=now.effects,
+            value_range=now.value_range,
+        )
+
+
+@dataclass(slots=True)
+class CauseSearch:
+    """The search for the cause of one alert."""
+
+    alert: Alert
+    """As it fired."""
+    reference: SegmentMoments
+    """Of the whole pipeline in the stretch before the change; shape (1,), as the next."""
+    at_alarm: SegmentMoments
+    segments: dict[str, SegmentBefore] = field(default_factory=dict)
+    """By name; empty when the search is over."""
+    looks: int = 0
+    """Number of looks so far."""
+    named: bool = False
+    """Whether the last look knew the part of the change."""
+    cause: ChangeCause | None = None
+
+    @property
+    def next_n(self) -> int | None:
+        """Number of values of the whole pipeline at the next look; None when the search is over."""
+        return int(self.at_alarm.n[0]) + LOOKS[self.looks] if self.segments else None
+
+    def look(self, now: SegmentsNow) -> ChangeCause | None:
+        """Take a look; return the cause if it is named now."""
+        self.looks += 1
+        last = self.looks == len(LOOKS)
+        stretches_of = {name: self._stretches(before, now) for name, before in self.segments.items()}
+        # Values that were lost, as by a repair, leave no stretch since the alarm.
+        lost = None in stretches_of.values()
+        compared = {name: one for name, one in stretches_of.items() if one is not None}
+        confidence = 1 - (1 - CONFIDENCE) / len(self.segments)
+        found = {}
+        if not lost and (last or any(one.may_tell(now, confidence) for one in compared.values())):
+            found = {name: one.explained(now, confidence) for name, one in compared.items()}
+        if found:
+            name = explains_most(found)
+            # A change within one segment may be the mix of another, as long as that is not resolved.
+            open_names = [one for one, change in found.items() if one != name and change.verdict == "unresolved"]
+            if self._tells(found[name], waits=bool(open_names), last=last):
+                self.cause = _cause(name, found[name], open_names)
+        if self.cause is not None or last or lost:
+            self.segments = {}
+        return self.cause
+
+    def _stretches(self, before: SegmentBefore, now: SegmentsNow) -> "ComparedSegment | None":
+        """Return one segment before and since the alarm; None if values were lost."""
+        nothing = SegmentMoments(*np.zeros((3, 1)))
+        here = now.segments.get(before.name, {})
+        known = _joined([here.get(value, nothing) for value in before.values])
+        if np.any(known.n < before.at_alarm.n):
+            return None
+        new = [value for value in here if value not in before.values and here[value].n[0]] if before.complete else []
+        new = sorted(new, key=lambda value: (-here[value].n[0], value))[: MOST_VALUES - len(before.values)]
+        return ComparedSegment(
+            (*before.values, *new, without(before.name) if before.complete else f"other {before.name}"),
+            _joined([before.reference, *(nothing for _ in new)]).with_rest(self.reference),
+            _joined([known.since(before.at_alarm), *(here[value] for value in new)]).with_rest(
+                now.whole.since(self.at_alarm)
+            ),
+        )
+
+    def _tells(self, change: ExplainedChange, *, waits: bool, last: bool) -> bool:
+        """Return whether a look names the cause: it is known, with its segments, or as far as it can be at the last.
+
+        Args:
+            change: explained by the segment that explains most.
+            waits: whether other segments are not resolved.
+            last: whether it is the last look.
+        """
+        certain = any(part.lower > 0 or part.upper < 0 for part in (change.mix, change.within))
+        if change.verdict == "unresolved" or (waits and change.verdict in ("within", "neither")):
+            self.named = False
+            return last and (certain or change.verdict == "neither")
+        # A spread cannot be known where no two segment values can be compared.
+        located = change.verdict in ("mix", "neither") or change.spread is not None
+        waited, self.named = self.named, True
+        return located or waited or last
+
+    def dump(self) -> dict[str, Any]:
+        """Return the search as JSON can hold it, without the alert."""
+        return {
+            "whole": [_dumped(self.reference), _dumped(self.at_alarm)],
+            "segments": {name: one.dump() for name, one in self.segments.items()},
+            "looks": self.looks,
+            "named": self.named,
+            "cause": None if self.cause is None else self.cause.model_dump(mode="json"),
+        }
+
+    @classmethod
+    def read(cls, dumped: Mapping[str, Any], alert: Alert) -> "CauseSearch":
+        """Return the search that `dump` returned."""
+        reference, at_alarm = (_read(text) for text in dumped["whole"])
+        segments = {name: SegmentBefore.read(one) for name, one in dumped["segments"].items()}
+        cause = None if dumped["cause"] is None else ChangeCause.model_validate(dumped["cause"])
+        return cls(alert, reference, at_alarm, segments, dumped["looks"], dumped["named"], cause)
+
+
+def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> ChangeCause:
+    """Return the cause; while other segments may still explain a change by their mix, it is not resolved."""
+    verdict, text = change.verdict, in_words(change)
+    if open_names and verdict in ("within", "neither"):
+        verdict, text = "unresolved", f"not resolved: by {name} {text}, by {' and '.join(open_names)} not known"
+    (n_before, n_since), mix, within = change.n, change.mix, change.within
+    return ChangeCause(
+        verdict=verdict,
+        segment=name,
+        spread=change.spread if verdict in ("within", "both") else None,
+        carriers=tuple(one.name for one in change.segments if one.is_carrier),
+        n_before=n_before,
+        n_since=n_since,
+        mix=mix.estimate,
+        mix_lower=mix.lower,
+        mix_upper=mix.upper,
+        within=within.estimate,
+        within_lower=within.lower,
+        within_upper=within.upper,
+        confidence=CONFIDENCE,
+        text=text,
+    )
+
+
+def _joined(parts: list[SegmentMoments]) -> SegmentMoments:
+    arrays = zip(*((one.n, one.mean, one.m2) for one in parts), strict=True)
+    return SegmentMoments(*(np.concatenate(one).astype(np.float64) for one in arrays))
+
+
+def _dumped(moments: SegmentMoments) -> str:
+    return base64.b64encode(np.stack([moments.n, moments.mean, moments.m2]).astype("<f8").tobytes()).decode()
+
+
+def _read(text: str) -> SegmentMoments:
+    return SegmentMoments(*np.frombuffer(base64.b64decode(text), "<f8").reshape(3, -1).astype(np.float64))
