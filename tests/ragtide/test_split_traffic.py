@@ -149,6 +149,18 @@ async def test_only_what_came_since_the_split_counts_and_trimmed_events_are_said
     assert not (await read_split_comparison(async_redis, SETTINGS, ("new", "old"), kept)).cautions
 
 
+async def test_answers_count_in_the_order_of_publishing_however_long_their_scores_take(async_redis: Redis) -> None:
+    events = [
+        one.model_copy(update={"entry_id": f"{to_milliseconds(START) + 1000 * number}-0"})
+        for number, one in enumerate(traffic())
+    ]
+    later = sorted(events, key=lambda one: to_milliseconds(one.occurred_at) + 60_000 * (one.pipeline == "new"))
+    split = TrafficSplit(0.4, covariates=("difficulty",))
+    in_order = await found(async_redis, events, split)
+    await async_redis.delete(Streams(SETTINGS.prefix, 0).metrics)
+    assert (await found(async_redis, later, split)).compared == in_order.compared
+
+
 async def test_unknown_and_too_many_covariates_are_refused(async_redis: Redis) -> None:
     with pytest.raises(ConfigurationError, match="there is no covariate 'dificulty'; did you mean 'difficulty'"):
         await found(async_redis, traffic(), TrafficSplit(0.4, covariates=("dificulty",)))

@@ -9,6 +9,11 @@ before. Three things break that in practice, and each is seen in the data:
   before, the next one is in the same pipeline with probability p or 1 - p if the coin is thrown anew, else always.
 - **A covariate that depends on the pipeline.** Its mean then differs between the pipelines.
 
+Items should count in the order in which the coin is thrown. If those of one pipeline come later by a delay, an item's
+place may tell of its pipeline. While items come at a steady rate, at random moments, it does not: each pipeline's
+items are then a Poisson process, a delay does not change that, and the next item is of pipeline a with probability p,
+whatever came before. If the rate changes by a part r within the delay, p is off by p (1 - p) r.
+
 Each check is a confidence sequence at the level CERTAIN, of a mean that is known if the coin is as stated. A fair coin
 fails a check at any look with probability 1 - CERTAIN at most.
 

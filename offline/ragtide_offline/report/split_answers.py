@@ -40,7 +40,7 @@ class SplitAnswer(NamedTuple):
     """One scored interaction."""
 
     order: tuple[int, int, int]
-    """Milliseconds and number of its metric event, and partition."""
+    """Milliseconds and number of its entry in the stream, or else of its metric event, and partition."""
     to_first: bool
     event: MetricEvent
     scores: dict[MeasuredMetric, float]
@@ -102,9 +102,12 @@ async def _trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | N
 
 
 def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAnswer]:
-    """Return the answers, each once, in the order of their events."""
+    """Return the answers, each once, in the order in which they were published.
+
+    In the order of their scores, an answer's place would tell of its pipeline if one is scored faster.
+    """
     found, seen = [], set[tuple[str, str]]()
-    for place, event in sorted(events, key=lambda one: one[0]):
+    for place, event in sorted(((_published(*one), one[1]) for one in events), key=lambda one: one[0]):
         known = event.pipeline, event.interaction_id
         if known in seen:
             continue
@@ -114,6 +117,14 @@ def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAns
         except InvalidEntryError:  # the aggregator refused it, too
             continue
     return found
+
+
+def _published(place: tuple[int, int, int], event: MetricEvent) -> tuple[int, int, int]:
+    """Return the place of an interaction in its stream; the place of its metric event if it has none."""
+    try:
+        return place if event.entry_id is None else (*order(event.entry_id), place[2])
+    except ValueError:  # an id of another program
+        return place
 
 
 def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None) -> list[SplitAnswer]:
