@@ -154,6 +154,22 @@ def test_a_cluster_counts_when_it_is_full_or_quiet_and_not_before() -> None:
     assert (of(state).lower, of(state).upper) == ends([*full, [1.0, 0.0]])
 
 
+def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> None:
+    """Interactions of one open cluster may all go well or badly together: an interval by item would miss too often."""
+    events = in_sessions([[1.0] * 39])
+    options = ClusterOptions("auto", size=40, quiet_ms=30_000)
+    panes = Panes((window("1m"),), 600_000)
+    state = applied(events, clusters=options, panes=panes)
+    for found in estimates(state, strategy="auto", confidence=0.95):
+        if found.metric == ADHERENCE:
+            assert (found.n, found.estimate, found.lower, found.upper) == (39, 1.0, 0.0, 1.0)
+    whole = merged([state, applied([], clusters=options, panes=panes)], StateOptions(clusters=options, panes=panes))
+    assert (of(whole).n, of(whole).lower) == (39, 0.0)
+    state.apply(event(39, {ADHERENCE: 1.0}, session_id="s-0"))
+    # Forty equal answers of one cluster say as much as one answer.
+    assert (of(state).lower, of(state).upper) == ends([[1.0] * 40])
+
+
 def test_sessions_that_depend_on_each_other_have_wider_intervals_than_single_answers() -> None:
     luck = np.random.default_rng(1).random(300) < 0.85
     values = [[float(one)] * 4 for one in luck]

@@ -88,9 +88,19 @@ class View:
         index = np.asarray(rows, dtype=np.intp)
         if self.span is None:
             moments = replace(self.state.moments.read(index), clusters=self.state.cluster_sums(index))
-            return moments, self.state.rows.counts[0, index], None
+            return self._waiting(index, moments), self.state.rows.counts[0, index], None
         assert self.state.panes is not None  # noqa: S101 - for the type checker: there are windows
-        return self.state.panes.covered(rows, self.span.start_ms, self.span.end_ms)
+        moments, absent, processed = self.state.panes.covered(rows, self.span.start_ms, self.span.end_ms)
+        return self._waiting(index, moments), absent, processed
+
+    def _waiting(self, rows: Rows, moments: Moments) -> Moments:
+        """Return moments with the rows whose values are all in clusters that are still open."""
+        clustered = self.state.clustered
+        if moments.clusters is None or not clustered:
+            return moments
+        keys = self.state.keys
+        known = np.array([(keys[row].pipeline, keys[row].run) in clustered for row in rows.tolist()], dtype=bool)
+        return replace(moments, clusters=replace(moments.clusters, waiting=known & (moments.clusters.count == 0)))
 
     def read(self, rows: Sequence[int]) -> "ViewNumbers":
         """Return the numbers of rows, read together."""

@@ -22,6 +22,7 @@ def merged(states: Iterable[AggregatorState], options: StateOptions) -> Aggregat
 
 def _add(whole: AggregatorState, part: AggregatorState) -> None:
     whole.declarations.merge(part.declarations)
+    whole.merge_clustered(part)
     for place, key in enumerate(part.keys):
         row = whole.row_of(key)
         whole.rows.merge(row, part.rows, place)

@@ -21,6 +21,7 @@ from .batch_builder import BatchBuilder
 from .checking import check_numbers
 from .checkpoint_encoding import load, written
 from .declarations import Declarations
+from .open_clusters import ScopeClusters
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
 from .panes import PaneTable
@@ -147,6 +148,13 @@ class AggregatorState:
         measured, others = self._applied.dependence, other._applied.dependence
         if measured is not None and others is not None:
             measured.merge(row, others, other_row)
+
+    def merge_clustered(self, other: "AggregatorState") -> None:
+        """Take note of the pipelines and runs whose interactions count in clusters in another state."""
+        mine = self._applied.clusters
+        if mine is not None:
+            for scope in other.clustered:
+                mine.scopes.setdefault(scope, ScopeClusters())
 
     def row_of(self, key: EstimateKey) -> int:
         """Return the row of a key; a new key gets a row."""

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import numpy as np
@@ -50,10 +50,19 @@ class ClusterSums:
     """Largest n m."""
     largest_above: Floats
     """Largest n (1 - m)."""
+    waiting: NDArray[np.bool_] | None = field(default=None, kw_only=True)
+    """Whether values count in clusters and no cluster is closed yet; None if there is no such key."""
 
     def at(self, places: Rows) -> "ClusterSums":
         """Return the sums at places."""
-        return ClusterSums(*(getattr(self, one.name)[places] for one in fields(self)))
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return replace(self, **{name: part[places] for name, part in found.items() if part is not None})
+
+    @property
+    def in_use(self) -> NDArray[np.bool_]:
+        """Whether values of each key count in clusters, and not each by itself."""
+        counted = self.count > 0
+        return np.asarray(counted if self.waiting is None else counted | self.waiting)
 
     @property
     def mean_size(self) -> Floats:

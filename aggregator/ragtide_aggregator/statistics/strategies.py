@@ -58,7 +58,7 @@ def moments_interval(
 
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
-        moments: one element per key; with closed clusters, `running` is over these.
+        moments: one element per key; where values count in clusters, `running` is over the closed ones.
         confidence: level in (0, 1).
         population: sizes of the finite populations, nan for none. The strategies for a fixed n use them, and all ends
             respect the values that are already known.
@@ -81,7 +81,7 @@ def moments_interval(
         )
     clusters = moments.clusters
     if clusters is not None:
-        places = np.flatnonzero((clusters.count > 0) & (resolved(strategy, moments, counts) == "running"))
+        places = np.flatnonzero(clusters.in_use & (resolved(strategy, moments, counts) == "running"))
         if places.size:
             ends = clustered_interval(clusters.at(places), confidence=confidence)
             lower, upper = np.array(lower), np.array(upper)
