@@ -10,7 +10,7 @@ from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOption
 
 from .measures import Mean
 from .records import run_lengths
-from .rules import METRIC, counted_at_alerts, drift_rule
+from .rules import METRIC, counted_at, drift_rule, first_alerts
 from .scenarios import Scenario
 from .scores import Change
 from .stream import Codes
@@ -78,8 +78,8 @@ def _found(
     def counted(n: int, change: Change | None) -> dict[str, Codes]:
         """Return the values that each rule had counted at its first alert; all that there were without one."""
         traffic = scenario.draw(rng, sizes.runs, sizes.learn_n + n, change)
-        found = counted_at_alerts(traffic, list(rules.values()), options, names)
-        return {name: run_lengths(found[rule.name] - 1, traffic.n) for name, rule in rules.items()}
+        found = first_alerts(traffic, list(rules.values()), options, names)
+        return {name: run_lengths(counted_at(found[rule.name]) - 1, traffic.n) for name, rule in rules.items()}
 
     # A rule with a baseline watches from the first value on, and the others after those from which they learn.
     begins = {name: sizes.learn_n if rule.learn_n == sizes.learn_n else 0 for name, rule in rules.items()}

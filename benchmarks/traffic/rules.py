@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ragtide import AlertRule
+from ragtide import Alert, AlertRule
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift import DetectorTable
 from ragtide_offline.replay.tables_to_columns import columns_of
@@ -27,15 +27,15 @@ def drift_rule(**fields: Any) -> AlertRule:
     return AlertRule(**{**rule, "run_length": 10_000, "min_effect": 0.0, **fields})
 
 
-def counted_at_alerts(
+def first_alerts(
     traffic: Traffic,
     rules: Sequence[AlertRule],
     options: Mapping[str, Any] | None = None,
     names: Mapping[str, str] | None = None,
-) -> dict[str, Codes]:
-    """Return how many values each run's first alert of each rule has counted, as an aggregator raises it from events.
+) -> dict[str, list[Alert | None]]:
+    """Return each run's first alert of each rule, as an aggregator raises it from events; None without one.
 
-    Values count when their cluster is closed; -1 stands for no alert. Each run is a pipeline.
+    Each run is a pipeline.
 
     Args:
         traffic: shape (runs, n).
@@ -44,18 +44,26 @@ def counted_at_alerts(
         names: fields of a metric event, such as `session_id`, and the kind of cluster whose codes they hold.
     """
     state = AggregatorState(StateOptions(rules=tuple(rules), segments=False, quantiles=False, **(options or {})))
-    found = {rule.name: np.full(traffic.runs, -1, dtype=np.int64) for rule in rules}
+    found: dict[str, list[Alert | None]] = {rule.name: [None] * traffic.runs for rule in rules}
     for start in range(0, traffic.n, _STEP):
-        going = np.flatnonzero(np.min(list(found.values()), axis=0) < 0)
+        going = np.flatnonzero([None in of_run for of_run in zip(*found.values(), strict=True)])
         if not going.size:
             break
         part = np.arange(start, min(start + _STEP, traffic.n))
         state.apply_columns(columns_of(_table(traffic, going, part, names or {})))
         for alert in state.take_changes().alerts:
-            run, counted = int(alert.pipeline.removeprefix("run-")), found[alert.rule]
-            if alert.status == "firing" and counted[run] < 0 and alert.n is not None:
-                counted[run] = alert.n
+            run, first = int(alert.pipeline.removeprefix("run-")), found[alert.rule]
+            if alert.status == "firing" and first[run] is None:
+                first[run] = alert
     return found
+
+
+def counted_at(first: Sequence[Alert | None]) -> Codes:
+    """Return how many values each run had counted at its first alert, with which they end; -1 without an alert.
+
+    Values count when their cluster is closed.
+    """
+    return np.array([-1 if alert is None or alert.n is None else alert.n for alert in first], dtype=np.int64)
 
 
 def _table(traffic: Traffic, runs: Codes, columns: Codes, names: Mapping[str, str]) -> Any:
