@@ -85,6 +85,21 @@ async def test_dependent_interactions_that_count_each_by_itself_are_warned_about
     assert "set clusters.by" in found.advice
 
 
+async def test_a_rule_that_day_and_night_may_fire_is_warned_about(async_redis: Any) -> None:
+    rule = AlertRule(name="fall", kind="drift", metric="trace.adherence")
+    state = AggregatorState(StateOptions(rules=(rule,)))
+    rng = np.random.default_rng(2)
+    for hour in range(24 * 6):
+        for one in adherence(rng.normal(0.8 + 0.05 * (-1) ** hour, 0.1, 10).clip(0, 1), first=3_600 * hour):
+            state.apply(one)
+    fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+    await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+    found = (await findings(async_redis, Settings(alerts=(rule,))))["alert rule fall: shop"]
+    assert found.level == "warning"
+    assert re.search(r"the mean of trace.adherence swings by 0.0[4-7]\d? over the day", found.found)
+    assert re.match(r'set min_effect = 0.0[5-8] or baseline = "seasonal"', found.advice)
+
+
 async def test_what_false_alarms_are_allowed_and_how_many_detectors_share_them(async_redis: Any) -> None:
     rules = (
         AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7),

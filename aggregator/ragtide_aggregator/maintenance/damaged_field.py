@@ -32,8 +32,15 @@ REPAIRED: Final = (
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
+    CheckpointField.SEASON,
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
+
+_BY_KEY: Final = (
+    CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE, CheckpointField.CLUSTERS,
+    CheckpointField.SEASON,
+)  # fmt: skip
+"""Beginnings of the names of fields that end with a key."""
 
 DROP: Final = Lua("drop_fields")
 
@@ -85,7 +92,7 @@ def _of_key(name: str, key: str) -> bool:
     """Return whether a field is about a key, in the form in which `EstimateKey.encode` writes it."""
     kind, colon, rest = name.partition(":")
     kind += colon
-    if kind in (CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE, CheckpointField.CLUSTERS):
+    if kind in _BY_KEY:
         return rest == key or rest.endswith(":" + key)
     if kind == CheckpointField.RULE_STATE:
         return rest.endswith("," + key[1:])

@@ -15,7 +15,7 @@ Fields = dict[str, bytes]
 
 _BY_KEY: Final = (
     CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
-    CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE,
+    CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE, CheckpointField.SEASON,
 )  # fmt: skip
 _AFTER_LENGTH: Final[dict[str, int]] = {
     CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1, CheckpointField.OPEN_CLUSTER: 1,

@@ -27,6 +27,8 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
             fields[CheckpointField.CLUSTERS + name] = table.clusters.sums.to_bytes(row)
         if table.dependence is not None and table.dependence.measures(row):
             fields[CheckpointField.DEPENDENCE + name] = table.dependence.to_bytes(row)
+        if table.swings.measures(row):
+            fields[CheckpointField.SEASON + name] = table.swings.to_bytes(row)
         if row in table.quantiles:
             fields[CheckpointField.QUANTILES + name] = table.quantiles[row].to_bytes()
     fields |= {CheckpointField.PAIR + name: data for name, data in table.pairs.take_changes().items()}
@@ -76,6 +78,9 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
             if row in table.quantiles:
                 table.quantiles[row] = Quantiles.from_bytes(data)
     gone = _load_clusters(table, by_kind)
+    for name, data in by_kind[CheckpointField.SEASON]:
+        with reading(CheckpointField.SEASON + name):
+            table.swings.load(table.row(EstimateKey.decode(name)), data)
     for name, data in by_kind[CheckpointField.CAPPED]:
         with reading(CheckpointField.CAPPED + name):
             table.capped.load(name, data)

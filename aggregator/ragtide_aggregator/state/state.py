@@ -14,8 +14,10 @@ from ..events.values import check, gold_parts
 from ..statistics.batches import Rows
 from ..statistics.clusters import ClusterSums
 from ..statistics.dependence import Dependence
+from ..statistics.drift import Direction
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
+from ..statistics.seasons import Swings
 from .absence_rows import AbsenceRows
 from .batch_builder import BatchBuilder
 from .checking import check_numbers
@@ -134,6 +136,14 @@ class AggregatorState:
         if clusters is None or clusters.options.by == BLOCKS or clusters.options.by.startswith(SEGMENT):
             return {}
         return {scope: (one.continued, len(one.open)) for scope, one in clusters.scopes.items()}
+
+    def measures_swing(self, row: int) -> bool:
+        """Return whether the swing of a row's mean over the day is measured."""
+        return self._applied.swings.measures(row)
+
+    def swings(self, rows: Rows, direction: Direction) -> Swings:
+        """Return the swings over the day of measured rows, scaled to [0, 1]."""
+        return self._applied.swings.swings(rows, direction)
 
     def measures_dependence(self, row: int) -> bool:
         """Return whether the dependence of a row's values is measured."""

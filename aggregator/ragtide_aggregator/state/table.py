@@ -36,6 +36,7 @@ from .options import StateOptions
 from .pairs import PairRows
 from .panes import PaneTable
 from .rows import KeyRows
+from .swing_rows import SwingRows
 
 MOST_MAPPINGS: Final = 20_000
 """Most cached row mappings."""
@@ -69,6 +70,7 @@ class StateTable:
         absences: rows that count absences of metrics by reason.
         quantiles: quantiles by row.
         clusters: clusters of dependent values; None if the settings ask for none.
+        swings: swing over the day of the keys that rules watch.
         dependence: dependence of neighbouring values; None if the settings ask for no clusters.
         causes: searches for the causes of firing alerts.
         admission: limits the scopes with keys.
@@ -98,6 +100,7 @@ class StateTable:
         self.clusters = None if options.clusters is None else ClusterRows(options.clusters)
         self.dependence = None if options.clusters is None else DependenceRows()
         self.causes = AlertCauses(self.rows, self.moments, self.rules, panes=self.panes, clusters=self.clusters)
+        self.swings = SwingRows()
         self._mappings: dict[tuple[object, ...], RowMapping] = {}
         self.changed: set[int] = set()
         self.alerts: list[Alert] = []
@@ -144,6 +147,7 @@ class StateTable:
         if self.dependence is not None:
             self.dependence.add_row(len(self.rows), key)
         self.rules.add_row(key)
+        self.swings.add_row(len(self.rows), key, ruled=bool(self.rules.of(len(self.rows))))
         row = self.rows.add(key)
         self.admission.add(key)
         self.absences.add(key, row)
@@ -191,6 +195,8 @@ class StateTable:
         if closed is not None:
             arrived.append(Arrived(closed.values, closed.parts))
         raised = self.rules.evaluate(arrived)
+        for these in arrived:
+            self.swings.take(these.values)
         late = np.zeros(batch.times_ms.shape, dtype=bool)
         if self.panes is not None:
             late = self.options.panes.late(batch.times_ms, batch.newest_ms)

@@ -77,6 +77,8 @@ class Swings(NamedTuple):
     """Distance of the slot's mean, 0 or more: the `min_effect` with which no hour is beyond the limit."""
     lower: Floats
     upper: Floats
+    share: Floats
+    """Share of the squares of the slots' deviations that luck does not explain, 0 to 1."""
 
 
 class SeasonTable:
@@ -318,7 +320,7 @@ class SeasonTable:
         deviations = np.add.reduce(np.where(known, (means - overall) ** 2, 0.0), axis=1)
         luck = np.add.reduce(np.where(known, held[_V] / np.maximum(n, 1) ** 2, 0.0), axis=1)
         shrunk = np.maximum(1 - luck / np.where(deviations > 0, deviations, np.inf), 0.0)
-        found = shrunk * apart(means, means), apart(lower, upper), apart(upper, lower)
+        found = shrunk * apart(means, means), apart(lower, upper), apart(upper, lower), shrunk
         some = known.any(axis=1)
         return Swings(*(np.where(some, np.maximum(one, 0.0), np.nan) for one in found))
 

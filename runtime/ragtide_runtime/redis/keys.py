@@ -205,6 +205,7 @@ class CheckpointField(StrEnum):
     PROCESSED = "processed:"
     PAIR = "pair:"
     DEPENDENCE = "dependence:"
+    SEASON = "season:"
     CLUSTERS = "clusters:"
     CLUSTER_SCOPE = "cluster_scope:"
     OPEN_CLUSTER = "open_cluster:"
