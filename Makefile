@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing mixshift scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -109,6 +109,12 @@ realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, bes
 
 mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write docs/measured/mix_shift.md
 	$(BIN)/python benchmarks/mix_shift.py > docs/measured/mix_shift.md
+
+adjusted: .venv/.dev ## simulate drift within segments while their mix moves; write docs/measured/adjusted_drift.md
+	$(BIN)/python benchmarks/adjusted_drift.py > docs/measured/adjusted_drift.md
+
+explained: .venv/.dev ## simulate alerts of known cause: when and how they are explained; write docs/measured/explained_alerts.md
+	$(BIN)/python benchmarks/explained_alerts.py > docs/measured/explained_alerts.md
 
 clean: ## remove the environment and caches
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,6 +6,7 @@ from ragtide_runtime.lazy_imports import late
 
 if TYPE_CHECKING:
     from .reading.deployment import Deployment
+    from .statistics.adjusted_drift import AdjustedDetector
     from .statistics.comparing import PairedComparison
     from .statistics.detector import DriftDetector
     from .statistics.intervals import Interval, interval
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .statistics.strategies import RunningIntervals
 
 __all__ = [
+    "AdjustedDetector",
     "Deployment",
     "DriftDetector",
     "Elimination",
@@ -29,6 +31,7 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
+        "AdjustedDetector": ".statistics.adjusted_drift",
         "Deployment": ".reading.deployment",
         "DriftDetector": ".statistics.detector",
         "Elimination": ".statistics.racing",

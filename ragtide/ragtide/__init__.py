@@ -10,6 +10,7 @@ from ragtide_runtime.version import __version__
 
 if TYPE_CHECKING:
     from ragtide_aggregator import (
+        AdjustedDetector,
         Deployment,
         DriftDetector,
         Elimination,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ragtide_aggregator": (
+        "AdjustedDetector",
         "Deployment",
         "DriftDetector",
         "Elimination",
@@ -133,6 +135,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Absent",
     "AbsentReason",
+    "AdjustedDetector",
     "Alert",
     "AlertRule",
     "AlertSubscriber",
