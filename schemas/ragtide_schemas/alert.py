@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
@@ -70,6 +70,16 @@ class AlertRule(WireModel):
     deployment's budget or false-discovery rate, or 10,000 without both."""
     resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
     """Least mean number of values before a false resolve; a lower number resolves sooner."""
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _is_number_or_seasonal(cls, value: object) -> object:
+        if isinstance(value, str) and value != SEASONAL:
+            try:
+                float(value)
+            except ValueError:
+                raise ValueError('is no number: give the normal mean, or "seasonal"') from None
+        return value
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
