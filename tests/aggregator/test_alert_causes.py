@@ -236,7 +236,7 @@ CUT_OPTIONS = StateOptions(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(STRETCHES, st.integers(0, 2**32), st.booleans(), st.lists(st.integers(0, 1_900), max_size=4))
 def test_cuts_into_batches_and_restarts_change_no_bit(
     parts: list[tuple[int, int]], seed: int, clustered: bool, cuts: list[int]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtide import DriftDetector
@@ -81,6 +81,7 @@ def test_the_run_length_holds_while_the_mix_swings() -> None:
     assert mean + 2.5 * error > 200
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6), st.floats(0, 1))
 def test_the_common_scale_keeps_values_in_range_and_moves_means_at_the_limit_to_its_limit(
     limits: list[float], share: float
