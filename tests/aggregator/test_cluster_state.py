@@ -358,7 +358,8 @@ def test_a_repair_that_drops_a_key_or_the_counts_of_a_pipeline_leaves_the_rest_r
     )
     (estimate,) = (name for name in fields if name.startswith(CheckpointField.ESTIMATE) and ADHERENCE in name)
     dropped = set(dropped_field(fields, estimate).fields)
-    assert any(name.startswith(CheckpointField.CLUSTERS) for name in dropped)
+    for kind in (CheckpointField.CLUSTERS, CheckpointField.DEPENDENCE):
+        assert any(name.startswith(kind) for name in dropped)
     options = StateOptions(clusters=CLUSTERS)
     without_key = {name: data for name, data in fields.items() if name not in dropped}
     state = AggregatorState.from_fields(options, without_key)

@@ -142,14 +142,14 @@ def split_change(found: Stretches, *, alpha: float, effects: DesignEffects = IND
     )
 
 
-class _Part(NamedTuple):
+class _SplitPart(NamedTuple):
     estimate: Floats
     standard_error: Floats
     deviations: tuple[Deviations, Deviations]
     """Since the change, and of the reference stretch."""
 
 
-def _part(found: Stretches, of_mean: float, of_score: float, effects: DesignEffects) -> _Part:
+def _part(found: Stretches, of_mean: float, of_score: float, effects: DesignEffects) -> _SplitPart:
     """Return the mean over items since the change of `of_mean` z + `of_score` x, minus its value without change."""
     before, after, known = found.reference, found.since, found.known
     both = of_mean + of_score
@@ -172,7 +172,7 @@ def _part(found: Stretches, of_mean: float, of_score: float, effects: DesignEffe
     reference = _scaled(np.where(before.n > 0, np.maximum(*ends), 0.0), steep * before.v + apart, n0)
     around = effects.segments * after.n * (mean - estimate[..., None]) ** 2
     squared = (spread + around) / n1**2 + (steep * before.m2 + apart) / n0**2
-    return _Part(estimate, np.sqrt(squared.sum(axis=-1)), (since, reference))
+    return _SplitPart(estimate, np.sqrt(squared.sum(axis=-1)), (since, reference))
 
 
 def _scaled(most: Floats, v: Floats, n: Floats) -> Deviations:
