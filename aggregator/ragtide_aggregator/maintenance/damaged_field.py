@@ -32,7 +32,7 @@ REPAIRED: Final = (
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
-    CheckpointField.DEPENDENCE, CheckpointField.SEASON,
+    CheckpointField.SEASON,
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
 
