@@ -17,7 +17,7 @@ Movement = Literal["fall", "rise"]
 RuleDirection = Literal["fall", "rise", "both"]
 
 Season = Literal["day", "week"]
-"""What repeats: the hours of a day, or those of a week."""
+"""The hours of a day repeat, or those of a week."""
 
 Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 """A length of time such as `30m`, `6h` or `7d`."""
@@ -200,8 +200,9 @@ def duration_ms(text: str) -> int:
 class ChangeCause(WireModel):
     """The cause of a change, other traffic or other answers: the change split by the values of one segment.
 
-    Since the alert, beside before it. `mix` is what other shares of the segment values changed, `within` what answers
-    of the same segment value did. Both are in the metric's unit, and their intervals hold together at every look.
+    The time since the alert is compared with the time before it. `mix` is the change by other shares of the segment
+    values, and `within` the change of answers of the same segment value. Both are in the metric's unit, and their
+    intervals hold together at every look.
     """
 
     verdict: Literal["mix", "within", "both", "neither", "unresolved"]

@@ -26,7 +26,7 @@ class ArrivalOrder:
         self.arrived = arrived
         parts = np.concatenate([one.parts for one in arrived])
         edges = np.cumsum([0, *(one.parts.size for one in arrived)])
-        # What an event adds at once comes before the clusters that it closes.
+        # The values that an event adds at once come before the clusters that it closes.
         place = np.empty(parts.size, dtype=np.intp)
         place[np.argsort(parts, kind="stable")] = np.arange(parts.size)
         self.places = [place[start:end] for start, end in pairwise(edges.tolist())]

@@ -47,7 +47,7 @@ class RuleEvaluator:
         self._rules = rules
         self._origin = origin
         self.budget = budget
-        # What has periods.
+        # Rules and budgets that have periods.
         self._periods: Budget | AlarmLevel | None = budget
         self._table = DetectorTable()
         self._seasonal = SeasonalRules()
@@ -258,7 +258,7 @@ class RuleEvaluator:
         return first
 
     def _steps(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> tuple[Floats, Floats, Rows | None]:
-        """Return what detectors take for values: the values of their statistics, the costs, and the sizes."""
+        """Return the input of detectors: the values of their statistics, the costs, and the sizes."""
         values = batch.values[value_of]
         spread = np.flatnonzero(self._spread[detector_of])
         for detector in np.unique(detector_of[spread]).tolist():

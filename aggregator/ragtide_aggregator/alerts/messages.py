@@ -128,7 +128,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
 NOT_RESOLVED_YET: Final = (
     " Traffic or system: not resolved yet; the alert comes once more, as explained, when enough interactions tell."
 )
-"""What an alert says while its cause is searched for."""
+"""End of the message of an alert while its cause is not known."""
 
 
 def awaiting_cause(alert: Alert) -> Alert:
@@ -141,7 +141,7 @@ def explained_alert(alert: Alert, cause: ChangeCause, explained_at: datetime, n:
 
     Args:
         alert: as it fired.
-        cause: what was found.
+        cause: of the change.
         explained_at: time of the interaction at which it was found.
         n: number of values in its scope so far.
     """

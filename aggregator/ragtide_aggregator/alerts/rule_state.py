@@ -85,7 +85,7 @@ class RuleState:
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         """Length of the past window from which the baseline is taken; None without such a window."""
         self.season: SeasonalBaseline | None = None
-        """What it has learned of each hour; None without a seasonal baseline."""
+        """Baseline of each hour; None without a seasonal baseline."""
         if rule.baseline == SEASONAL:
             self.season = (seasons or SeasonTables()).baseline(rule.season or "day")
         self._learner = self._fresh_learner()

@@ -24,7 +24,7 @@ class SeasonalBaseline:
     """The lenient ends of each slot, with the row of a table that learns them.
 
     Attributes:
-        season: what repeats.
+        season: whether days or weeks repeat.
         table: learns each slot.
         row: of the table.
         cycle: which cycle since 1970 is the present one.
@@ -51,7 +51,7 @@ class SeasonalBaseline:
         return int(np.add.reduce(self.ends[2]))
 
     def begin(self, cycle: int, cycles: int, ends: Floats) -> None:
-        """Begin a cycle with what earlier cycles taught."""
+        """Begin a cycle with the limits that earlier cycles give."""
         self.cycle, self.cycles, self.ends = cycle, cycles, ends
 
     def references(self, movement: Movement) -> Floats:

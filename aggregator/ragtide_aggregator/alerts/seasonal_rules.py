@@ -1,4 +1,4 @@
-"""The rules with a seasonal baseline: which limit holds for each value, and what they learn. No clock, no I/O.
+"""The rules with a seasonal baseline: the limit of each value, and learning from values. No clock, no I/O.
 
 A value counts to the hour of its pipeline's newest event time when it counts; a cluster of values to that at which it
 is closed. These hours never go back. A limit depends on cells of earlier days alone, so a batch is cut where a day

@@ -46,7 +46,7 @@ def of_numbers(numbers: Floats) -> Floats:
 def of_values(values: Sequence[str | None], most: int) -> Floats:
     """Return the features of a segment, shape (items, most): 1 for one value each, 0 for all others.
 
-    The first value that occurs has no feature, because it is what the others are compared with. The next `most` values
+    The first value that occurs has no feature, because the others are compared with it. The next `most` values
     have one each, in the order in which they occur. Further values, and items without one, are 0 throughout.
 
     >>> of_values(["en", "de", None, "fr", "de"], 1).ravel().tolist()

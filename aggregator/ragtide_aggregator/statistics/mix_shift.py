@@ -53,7 +53,7 @@ _ROUNDING: Final = 1e-12
 
 
 _PARTS: Final = ((0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (2.0, -1.0))
-"""What z = m0(segment) and the score count in total, mix, within, and mix minus within."""
+"""Weights of z = m0(segment) and of the score in total, mix, within, and mix minus within."""
 
 
 class DesignEffects(NamedTuple):

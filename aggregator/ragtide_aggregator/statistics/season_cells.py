@@ -42,7 +42,7 @@ class OpenCells:
 
     Attributes:
         hour: which hour since 1970.
-        guess: what each value of the cell was predicted as, before the cell began.
+        guess: the prediction for each value of the cell, made before the cell began.
         n: number of values.
     """
 

@@ -89,7 +89,7 @@ class SeasonTable:
 
     Args:
         season: `day` or `week`.
-        offset_ms: what is added to event time before it is cut into hours of UTC, such as 3,600,000 for UTC+1.
+        offset_ms: added to event time before it is cut into hours of UTC, such as 3,600,000 for UTC+1.
         least_cycles: closed cells of a slot below which nothing is known of it, at least 1.
 
     Raises: ValueError for an argument out of its range.

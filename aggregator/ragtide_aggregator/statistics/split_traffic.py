@@ -115,7 +115,7 @@ def sessions_as_items(
 ) -> list[NDArray[np.intp]]:
     """Return the places of the scores of each session that counts, in the order of the sessions.
 
-    A session ends with `size` scores, or before a pause of more than `quiet_ms`; what comes later is left out.
+    A session ends with `size` scores, or before a pause of more than `quiet_ms`; later scores are left out.
 
     Args:
         sessions: code of each score's session, `BY_ITSELF` for a score that is an item by itself; in order.

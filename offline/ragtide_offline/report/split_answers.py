@@ -29,7 +29,7 @@ class TrafficSplit:
     share: float
     """Probability with which an item goes to the first."""
     unit: SplitUnit = "interaction"
-    """For what the coin is thrown: each interaction, or each cluster of them (`clusters.by`), such as a session."""
+    """Unit of the coin: each interaction, or each cluster of them (`clusters.by`), such as a session."""
     covariates: tuple[str, ...] = ()
     """Names of covariates, or `segment:NAME`."""
     since: datetime | None = None

@@ -35,12 +35,12 @@ from .pipelines import Compared, reading_order
 from .split_answers import SplitAnswer, TrafficSplit, read_split_answers
 
 SEGMENT = "segment:"
-"""What the name of a covariate begins with that is a segment."""
+"""Prefix of a covariate that is a segment: `segment:NAME`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitComparison:
-    """The differences of two pipelines, and what the reader must know of them."""
+    """The differences of two pipelines, with warnings for the reader."""
 
     compared: Sequence[Compared]
     since: datetime | None
