@@ -104,8 +104,10 @@ covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; w
 racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; write docs/measured/racing.md
 	$(BIN)/python benchmarks/racing.py > docs/measured/racing.md
 
-realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md
+realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md and pictures
 	$(BIN)/python benchmarks/real_traffic.py --folder docs/measured $(ARGS)
+	$(BIN)/python benchmarks/continued_clusters.py > docs/measured/continued_clusters.md
+	$(BIN)/python benchmarks/figures.py docs/measured
 
 mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write docs/measured/mix_shift.md
 	$(BIN)/python benchmarks/mix_shift.py > docs/measured/mix_shift.md

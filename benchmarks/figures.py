@@ -1,22 +1,34 @@
-"""The pictures of docs/statistics.md and docs/drift.md, drawn from seeded simulations.
+"""The pictures of docs/statistics.md, docs/drift.md and docs/clusters.md.
 
-python benchmarks/figures.py docs/measured
+    python benchmarks/figures.py docs/measured
+
+Drawn from seeded simulations, and those of real traffic from the pages that `make realtraffic` and `make simulations`
+have written into docs/measured.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from traffic.advised import Pair, delays, run_lengths
 
 from ragtide import confidence_sequence
 from ragtide_aggregator.statistics.batches import Floats
 from ragtide_aggregator.statistics.drift import DetectorTable
 from ragtide_aggregator.statistics.intervals import fixed_interval
 
-INK, SAFE, WRONG = "#333333", "#1f77b4", "#d62728"
+INK, SAFE, WRONG, OTHER = "#333333", "#1f77b4", "#d62728", "#9a9a9a"
+MEASURED = Path(__file__).parents[1] / "docs" / "measured"
+NARROW = 5.2
+"""Width in inches of pictures that a telephone shows at two thirds of their size."""
+BAR = 0.29
+"""Height of a bar, where the rows have the distance 1."""
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+"""Behind a text that a line may cross."""
 
 
 def _axes(title: str, xlabel: str, ylabel: str) -> Axes:
@@ -86,6 +98,56 @@ def drift(folder: Path) -> None:
     _save(folder, "drift.svg")
 
 
+def _bars(axes: Axes, pairs: Sequence[Pair], other: str, setting: str, *, named: bool = True) -> None:
+    """Draw two bars for each pair, below its name, and their figures at their ends."""
+    for place, pair in enumerate(pairs):
+        for row, (value, color, label) in enumerate(((pair.other, OTHER, other), (pair.setting, SAFE, setting))):
+            y = place + (row - 0.5) * BAR
+            axes.barh(y, value, height=BAR, color=color, label=label if place == 0 else None)
+            axes.annotate(
+                f"{value:,.0f}", (value, y), (3, 0), textcoords="offset points", va="center", color=INK, fontsize=10,
+                bbox=PAPER, zorder=4,
+            )  # fmt: skip
+        if named:
+            name = axes.annotate(
+                pair.name, (0, place - BAR), (0, 4), textcoords="offset points", color=INK, fontsize=11, bbox=PAPER,
+                zorder=4,
+            )  # fmt: skip
+            # A long name may reach into the panel beside it.
+            name.set_in_layout(False)
+    axes.set(ylim=(len(pairs) - 0.6, -0.7), yticks=[])
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.patch.set_visible(False)
+    axes.tick_params(labelsize=10)
+
+
+def traffic_run_lengths(folder: Path) -> None:
+    """The run length of a rule on each kind of traffic: each answer by itself, and with the setting for it."""
+    figure, axes = plt.subplots(figsize=(NARROW, 5.6), layout="constrained")
+    _bars(axes, run_lengths(MEASURED), "each answer by itself", "with the setting")
+    axes.axvline(10_000, color=WRONG, linestyle="--", linewidth=1, label="stated: 10,000", zorder=3)
+    axes.set(xlim=(0, 21_500), xticks=[0, 5_000, 10_000, 15_000, 20_000])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("answers until a false alarm (runs cut at 20,000)", fontsize=11)
+    figure.suptitle("Answers between false alarms", fontsize=12)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=10, ncols=3, columnspacing=1, handlelength=1.4)
+    _save(folder, "traffic_run_lengths.svg")
+
+
+def traffic_delays(folder: Path) -> None:
+    """The delay of two falls on each kind of traffic: of the best tuned peer, and with the setting."""
+    figure, panels = plt.subplots(1, 2, figsize=(NARROW, 4.6), layout="constrained", sharex=True)
+    for axes, after in zip(panels, ("0.75", "0.65"), strict=True):
+        pairs = delays(MEASURED, after)
+        _bars(axes, pairs, "best of the tuned peers", "ragtide with the setting", named=after == "0.75")
+        axes.set_title(f"0.85 to {after}", fontsize=11)
+        axes.set_xlim(0, 720)
+    figure.suptitle("Answers from a fall to its alarm", fontsize=12)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", frameon=False, fontsize=10, ncols=2, handlelength=1.4)
+    _save(folder, "traffic_delays.svg")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -95,6 +157,8 @@ def main() -> None:
     mpl.rcParams["path.simplify_threshold"] = 1.0
     looking(folder)
     drift(folder)
+    traffic_run_lengths(folder)
+    traffic_delays(folder)
 
 
 if __name__ == "__main__":

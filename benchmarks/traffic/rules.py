@@ -50,7 +50,7 @@ def first_alerts(
         if not going.size:
             break
         part = np.arange(start, min(start + _STEP, traffic.n))
-        state.apply_columns(columns_of(_table(traffic, going, part, names or {})))
+        state.apply_columns(columns_of(recorded(traffic, going, part, names or {})))
         for alert in state.take_changes().alerts:
             run, first = int(alert.pipeline.removeprefix("run-")), found[alert.rule]
             if alert.status == "firing" and first[run] is None:
@@ -66,8 +66,15 @@ def counted_at(first: Sequence[Alert | None]) -> Codes:
     return np.array([-1 if alert is None or alert.n is None else alert.n for alert in first], dtype=np.int64)
 
 
-def _table(traffic: Traffic, runs: Codes, columns: Codes, names: Mapping[str, str]) -> Any:
-    """Return columns of some runs as a recording's table: one column after the other, of all runs."""
+def recorded(traffic: Traffic, runs: Codes, columns: Codes, names: Mapping[str, str]) -> Any:
+    """Return columns of some runs as a recording's table: one column after the other, of all runs.
+
+    Args:
+        traffic: shape (runs, n).
+        runs: numbers of runs; each is a pipeline.
+        columns: numbers of columns.
+        names: fields of a metric event, such as `session_id`, and the kind of cluster whose codes they hold.
+    """
     at = np.ix_(runs, columns)
     size = runs.size * columns.size
 
