@@ -15,6 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from traffic.advised import Pair, delays, run_lengths
+from traffic.closings import closings
+from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
 from ragtide_aggregator.statistics.batches import Floats
@@ -148,6 +150,53 @@ def traffic_delays(folder: Path) -> None:
     _save(folder, "traffic_delays.svg")
 
 
+CLOSED_BY = (
+    ("size = 5: closed by the fifth answer", (0.0, 2.0, 5.0, 8.0, 11.0), 5, 1_800),
+    ("quiet_s = 1800: closed 30 minutes after the last answer", (0.0, 1.5, 8.0), 5, 1_800),
+    ("quiet_s = 120, too short: cut into two clusters", (0.0, 1.5, 8.0), 5, 120),
+)
+"""Setting, minutes of the answers of a session, `size` and `quiet_s`."""
+
+
+def closed_at(minutes: Sequence[float], size: int, quiet_s: int) -> tuple[list[int], list[float]]:
+    """Return the sizes of the clusters of a session and when they close, in minutes.
+
+    Other interactions of the pipeline come every ten seconds, for an hour.
+    """
+    others = np.arange(0, 3_600, 10)
+    times = np.concatenate([60 * np.array(minutes), others])
+    mine = np.arange(times.size) < len(minutes)
+    order = np.argsort(times, kind="stable")
+    time_s, values = times[None, order], mine[None, order].astype(np.float64)
+    session = np.where(mine, 0, np.arange(times.size))[None, order]
+    traffic = Traffic(time_s, time_s, values, values, values, session, session, session, session, {})
+    found = closings(traffic, "session", size=size, quiet_s=quiet_s)
+    chosen = found.total > 0
+    return found.size[chosen].tolist(), (time_s[0, found.column[chosen]] / 60).tolist()
+
+
+def closing(folder: Path) -> None:
+    """When the clusters of a session close: by their size, by a quiet time, and by one that is too short."""
+    figure, axes = plt.subplots(figsize=(NARROW, 3.2), layout="constrained")
+    for place, (name, minutes, size, quiet_s) in enumerate(CLOSED_BY):
+        first = 0
+        for count, end in zip(*closed_at(minutes, size, quiet_s), strict=True):
+            axes.plot([minutes[first], end], [place, place], color=SAFE, alpha=0.35, linewidth=6, solid_capstyle="butt")
+            axes.plot([end], [place], "|", color=WRONG, markersize=16, markeredgewidth=2.5)
+            first += count
+        axes.plot(minutes, [place] * len(minutes), "o", color=SAFE, markersize=6)
+        axes.annotate(name, (0, place), (-3, 12), textcoords="offset points", color=INK, fontsize=11)
+    axes.plot([], [], "o", color=SAFE, label="answer")
+    axes.plot([], [], color=SAFE, alpha=0.35, linewidth=6, label="open cluster")
+    axes.plot([], [], "|", color=WRONG, markersize=12, markeredgewidth=2.5, label="closed: it counts")
+    axes.set(xlim=(-1, 41), ylim=(2.4, -0.65), yticks=[])
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.set_xlabel("minutes since the first answer of the session", fontsize=11)
+    figure.suptitle("When a cluster counts", fontsize=12)
+    figure.legend(loc="outside lower center", frameon=False, fontsize=10, ncols=3, handlelength=1.4)
+    _save(folder, "closing.svg")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -159,6 +208,7 @@ def main() -> None:
     drift(folder)
     traffic_run_lengths(folder)
     traffic_delays(folder)
+    closing(folder)
 
 
 if __name__ == "__main__":

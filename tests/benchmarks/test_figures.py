@@ -71,6 +71,13 @@ def test_a_picture_shows_the_measured_figures_and_docs_describe_it(name: str) ->
     assert re.search(rf"!\[[^\]]{{40,}}\]\(measured/{name}\)", CLUSTERS)
 
 
+def test_the_picture_of_closings_says_when_each_cluster_closes() -> None:
+    figures = program("figures")
+    found = [figures.closed_at(*settings) for _, *settings in figures.CLOSED_BY]
+    assert found == [([5], [11.0]), ([3], [38.0]), ([2, 1], [3.5, 10.0])]
+    assert re.search(r"!\[[^\]]{40,}\]\(measured/closing.svg\)", CLUSTERS)
+
+
 def test_docs_quote_the_measured_figures_of_each_setting() -> None:
     rows = tables(CLUSTERS)["Which setting for which traffic"]
     lengths = run_lengths(MEASURED)
