@@ -252,6 +252,7 @@ async def test_a_checkpoint_of_the_version_before_keeps_what_has_a_unit(async_re
     options = StateOptions(rules=rules)
     # Without a declaration a key is as version 2 wrote it: its range was known to one process only.
     fields = stored(state_of([event(number, {METRIC: 0.5, WORDS: 0.12}) for number in range(10)], options))
+    fields = {name: data for name, data in fields.items() if not name.startswith("season:")}
     streams = Streams("ragtide", 0)
     mapping: dict[Any, Any] = {**fields, "version": b"2", "position": b"9-0"}
     await async_redis.hset(streams.checkpoint, mapping=mapping)

@@ -42,7 +42,8 @@ def test_the_demo_fires_an_alert_when_quality_falls_and_ends_well(tmp_path: Path
     assert result["duration_s"] < 60
     alerts = {alert["rule"]: alert for alert in result["alerts"]}
     drift = alerts["adherence-drift"]
-    assert (drift["status"], drift["kind"]) == ("firing", "drift")
+    # Its cause may be known before the demo ends.
+    assert (drift["status"] in ("firing", "explained"), drift["kind"]) == (True, "drift")
     # The first half is as it should be: no alarm before the answers are swapped.
     assert all(int(name.removeprefix("demo-")) >= 240 for name in drift["worst_interaction_ids"])
     assert "trace.adherence of demo fell" in drift["message"]

@@ -79,12 +79,21 @@ def without_prose(alerts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("estimates_3h", ["estimates", "--strategy", "running", "--window", "3h/1h"]),
         ("labeling", ["estimates", "--strategy", "running", "--labeling"]),
         ("alerts", ["alerts"]),
-        ("compare", ["compare", "shop", "search"]),
         ("runs", ["workspaces"]),
     ],
 )
 def test_a_checkpoint_gives_the_numbers_that_19de231_printed(name: str, arguments: list[str], restored: str) -> None:
     assert_same_rows(shown(restored, *arguments), PRINTED[name])  # stored alerts keep their message
+
+
+def test_live_pipelines_are_compared_by_the_same_means(restored: str) -> None:
+    """The interval of a difference is another now: one for both pipelines, in place of one for each."""
+
+    def means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        assert all(row["difference"]["lower"] <= row["difference"]["upper"] for row in rows)
+        return [{**row, "difference": row["difference"]["estimate"], "verdict": None} for row in rows]
+
+    assert_same_rows(means(shown(restored, "compare", "shop", "search")), means(PRINTED["compare"]))
 
 
 def test_only_metrics_whose_range_19de231_did_not_store_are_dropped_with_a_warning(restored: str) -> None:
