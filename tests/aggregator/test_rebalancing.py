@@ -45,6 +45,7 @@ async def counted(redis: Any, partition: int) -> int:
     return sum(int(state.moments.n(row)) for row, key in enumerate(state.keys) if key.metric == "trace.adherence")
 
 
+@pytest.mark.heavy
 async def test_aggregators_share_the_partitions_anew_when_one_comes_or_goes(async_redis: Any) -> None:
     events = [event.encode() for event in adherence(beta(0.85, 300, 1))]
     published = 0

@@ -230,6 +230,7 @@ def test_a_mean_of_nothing_is_none() -> None:
     assert str(Mean.of([999.6, 1_000.4])) == "1,000±0"
 
 
+@pytest.mark.heavy
 def test_the_command_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     program = Path(__file__).parents[2] / "benchmarks" / "real_traffic.py"
     monkeypatch.setattr("sys.argv", [str(program), "--quick", "--runs", "6"])

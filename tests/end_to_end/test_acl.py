@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import servers
 from tests.support.roles import command, estimates, interactions, running
@@ -7,6 +8,7 @@ from tests.support.roles import command, estimates, interactions, running
 from ragtide import InteractionProducer
 
 
+@pytest.mark.heavy
 def test_everything_works_with_the_rights_that_the_documentation_asks_for(tmp_path: Path) -> None:
     with servers(tmp_path / "redis", 1, "appendonly yes") as (server,):
         rights = ("~ragtide:*", "~ragtide.run.*", "+@all", "-@dangerous", "+info")

@@ -81,6 +81,7 @@ def migrate(nodes: Cluster, slot: int) -> None:
         node.client.execute_command("CLUSTER SETSLOT", slot, "NODE", target_id)
 
 
+@pytest.mark.heavy
 def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicated(tmp_path: Path) -> None:
     published = many(1600)
     with cluster(tmp_path / "cluster") as nodes, connect(nodes.url) as redis:

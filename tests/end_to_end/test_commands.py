@@ -51,6 +51,7 @@ def test_the_demo_fires_an_alert_when_quality_falls_and_ends_well(tmp_path: Path
     assert overall["trace.adherence"]["n"] == 480
 
 
+@pytest.mark.heavy
 def test_the_demo_for_people_ends_with_a_summary(tmp_path: Path) -> None:
     done = demo(tmp_path)
     assert done.returncode == 0, done.stderr

@@ -36,6 +36,7 @@ def judge_settings(server: JudgeServer, **more: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.heavy
 def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_worker_that_is_killed(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
     assert SECRET not in said
 
 
+@pytest.mark.heavy
 def test_labeling_that_takes_longer_than_a_worker_may_be_idle_is_not_taken_over(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

@@ -176,6 +176,7 @@ def test_a_standby_is_ready_and_takes_over(redis: Any, redis_url: str, tmp_path:
             assert "standing by" in third.get("/readyz")[1]
 
 
+@pytest.mark.heavy
 def test_a_judge_that_is_down_makes_a_worker_unready_and_not_dead(redis: Any, redis_url: str, tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     with JudgeServer() as server:

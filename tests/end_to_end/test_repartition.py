@@ -65,6 +65,7 @@ def _n(redis: Any, layout: Layout) -> int:
     return sum(redis.xlen(streams.metrics) for streams in layout.all())
 
 
+@pytest.mark.heavy
 def test_more_and_fewer_partitions_lose_nothing_and_count_nothing_twice(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

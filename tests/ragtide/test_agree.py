@@ -99,7 +99,7 @@ def test_two_labelers_in_one_file_are_kept_apart(scores: Path) -> None:
     assert [one["labeler"] for one in found] == ["local", "other"]
 
 
-@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+@pytest.mark.parametrize("ending", ["svg", *(pytest.param(one, marks=pytest.mark.heavy) for one in ("png", "pdf"))])
 def test_a_picture_is_drawn_and_is_the_same_each_time(ending: str, scores: Path, tmp_path: Path) -> None:
     pictures = [tmp_path / f"{number}.{ending}" for number in (1, 2)]
     for picture in pictures:

@@ -105,7 +105,9 @@ def test_a_constant_deceives_by_rmse_and_shows_in_the_ranks() -> None:
     assert noisy.spearman.value > 0.5
 
 
-@pytest.mark.parametrize("name", ["rmse", "spearman", "auroc", "kappa"])
+@pytest.mark.parametrize(
+    "name", ["rmse", "kappa", *(pytest.param(one, marks=pytest.mark.heavy) for one in ("spearman", "auroc"))]
+)
 def test_intervals_hold_the_truth_about_as_often_as_they_say(name: str) -> None:
     """150 samples of 150 items; 95% intervals. The truth is the value on a million items."""
     random = np.random.default_rng(7)

@@ -36,7 +36,7 @@ def bernoulli(rng: np.random.Generator, p: float, runs: int, length: int) -> np.
     return (rng.random((runs, length)) < p).astype(float)
 
 
-@pytest.mark.parametrize("p", [0.85, 0.95])
+@pytest.mark.parametrize("p", [0.85, pytest.param(0.95, marks=pytest.mark.heavy)])
 def test_without_a_change_the_mean_run_between_false_alarms_is_at_least_the_stated_one(p: float) -> None:
     run_length, runs = 100, 400
     values = bernoulli(np.random.default_rng(1), p, runs, 6000)

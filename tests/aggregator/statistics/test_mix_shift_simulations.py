@@ -29,7 +29,9 @@ def module() -> ModuleType:
 mix_shift = module()
 
 
-@pytest.mark.parametrize(("grows", "session"), [(False, 1), (True, 1), (False, 5)])
+@pytest.mark.parametrize(
+    ("grows", "session"), [(False, 5), *(pytest.param(one, 1, marks=pytest.mark.heavy) for one in (False, True))]
+)
 def test_of_runs_looked_at_every_10_items_at_most_a_twentieth_ever_misses(grows: bool, session: int) -> None:
     """Seeded: 25 runs of all causes in turn; 5% and two standard errors of it."""
     rng = np.random.default_rng((3, grows, session))

@@ -1,3 +1,4 @@
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -35,6 +36,7 @@ def at_the_boundary(rng: np.random.Generator, items: int, margin: float, kind: s
     return scores
 
 
+@cache
 def wrongly_stopped(
     kind: str,
     missing: str = "none",
@@ -65,7 +67,14 @@ def wrongly_stopped(
     return wrong / runs
 
 
-@pytest.mark.parametrize(("kind", "count"), [("binary", 2), ("beta", 2), ("binary", 6)])
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("binary", 2),
+        pytest.param("beta", 2, marks=pytest.mark.heavy),
+        pytest.param("binary", 6, marks=pytest.mark.heavy),
+    ],
+)
 def test_the_best_is_stopped_no_more_often_than_the_error_allows_even_at_the_margin(kind: str, count: int) -> None:
     # At the margin's edge the null is true by a hair; one race in five may go wrong, less the reserve for clones.
     assert wrongly_stopped(kind, count=count) <= 0.2
@@ -76,15 +85,17 @@ def test_the_level_is_made_use_of() -> None:
     assert wrongly_stopped("binary") >= 0.05
 
 
-@pytest.mark.parametrize("missing", ["items", "moments"])
+@pytest.mark.parametrize("missing", ["items", pytest.param("moments", marks=pytest.mark.heavy)])
 def test_missing_scores_do_not_raise_the_error_whatever_they_belong_to(missing: str) -> None:
     assert wrongly_stopped("binary", missing) <= 0.2
 
 
+@pytest.mark.heavy
 def test_outages_of_each_at_another_time_do_not_raise_the_error_either() -> None:
     assert wrongly_stopped("binary", "own moments", count=6, runs=200) <= 0.2
 
 
+@pytest.mark.heavy
 def test_betting_against_a_margin_that_is_left_out_would_be_found() -> None:
     class Careless(Race):
         def __init__(self, count: int, *, margin: float, **settings: Any) -> None:
