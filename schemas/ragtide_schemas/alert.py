@@ -19,6 +19,9 @@ RuleDirection = Literal["fall", "rise", "both"]
 Season = Literal["day", "week"]
 """The hours of a day repeat, or those of a week."""
 
+ADJUSTED_MAX: Final = 64
+"""Most segment values with a baseline of their own in a rule with `adjust`."""
+
 Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
 """A length of time such as `30m`, `6h` or `7d`."""
 
@@ -32,9 +35,9 @@ class AlertRule(WireModel):
     - `distribution` fires on a mean or a spread that left its baseline, in either direction.
 
     The baseline is given, learned from the first `learn_n` values, taken from the `baseline_window` before the present
-    one, or learned for each hour of the day or of the week (`seasonal`). A rule fires on evidence of an e-detector. The
-    mean number of values between false alarms is at least `run_length`, or follows from the budget or the
-    false-discovery rate of the deployment (docs/drift.md).
+    one, or learned for each hour of the day or of the week (`seasonal`). With `adjust`, each value of a segment has a
+    baseline of its own. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at
+    least `run_length`, or follows from the budget or the false-discovery rate of the deployment (docs/drift.md).
     """
 
     name: Name
@@ -49,10 +52,16 @@ class AlertRule(WireModel):
     """Shell-style pattern of the names of pipelines."""
     segment: Name | None = None
     """Name of a segment, to evaluate each of its values by itself; None evaluates whole pipelines."""
+    adjust: Name | None = None
+    """For `drift` on whole pipelines: name of a segment whose mix is held fixed. Each interaction is compared with the
+    baseline of its own segment value, so a change of the mix does not fire."""
     target: float | None = None
     """For `threshold` and `rmse`: the limit."""
     baseline: float | Literal["seasonal"] | None = None
     """The normal mean or error; None learns it. `seasonal` learns it for each hour of the `season`."""
+    baselines: Annotated[dict[Name, float], Field(min_length=1, max_length=ADJUSTED_MAX)] | None = None
+    """With `adjust`: the normal mean of each segment value, such as `de`; None learns each from its first `learn_n`
+    values. Segment values that are not named are not compared."""
     baseline_spread: Annotated[float, Field(gt=0)] | None = None
     """For `distribution` with a baseline: the normal standard deviation."""
     baseline_window: Duration | None = None
@@ -91,6 +100,7 @@ class AlertRule(WireModel):
         if family in _ESTIMATED:
             raise ValueError(f"no rule can use {self.metric}: name a metric that has scores, such as trace.adherence")
         self._check_reference()
+        self._check_adjusted()
         definition = METRICS.get(self.metric)
         if definition is not None:
             self.check_definition(definition)
@@ -122,6 +132,29 @@ class AlertRule(WireModel):
         if (self.baseline_spread is not None) != (self.kind == "distribution" and self.baseline is not None):
             raise ValueError("baseline_spread goes with baseline in a distribution rule: give both or neither")
 
+    def _check_adjusted(self) -> None:
+        if self.adjust is None:
+            if self.baselines is not None:
+                raise ValueError('baselines goes with adjust: set adjust = "lang", or another segment, or use baseline')
+            return
+        if self.kind != "drift":
+            raise ValueError(f'adjust compares means with baselines, and kind is {self.kind}: use kind = "drift"')
+        if self.segment is not None:
+            raise ValueError(
+                f"segment = {self.segment} and adjust = {self.adjust} exclude each other: keep adjust to compare whole "
+                "pipelines with the mix held fixed, or segment to watch each segment value by itself"
+            )
+        if self.given_baseline is not None:
+            raise ValueError(
+                f"baseline = {self.given_baseline:g} is one mean for all values of {self.adjust}, and adjust needs "
+                "one for each: give baselines, or leave baseline out to learn them"
+            )
+        if self.baseline is not None or self.baseline_window is not None:
+            raise ValueError(
+                f"{self._referred()[0]} = {self.baseline or self.baseline_window} and adjust exclude each other: give "
+                "baselines, or leave it out to learn the mean of each segment value"
+            )
+
     def _referred(self) -> list[str]:
         return [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
 
@@ -141,6 +174,14 @@ class AlertRule(WireModel):
         lower, upper = definition.lower, definition.upper
         if self.kind == "rmse":
             lower, upper = 0.0, upper - lower
+        for value, mean in (self.baselines or {}).items():
+            ends = [alarm_line(mean, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
+            if not all(lower < end < upper for end in ends):
+                raise ValueError(
+                    f"the rule could never fire for {value}: baselines.{value} is {mean:g}, and with min_effect "
+                    f"{self.min_effect:g} its alarm limit is not inside the metric's range {lower:g} to {upper:g}; "
+                    "choose another mean or a smaller min_effect, or leave the segment value out"
+                )
         given = self.given_baseline if self.target is None else self.target
         if given is None:
             return
@@ -279,7 +320,8 @@ class Alert(VersionedModel):
     """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None
     """The normal mean, spread or RMSE: given, learned, of a past window, or the rule's target; of a `seasonal` baseline
-    the mean over the hours since the change."""
+    the mean over the hours since the change; of a rule with `adjust` the mean of the baselines of all segment values,
+    by their shares of the interactions so far."""
     baseline_source: Literal["given", "learned", "window", "target", "seasonal"] | None = None
     """Source of the baseline; a baseline that was not given is the lenient end of its interval."""
     quantity: Literal["mean", "spread", "rmse"] = "mean"
@@ -287,7 +329,8 @@ class Alert(VersionedModel):
     detector: Literal["e_detector"] = "e_detector"
     """Kind of the detector."""
     observed: float | None = None
-    """Mean, spread or RMSE of the values since the estimated change point."""
+    """Mean, spread or RMSE of the values since the estimated change point. Of a rule with `adjust`: the baseline, moved
+    by the mean distance of these values from the baselines of their segment values."""
     observed_n: Size | None = None
     """Number of values since the estimated change point."""
     observed_lower: float | None = None

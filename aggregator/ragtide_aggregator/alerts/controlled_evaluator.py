@@ -15,6 +15,7 @@ from ragtide_schemas import AlertRule
 from ..statistics.batches import Floats, Rows
 from ..statistics.drift import Alarm
 from ..statistics.false_discovery import AlarmLevel
+from .adjusted_rules import OnScale
 from .arrival_order import ArrivalOrder
 from .evaluator import Raised, RuleEvaluator
 from .rule_state import RuleState
@@ -74,7 +75,7 @@ class ControlledEvaluator(RuleEvaluator):
         return changed + rows
 
     def _evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
-        """Evaluate the rules on values whose seasonal limits are known."""
+        """Evaluate the rules on values whose own limits are known."""
         arrived = self._with_costs([one for one in arrived if one.parts.size])
         if not arrived:
             return []
@@ -92,10 +93,12 @@ class ControlledEvaluator(RuleEvaluator):
             steps = queue.steps(start, stop)
             detectors = queue.detectors[steps]
             steps = steps[self._active[detectors] & (queue.values[steps] > begins[detectors])]
-            limits = self._seasonal.limits(queue.detectors[steps], queue.hours[steps])
+            limits, scale = self._own_limits(queue.values[steps], queue.detectors[steps], queue.hours[steps])
             if limits is not None:
-                steps, limits = steps[limits != WAITS], limits[limits != WAITS]
-            alarms = self._take(queue, steps, limits)
+                known = limits != WAITS
+                steps, limits = steps[known], limits[known]
+                scale = None if scale is None else scale.at_places(known)
+            alarms = self._take(queue, steps, limits, scale)
             if alarms:
                 stop = int(queue.looks[steps[alarms[0].position]]) + 1
             self._remember_places(queue, learned, start, stop)
@@ -126,8 +129,15 @@ class ControlledEvaluator(RuleEvaluator):
             for one, (start, end) in zip(arrived, pairwise(edges.tolist()), strict=True)
         ]
 
-    def _take(self, queue: ArrivalOrder, steps: Rows, limits: Floats | None) -> list[Alarm]:
-        """Add steps with their limits to the detectors, up to the first value with an alarm; return its alarms."""
+    def _take(self, queue: ArrivalOrder, steps: Rows, limits: Floats | None, scale: OnScale | None) -> list[Alarm]:
+        """Add steps to the detectors, up to the first value with an alarm; return its alarms.
+
+        Args:
+            queue: of values.
+            steps: places in it.
+            limits: of the steps, as those of `DetectorTable.update`.
+            scale: of the values; None if they stay as they are.
+        """
         values, costs = np.empty(steps.size), np.empty(steps.size)
         times_ms, sizes = np.empty(steps.size, dtype=np.int64), np.ones(steps.size, dtype=np.int64)
         for number, (batch, _) in enumerate(queue.arrived):
@@ -137,6 +147,7 @@ class ControlledEvaluator(RuleEvaluator):
             times_ms[mine] = batch.times_ms[value_of]
             if own_sizes is not None:
                 sizes[mine] = own_sizes
+        values, centers = (values, None) if scale is None else scale.applied(values)
         detectors = queue.detectors[steps]
         levels: Floats = np.where(self._share[detectors] > 0, self._level.level, 1.0)
         alarms, _ = self._table.update(
@@ -148,6 +159,7 @@ class ControlledEvaluator(RuleEvaluator):
             levels=levels,
             looks=queue.looks[steps],
             limits=limits,
+            centers=centers,
         )
         return alarms
 

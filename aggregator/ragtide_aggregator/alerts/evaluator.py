@@ -17,8 +17,9 @@ from ..statistics.budget import Budget
 from ..statistics.drift import Alarm, DetectorTable
 from ..statistics.false_discovery import AlarmLevel
 from ..statistics.tables import doubled
+from .adjusted_rules import AdjustedRules, OnScale
 from .contributors import Contributor, contenders
-from .rule_state import RuleState, matches
+from .rule_state import Place, RuleState, matches
 from .rule_values import Arrived, RuleValues
 from .seasonal_rules import WAITS, SeasonalRules
 
@@ -51,6 +52,8 @@ class RuleEvaluator:
         self._periods: Budget | AlarmLevel | None = budget
         self._table = DetectorTable()
         self._seasonal = SeasonalRules()
+        self.adjusted = AdjustedRules(rules)
+        """Rules that hold the mix of a segment fixed."""
         # Positions of the values of the present stretch at which rules fired or resolved.
         self._turns: dict[RuleState, list[int]] = {}
         self._states: list[list[RuleState]] = []
@@ -88,6 +91,7 @@ class RuleEvaluator:
         ]
         self._states.append(states)
         self._seasonal.add_row(row, states)
+        self.adjusted.add_row(row, key, states)
         self._first[row] = len(self._detectors)
         for state in states:
             for place, detector in enumerate(state.detectors):
@@ -96,6 +100,7 @@ class RuleEvaluator:
                         setattr(self, name, doubled(getattr(self, name)))
                 self._table_row[len(self._detectors)] = detector.row
                 self._spread[len(self._detectors)] = detector.statistic.name == "spread"
+                self.adjusted.set_detector(len(self._detectors), state, place)
                 self._detectors.append((state, place))
         self._count[row] = len(self._detectors) - self._first[row]
         self._budgeted[row] = sum(state.rule.run_length is None for state in states)
@@ -164,7 +169,7 @@ class RuleEvaluator:
         for stretch in self._seasonal.stretches(arrived):
             self._turns = {}
             for these in stretch:
-                for row in self._seasonal.begin(these.values):
+                for row in (*self._seasonal.begin(these.values), *self.adjusted.take(these.values)):
                     self.refresh(row)
             raised += self._evaluate(stretch)
             for these in stretch:
@@ -172,7 +177,7 @@ class RuleEvaluator:
         return raised
 
     def _evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
-        """Evaluate the rules on values whose seasonal limits are known."""
+        """Evaluate the rules on values whose own limits are known."""
         raised = [
             replace(one, position=int(these.parts[one.position]))
             for these in arrived
@@ -244,18 +249,34 @@ class RuleEvaluator:
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
         """Update the detectors; return the first alarm of each rule, with its value and its detector."""
-        limits = self._seasonal.limits(detector_of, batch.hours[value_of])
+        limits, scale = self._own_limits(value_of, detector_of, batch.hours[value_of])
         if limits is not None:
             known = limits != WAITS
             value_of, detector_of, limits = value_of[known], detector_of[known], limits[known]
+            scale = None if scale is None else scale.at_places(known)
         values, costs, sizes = self._steps(batch, value_of, detector_of)
+        values, centers = (values, None) if scale is None else scale.applied(values)
         rows, times_ms = self._table_row[detector_of], batch.times_ms[value_of]
-        alarms, _ = self._table.update(rows, values, times_ms, costs=costs, sizes=sizes, limits=limits)
+        alarms, _ = self._table.update(rows, values, times_ms, costs=costs, sizes=sizes, limits=limits, centers=centers)
         first: dict[RuleState, tuple[int, int, Alarm]] = {}
         for alarm in alarms:
             detector = int(detector_of[alarm.position])
             first.setdefault(self._detectors[detector][0], (int(value_of[alarm.position]), detector, alarm))
         return first
+
+    def _own_limits(self, value_of: Rows, detector_of: Rows, hours: Rows) -> tuple[Floats | None, OnScale | None]:
+        """Return the limit of each value for a detector, and the scale on which it has that limit.
+
+        Args:
+            value_of: positions of the values.
+            detector_of: indexes of the detectors.
+            hours: in which the values count.
+
+        Returns:
+            Limits, nan for that of the detector and `WAITS` if it is to wait, or None for nan everywhere; and the
+            scale, or None if all values stay as they are.
+        """
+        return self.adjusted.limits(value_of, detector_of, self._seasonal.limits(detector_of, hours))
 
     def _steps(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> tuple[Floats, Floats, Rows | None]:
         """Return the input of detectors: the values of their statistics, the costs, and the sizes."""
@@ -295,11 +316,11 @@ class RuleEvaluator:
                     self._remember_one(batch, state, places[(begin < places) & (places <= end)])
 
     def _remember_one(self, batch: RuleValues, state: RuleState, places: Rows) -> None:
-        low, high = state.limits()
+        low, high = state.limits() if state.adjusted is None else self.adjusted.beyond(state, places)
         lowest, highest = batch.lowest[places], batch.highest[places]
-        excess = np.maximum(low - lowest, highest - high)
+        excess = np.fmax(low - lowest, highest - high)
         outside = (lowest < low) | (highest > high)
-        places, excess, below = places[outside], excess[outside], (low - lowest >= highest - high)[outside]
+        places, excess, below = places[outside], excess[outside], (excess == low - lowest)[outside]
         for one in contenders(excess).tolist():
             place = int(places[one])
             of = batch.interaction_id(place, low=bool(below[one]))
@@ -311,8 +332,8 @@ class RuleEvaluator:
         event = batch.source.event(int(batch.event_of[position]))
         rate = self.false_discovery_rate if state.rule.run_length is None else None
         self._turns.setdefault(state, []).append(position)
-        at, hour = int(batch.numbers[position]), int(batch.hours[position])
-        alert = state.alarmed(state.detectors[number], alarm, at, event, hour=hour, rate=rate)
+        at = Place(int(batch.numbers[position]), int(batch.hours[position]), position)
+        alert = state.alarmed(state.detectors[number], alarm, at, event, rate=rate)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
 

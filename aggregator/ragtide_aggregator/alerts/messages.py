@@ -18,6 +18,7 @@ from ragtide_schemas import (
 from ..events.keys import EstimateKey
 from ..statistics.intervals import interval
 from ..statistics.seasons import HOUR_MS, SLOTS, Season
+from .adjusted_baseline import AdjustedMean
 from .statistic import Statistic
 
 OBSERVED_CONFIDENCE: Final = 0.95
@@ -74,6 +75,8 @@ class Decision:
     """Largest mean share of false alarms among the alarms of the deployment; None where it is unbounded."""
     hours: SeasonalHours | None = None
     """Of a seasonal baseline."""
+    adjusted: AdjustedMean | None = None
+    """Of a rule that holds a mix fixed."""
 
 
 def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Alert | None = None) -> Alert:
@@ -88,7 +91,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         source = "window"
     elif rule.target is not None:
         source = "target"
-    elif rule.baseline is not None:
+    elif rule.baseline is not None or rule.baselines is not None:
         source = "given"
     return Alert(
         alert_id=alert_id,
@@ -170,18 +173,29 @@ def _firing(decision: Decision, source: BaselineSource, definition: MetricDefini
     normal = {
         "seasonal": "" if decision.hours is None else _seasonal(decision, decision.hours, baseline),
         "target": f"The target is {baseline:.3f}.",
-        "given": f"Normal is {baseline:.3f} (given by the rule).",
-        "learned": f"Normal is {baseline:.3f} (learned from {decision.learned_n} interactions).",
+        "given": f"Normal is {baseline:.3f} ({_each(decision)}given by the rule).",
+        "learned": f"Normal is {baseline:.3f} ({_each(decision)}learned from {decision.learned_n} interactions).",
         "window": f"Normal is {baseline:.3f} (from {decision.learned_n} interactions of the "
         f"{decision.rule.baseline_window} before).",
     }[source]
     return (
-        f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}: {_name(decision)} "
-        f"{observed:.3f} over the last {decision.n} interactions, since about "
+        f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}{_fixed(decision)}: "
+        f"{_name(decision)} {observed:.3f} over the last {decision.n} interactions, since about "
         f"{from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC. {normal} "
         f"{_promise(decision)}"
         + (f" Meaning: {definition.meaning}" if definition is not None and definition.meaning else "")
     )
+
+
+def _fixed(decision: Decision) -> str:
+    return "" if decision.adjusted is None else f" within {decision.adjusted.segment}, mix held fixed"
+
+
+def _each(decision: Decision) -> str:
+    if decision.adjusted is None:
+        return ""
+    segment, n = decision.adjusted.segment, decision.adjusted.values
+    return f"{n} value{'' if n == 1 else 's'} of {segment}, each with its own mean, "
 
 
 def _promise(decision: Decision) -> str:
@@ -202,6 +216,6 @@ def _seasonal(decision: Decision, hours: SeasonalHours, baseline: float) -> str:
 def _resolved(decision: Decision, source: BaselineSource) -> str:
     observed, baseline = (decision.statistic.unscaled(value) for value in (decision.mean, decision.reference))
     return (
-        f"{_subject(decision)} is back: {_name(decision)} {observed:.3f} over the last {decision.n} interactions, "
-        f"against {baseline:.3f} ({source})."
+        f"{_subject(decision)} is back{_fixed(decision)}: {_name(decision)} {observed:.3f} over the last "
+        f"{decision.n} interactions, against {baseline:.3f} ({source})."
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ragtide_schemas.alert import SEASONAL, duration_ms
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.batches import Floats
 from ..statistics.drift import Alarm, DetectorTable
+from .adjusted_baseline import AdjustedBaseline
 from .baseline import Baseline, LearnedValues, Learner
 from .cause_search import CauseSearch
 from .contributors import Contributors
@@ -42,6 +43,17 @@ def matches(rule: AlertRule, key: EstimateKey) -> bool:
     return metric == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
 
 
+class Place(NamedTuple):
+    """The value that decides an alarm."""
+
+    number: int
+    """Number of the value among the values of its key."""
+    hour: int
+    """Since 1970, in which it counts."""
+    position: int
+    """Among the values that the rules took last."""
+
+
 @dataclass(slots=True)
 class RuleDetector:
     """One detector of a rule: its row in the table, direction and statistic, and whether it takes values."""
@@ -59,7 +71,8 @@ class RuleState:
       lenient end of their running interval, so that an unlucky beginning does not cause a false alarm later.
     - watching: e-detectors look for a mean beyond the alarm limit (docs/drift.md), one detector for each direction and
       statistic. Together they have the run length of the rule.
-      A seasonal rule watches from the beginning, but an hour of which too little is known takes no values.
+      A seasonal rule watches from the beginning, but an hour of which too little is known takes no values. So does a
+      rule that holds a mix fixed, without the values of segment values of which too little is known.
     - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
       `hysteresis` away from it.
 
@@ -88,6 +101,10 @@ class RuleState:
         """Baseline of each hour; None without a seasonal baseline."""
         if rule.baseline == SEASONAL:
             self.season = (seasons or SeasonTables()).baseline(rule.season or "day")
+        self.adjusted: AdjustedBaseline | None = None
+        """Baseline of each segment value; None without a mix that is held fixed."""
+        if rule.adjust is not None:
+            self.adjusted = AdjustedBaseline(rule, statistic, movements)
         self._learner = self._fresh_learner()
         self.contributors = Contributors()
         """Interactions with a value beyond a limit."""
@@ -100,7 +117,7 @@ class RuleState:
         given = self._given(statistic)
         if given is not None:
             self._look_for_change(given)
-        elif self.season is not None:
+        elif self.season is not None or self.adjusted is not None:
             self._look_for_change(self._baseline)
 
     def _fresh_learner(self) -> Learner:
@@ -193,8 +210,8 @@ class RuleState:
         return ends[0] if movement == "fall" else ends[1]
 
     def _limit(self, movement: Movement, statistic: Statistic, baseline: Baseline) -> float:
-        if self.season is not None:
-            # Each value has the limit of its hour; see `slot_limits`.
+        if self.season is not None or self.adjusted is not None:
+            # Each value has the limit of its hour, see `slot_limits`, or of its segment value.
             return _ANY_LIMIT
         return self._beyond(movement, statistic, self._reference(movement, statistic, baseline))
 
@@ -248,6 +265,8 @@ class RuleState:
         low, high = -1.0, 2.0
         if self.season is not None:
             return self._seasonal_limits()
+        if self.adjusted is not None:
+            return self.adjusted.outermost([one.movement for one in self.detectors if one.active])
         for detector in self.detectors:
             if detector.active and detector.statistic.name != "spread":
                 limit = self._limit(detector.movement, detector.statistic, self._baseline)
@@ -268,10 +287,9 @@ class RuleState:
         self,
         detector: RuleDetector,
         alarm: Alarm,
-        number: int,
+        at: Place,
         event: MetricEvent,
         *,
-        hour: int,
         rate: float | None = None,
     ) -> Alert:
         """Return the alert that fires or resolves because of an alarm.
@@ -279,18 +297,22 @@ class RuleState:
         Args:
             detector: the detector that alarmed.
             alarm: its alarm.
-            number: number of the deciding value among the values of its key.
+            at: the deciding value.
             event: of that value.
             rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
-            hour: since 1970, in which the value counts.
         """
         movement, season = detector.movement, self.season
         reference = self._reference(movement, detector.statistic, self._baseline)
-        learned_n, hours = self._baseline.n, None
+        learned_n, hours, mean, adjusted = self._baseline.n, None, alarm.change_mean, None
+        if self.adjusted is not None:
+            adjusted = self.adjusted.summary(movement, at.position)
+            # The alarm tells the distance from the references.
+            reference, learned_n = adjusted.reference, adjusted.learned_n
+            mean += reference
         if season is not None:
-            between = hours_between(alarm.change_tag, hour)
+            between = hours_between(alarm.change_tag, at.hour)
             reference, learned_n = season.reference(movement, between), season.n
-            hours = SeasonalHours(season.season, season.cycles, int(between[-season.slots :][0]), hour)
+            hours = SeasonalHours(season.season, season.cycles, int(between[-season.slots :][0]), at.hour)
         decision = Decision(
             rule=self.rule,
             key=self.key,
@@ -299,13 +321,14 @@ class RuleState:
             reference=reference,
             learned_n=learned_n,
             hours=hours,
+            adjusted=adjusted,
             n=alarm.change_n,
-            mean=alarm.change_mean,
+            mean=mean,
             variance=alarm.change_variance,
             began_ms=alarm.change_tag,
             log_evidence=alarm.log_evidence,
             run_length=alarm.run_length / self.share if self.looks_for_change else self.rule.resolve_run_length,
-            contributors=[one.interaction_id for one in self.contributors.since(number - alarm.change_n + 1)],
+            contributors=[one.interaction_id for one in self.contributors.since(at.number - alarm.change_n + 1)],
             false_discovery_rate=rate,
         )
         if not self.looks_for_change:
@@ -350,6 +373,8 @@ class RuleState:
         }
         if self.season is not None:
             state["season"] = self.season.dump()
+        if self.adjusted is not None:
+            state["adjusted"] = base64.b64encode(self.adjusted.to_bytes()).decode()
         if self.search is not None:
             state["search"] = self.search.dump()
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -366,6 +391,8 @@ class RuleState:
             self._learner.load(state["learner"])
         if self.season is not None:
             self.season.load(state["season"])
+        if self.adjusted is not None:
+            self.adjusted.load(base64.b64decode(state["adjusted"]))
         self.contributors.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])

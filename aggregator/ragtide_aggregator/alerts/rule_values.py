@@ -1,7 +1,7 @@
 """The values, or the closed clusters of values, that alert rules take. No state."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,29 @@ class ValueExtremes(NamedTuple):
         return ValueExtremes(
             self.lowest[inside], self.highest[inside], self.lowest_ids[inside], self.highest_ids[inside]
         )
+
+
+class SegmentsWithin(NamedTuple):
+    """The segment values of values of whole pipelines, for one segment; shape (n,). A cluster may have several."""
+
+    of: Rows
+    """Position of the value, not falling."""
+    rows: Rows
+    """Row of the key of the segment value."""
+    values: Floats
+    """Mean of the interactions with the segment value."""
+    sizes: Rows
+    """Number of these interactions."""
+
+    def at_places(self, places: Rows) -> "SegmentsWithin":
+        """Return those at some places."""
+        return SegmentsWithin(self.of[places], self.rows[places], self.values[places], self.sizes[places])
+
+    def part(self, start: int, end: int) -> "SegmentsWithin":
+        """Return those of the values from a position up to another."""
+        first, last = np.searchsorted(self.of, [start, end]).tolist()
+        found = self.at_places(np.arange(first, last))
+        return found._replace(of=found.of - start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +74,8 @@ class RuleValues:
     mean_squares: Floats | None = None
     """Mean of the squares of each cluster's values."""
     extremes: ValueExtremes | None = None
+    within: Mapping[str, SegmentsWithin] = field(default_factory=dict)
+    """By name of a segment whose mix a rule holds fixed."""
 
     @property
     def lowest(self) -> Floats:
@@ -70,7 +95,8 @@ class RuleValues:
             if (found := getattr(self, name)) is not None
         }
         extremes = None if self.extremes is None else self.extremes.part(start, end)
-        return replace(self, **arrays, extremes=extremes)
+        within = {name: one.part(start, end) for name, one in self.within.items()}
+        return replace(self, **arrays, extremes=extremes, within=within)
 
     def interaction_id(self, place: int, *, low: bool) -> str:
         """Return the id of the interaction with the lowest or the highest value."""

@@ -1,7 +1,7 @@
 """The table of a state: one row per key, to which batches of events are added. No clock, no I/O."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -193,7 +193,9 @@ class StateTable:
         inside, closed = (None, None) if self.clusters is None else self.clusters.take(batch, places, costs)
         arrived = self._single_values(batch, places, costs, inside)
         if closed is not None:
-            arrived.append(Arrived(closed.values, closed.parts))
+            every = np.arange(closed.rows.size)
+            within = self.rules.adjusted.within(every, closed.rows, closed.values.values, closed.clusters, closed.sizes)
+            arrived.append(Arrived(replace(closed.values, within=within), closed.parts))
         raised = self.rules.evaluate(arrived)
         for these in arrived:
             self.swings.take(these.values)
@@ -251,8 +253,9 @@ class StateTable:
         numbers += self.moments.counts(rows)
         hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
         values = RuleValues(
-            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, hours, costs
-        )
+            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, hours, costs,
+            within=self.rules.adjusted.within(places, events.rows, events.values, events.part_of),
+        )  # fmt: skip
         return [Arrived(values, of)]
 
     def _raise(self, adding: BatchAdding, raised: list[Raised]) -> None:

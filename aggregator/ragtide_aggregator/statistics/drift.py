@@ -80,6 +80,7 @@ class _Clusters(NamedTuple):
     looks: Rows | None
     limits: Floats | None
     """Limits of their own, mirrored for a rise; None for those of their rows."""
+    centers: Floats | None
 
     def at_places(self, places: Rows) -> "_Clusters":
         """Return the clusters at places."""
@@ -93,6 +94,7 @@ class _Clusters(NamedTuple):
             None if self.levels is None else self.levels[places],
             None if self.looks is None else self.looks[places],
             None if self.limits is None else self.limits[places],
+            None if self.centers is None else self.centers[places],
         )
 
 
@@ -205,6 +207,7 @@ class DetectorTable:
         levels: Floats | None = None,
         looks: Rows | None = None,
         limits: Floats | None = None,
+        centers: Floats | None = None,
     ) -> tuple[list[Alarm], Rows]:
         """Add values to rows, in order; return the alarms by position, and the positions that were not added.
 
@@ -224,6 +227,8 @@ class DetectorTable:
                 alarm is added, so that the caller can set other levels. Unless given, only rows with an alarm stop.
             limits: the limit of each value, in (0, 1), where it is not that of its row (nan). The guarantee stays if a
                 limit does not depend on its value or a later one.
+            centers: subtracted from each value in the mean and variance of an alarm, so that they tell distances; 0
+                unless given. The evidence does not depend on it.
 
         Raises: ValueError if a value is not in [0, 1], or a limit not in (0, 1); nothing is added then.
         """
@@ -233,7 +238,8 @@ class DetectorTable:
         sizes = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
         costs = self._cost[rows] * sizes if costs is None else costs
         own = None if limits is None else self._own_limits(rows, limits)
-        return self._update(_Clusters(np.arange(values.size), rows, values, tags, costs, sizes, levels, looks, own))
+        given = _Clusters(np.arange(values.size), rows, values, tags, costs, sizes, levels, looks, own, centers)
+        return self._update(given)
 
     def _own_limits(self, rows: Rows, limits: Floats) -> Floats:
         """Return the limit of each value, mirrored for a rise."""
@@ -371,6 +377,8 @@ class _Path:
         began = np.maximum.reduceat(np.where(floor, batch.occurrence[:, None], -1), batch.starts, axis=0)
         anew, begun = began >= 0, np.maximum(began, 0)
         values, sizes = self._given.values[place], self._given.sizes[place]
+        if self._given.centers is not None:
+            values = values - self._given.centers[place]
         added = np.stack([sizes, sizes * values, sizes * (values * values), np.ones_like(values)], axis=1)
         totals = running_sums(batch, table._totals[rows], added)
         at = batch.starts[:, None] + begun

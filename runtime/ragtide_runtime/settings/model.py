@@ -186,6 +186,16 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _segments_are_there(self) -> Self:
+        for rule in self.alerts:
+            if rule.adjust is not None and not self.segments:
+                raise ValueError(
+                    f"segments is false, and rule {rule.name!r} has adjust = {rule.adjust!r}, which needs segment "
+                    "values: set segments = true, or remove the rule"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _rate_is_of_some_rule(self) -> Self:
         rate = self.budget.false_discovery_rate
         if rate is not None and self.alerts and all(rule.run_length is not None for rule in self.alerts):

@@ -1,0 +1,302 @@
+"""The baselines of a rule that holds the mix of a segment fixed: one for each segment value. No clock, no I/O.
+
+A value x of segment value s is compared with the limit l(s) of s. A bet pays 1 + k (l(s) - x), where k depends on s and
+on the past alone. While each segment value keeps its limit, no bet pays more than 1 on average, whatever the shares of
+the segment values are (`statistics.adjusted_drift`). So the rule keeps its run length for any mix. The detectors take
+all values on one scale (`CommonScale`), which depends on the limits that are known before the value. A cluster of n
+values with sum n(s) l(s) / n as its limit has the same property, because its composition is known before its mean.
+
+Bets with a scale of their own for each segment value, k = stake / (1 - l(s)), have the run length too, but the segment
+values with high limits then bet so much that a fall in one with a low limit is hidden by their noise.
+
+A baseline is learned as that of any rule: from the first values of its segment value, at least `learn_n` of them. Its
+lenient end bounds the mean with an error of alpha / (j (j + 1)) for the j-th segment value in the order of first
+appearance. These shares add up to at most alpha = 5%, so all baselines hold together with 95% confidence.
+
+Assumes: the segment value of an interaction is known before its score, and is chosen neither by it nor by the scores
+of its cluster.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any, Final
+
+import numpy as np
+
+from ragtide_schemas import AlertRule, Movement
+from ragtide_schemas.alert import ADJUSTED_MAX
+
+from ..statistics.batches import Floats, Rows
+from .baseline import BASELINE_CONFIDENCE, Reference
+from .rule_values import SegmentsWithin
+from .statistic import Statistic
+
+VERSION: Final = 1
+"""Version of the bytes of the baselines of a rule."""
+
+OTHER: Final = "other"
+"""The segment value in which further values share a baseline."""
+
+WAITS: Final = 0.0
+"""Limit of a value that no baseline is known for."""
+
+NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(slots=True)
+class SegmentBaseline:
+    """The baseline of one segment value."""
+
+    learned: Reference = field(default_factory=Reference)
+    """The values that it is learned from; nothing if it is given."""
+    ends: tuple[float, float] | None = None
+    """The normal mean, scaled: the ends of its interval. None while it is not known."""
+    n: int = 0
+    """Number of values that the rule's key has of the segment value."""
+
+    def dump(self) -> list[Any]:
+        """Return the baseline as JSON can hold it."""
+        return [self.learned.dump(), self.ends, self.n]
+
+    @classmethod
+    def read(cls, dumped: list[Any]) -> "SegmentBaseline":
+        """Return the baseline that `dump` returned."""
+        learned, ends, n = dumped
+        return cls(Reference.read(learned), None if ends is None else (float(ends[0]), float(ends[1])), int(n))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """The part of a batch that was taken last: its values, and the segment values in them."""
+
+    positions: Rows
+    """Position of each value in the batch, rising."""
+    ends: Floats
+    """Lower and upper ends of the baseline of each; nan where a segment value has none. Shape (2, values)."""
+    of: Rows
+    """Index of the value of each segment value within; not falling. So are the next two."""
+    slots: Rows
+    """Place of the segment value among the baselines; -1 without one."""
+    sizes: Rows
+    before: Rows
+    """Number of values of each baseline before."""
+    known_after: Rows
+    """Index of the value after which each baseline is known; -1 if before."""
+
+
+_NO_ROWS: Final = np.zeros(0, dtype=np.intp)
+_NOTHING: Final = _Stretch(_NO_ROWS, np.zeros((2, 0)), _NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
+
+
+class AdjustedBaseline:
+    """The baselines of all segment values of one rule on one key.
+
+    Attributes:
+        segment: name of the segment.
+    """
+
+    def __init__(self, rule: AlertRule, statistic: Statistic, movements: tuple[Movement, ...]) -> None:
+        self.segment = rule.adjust or ""
+        self._rule, self._statistic, self._movements = rule, statistic, movements
+        self._baselines: dict[str, SegmentBaseline] = {}
+        for value, mean in (rule.baselines or {}).items():
+            scaled = statistic.scaled(mean)
+            self._baselines[value] = SegmentBaseline(ends=(scaled, scaled))
+        self._stretch = _NOTHING
+
+    def take(self, positions: Rows, totals: Rows, values: list[str], which: Rows, within: SegmentsWithin) -> bool:
+        """Count values, learn from them, and set the baselines of each; return whether a baseline became known.
+
+        A value is compared only with baselines that are known from earlier values.
+
+        Args:
+            positions: of the key's values in a batch, rising.
+            totals: number of interactions of each value: 1, or the size of a cluster.
+            values: distinct segment values.
+            which: the segment value, by its place in `values`, of each entry of `within`.
+            within: segment values of these values; `of` is the index among `positions`.
+        """
+        slot_of = np.full(len(values), -1, dtype=np.intp)
+        _, first = np.unique(which, return_index=True)
+        for entry in np.sort(first).tolist():
+            slot_of[which[entry]] = self._slot(values[which[entry]])
+        slots, baselines = slot_of[which], list(self._baselines.values())
+        known_after = np.array([NEVER if one.ends is None else -1 for one in baselines], dtype=np.int64)
+        before = np.array([one.n for one in baselines], dtype=np.int64)
+        has = slots >= 0
+        for entry in np.flatnonzero(has & (known_after[np.maximum(slots, 0)] == NEVER) if baselines else has).tolist():
+            slot = int(slots[entry])
+            if known_after[slot] == NEVER and self._learn(
+                baselines[slot], slot, float(within.values[entry]), int(within.sizes[entry])
+            ):
+                known_after[slot] = within.of[entry]
+        added = np.bincount(slots[has], weights=within.sizes[has], minlength=len(baselines)).astype(np.int64)
+        for one, n in zip(baselines, added.tolist(), strict=True):
+            one.n += n
+        ends = self._ends(baselines, known_after, slots, within, totals)
+        self._stretch = _Stretch(positions, ends, within.of, slots, within.sizes, before, known_after)
+        return bool(np.any((known_after >= 0) & (known_after != NEVER)))
+
+    def _slot(self, value: str) -> int:
+        """Return the place of the baseline of a segment value; a new value gets a place. -1 for no baseline."""
+        if value not in self._baselines:
+            if self._rule.baselines is not None:
+                return -1
+            # The last place is that of `other`.
+            if len(self._baselines) - (OTHER in self._baselines) >= ADJUSTED_MAX - 1:
+                value = OTHER
+            self._baselines.setdefault(value, SegmentBaseline())
+        return list(self._baselines).index(value)
+
+    def _learn(self, baseline: SegmentBaseline, slot: int, mean: float, size: int) -> bool:
+        """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
+        baseline.learned.add(mean, size)
+        around = (baseline.learned.mean, baseline.learned.mean)
+        # An interval takes long, and its limit is further out than that of the mean.
+        if baseline.learned.n < self._rule.learn_n or not self._has_limit(around):
+            return False
+        found = baseline.learned.interval(1 - (1 - BASELINE_CONFIDENCE) / ((slot + 1) * (slot + 2)))
+        # No mean can move beyond an end of the range. While the interval still reaches it, learning continues.
+        if not self._has_limit(found):
+            return False
+        baseline.ends = found
+        return True
+
+    def _has_limit(self, ends: tuple[float, float]) -> bool:
+        """Return whether a mean can be beyond a limit of a baseline with these ends."""
+        return any(
+            self.limits(way, np.array([ends[0] if way == "fall" else ends[1]]), watching=True)[0] != WAITS
+            for way in self._movements
+        )
+
+    @staticmethod
+    def _ends(
+        baselines: list[SegmentBaseline], known_after: Rows, slots: Rows, within: SegmentsWithin, totals: Rows
+    ) -> Floats:
+        """Return the ends of each value: the mean over its segment values; nan unless all of them are known."""
+        found = np.full((2, totals.size), np.nan)
+        if not baselines:
+            return found
+        known = (slots >= 0) & (within.of > known_after[slots])
+        sizes = np.where(known, within.sizes, 0)
+        # Each is a sum in the order of the entries, so that cuts into batches change no bit.
+        whole = np.bincount(within.of, weights=sizes, minlength=totals.size) == totals
+        for side in (0, 1):
+            each = np.array([0.0 if one.ends is None else one.ends[side] for one in baselines])[slots]
+            sums = np.bincount(within.of, weights=sizes * each, minlength=totals.size)
+            found[side, whole] = sums[whole] / totals[whole]
+        return found
+
+    def references(self, movement: Movement, positions: Rows) -> Floats:
+        """Return the lenient ends of the baselines of values of the batch that was taken last; nan for unknown ones."""
+        stretch = self._stretch
+        return np.asarray(stretch.ends[0 if movement == "fall" else 1][np.searchsorted(stretch.positions, positions)])
+
+    def limits(self, movement: Movement, references: Floats, *, watching: bool) -> Floats:
+        """Return the limits for references; `WAITS` for those without one.
+
+        Args:
+            movement: that the rule looks for.
+            references: lenient ends, scaled, or nan.
+            watching: whether a change is looked for, and not its end.
+        """
+        way = -1.0 if movement == "fall" else 1.0
+        limits = references + way * self._rule.min_effect / self._statistic.width
+        usable = (limits > 0) & (limits < 1)
+        if not watching:
+            limits = limits - way * self._rule.hysteresis / self._statistic.width
+            # The limit stays inside the range, so that a mean can lie beyond it.
+            inside = (references + way * self._rule.min_effect / self._statistic.width + (movement == "fall")) / 2
+            limits = np.minimum(limits, inside) if movement == "fall" else np.maximum(limits, inside)
+        return np.where(usable, limits, WAITS)
+
+    def scales(self, movement: Movement, positions: Rows, *, watching: bool) -> Floats:
+        """Return the lowest and the highest limit known before each value of the batch that was taken last.
+
+        Args:
+            movement: that the rule looks for.
+            positions: of values.
+            watching: whether a change is looked for, and not its end.
+
+        Returns:
+            Shape (2, values); nan before any limit is known.
+        """
+        stretch, side = self._stretch, 0 if movement == "fall" else 1
+        ends = np.array([np.nan if one.ends is None else one.ends[side] for one in self._baselines.values()])
+        limits = self.limits(movement, ends, watching=watching)
+        usable = limits != WAITS
+        limits, after = limits[usable], stretch.known_after[usable]
+        order = np.argsort(after, kind="stable")
+        lowest, highest = np.minimum.accumulate(limits[order]), np.maximum.accumulate(limits[order])
+        known = np.searchsorted(after[order], np.searchsorted(stretch.positions, positions))
+        found = np.concatenate([[[np.nan], [np.nan]], np.stack([lowest, highest])], axis=1)
+        return np.asarray(found[:, known])
+
+    def outermost(self, movements: Sequence[Movement]) -> tuple[float, float]:
+        """Return scaled values below and above which lie all values that are beyond the limit of a segment value.
+
+        Args:
+            movements: that the rule looks for.
+        """
+        low, high = -1.0, 2.0
+        for movement in movements:
+            side = 0 if movement == "fall" else 1
+            ends = np.array([one.ends[side] for one in self._baselines.values() if one.ends is not None])
+            limits = self.limits(movement, ends, watching=True)
+            limits = limits[limits != WAITS]
+            if limits.size:
+                low, high = (float(limits.max()), high) if movement == "fall" else (low, float(limits.min()))
+        return low, high
+
+    def summary(self, movement: Movement, position: int) -> "AdjustedMean":
+        """Return the mean of the baselines as of a value of the batch that was taken last."""
+        stretch, side = self._stretch, 0 if movement == "fall" else 1
+        at = int(np.searchsorted(stretch.positions, position))
+        now = (stretch.of <= at) & (stretch.slots >= 0)
+        n = stretch.before + np.bincount(
+            stretch.slots[now], weights=stretch.sizes[now], minlength=stretch.before.size
+        ).astype(np.int64)
+        baselines = zip(self._baselines.values(), n.tolist(), stretch.known_after.tolist(), strict=True)
+        known = [(one, count) for one, count, after in baselines if after < at and one.ends is not None and count]
+        weighted = fsum(count * one.ends[side] for one, count in known if one.ends is not None)
+        return AdjustedMean(
+            self.segment,
+            weighted / sum(count for _, count in known),
+            len(known),
+            sum(one.learned.n for one, _ in known),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the baselines as bytes, exactly."""
+        state = {value: one.dump() for value, one in self._baselines.items()}
+        return bytes([VERSION]) + json.dumps(state, ensure_ascii=False, allow_nan=False).encode()
+
+    def load(self, data: bytes) -> None:
+        """Set the baselines to what `to_bytes` returned.
+
+        Raises: ValueError if another version wrote them, or a number is not finite.
+        """
+        if data[:1] != bytes([VERSION]):
+            raise ValueError(f"the baselines of segment values have version {data[:1].hex() or 'none'}")
+        state = json.loads(data[1:], parse_constant=_not_finite)
+        self._baselines = {value: SegmentBaseline.read(one) for value, one in state.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedMean:
+    """The mean of the baselines of all segment values with one, by their shares of the values so far."""
+
+    segment: str
+    """Name of the segment."""
+    reference: float
+    """Scaled mean."""
+    values: int
+    """Number of segment values."""
+    learned_n: int
+    """Number of values that the baselines were learned from; 0 if they are given."""
+
+
+def _not_finite(constant: str) -> float:
+    raise ValueError(f"the baselines of segment values hold the number {constant}, which is not finite")
