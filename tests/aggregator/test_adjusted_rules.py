@@ -330,3 +330,19 @@ def test_damaged_bytes_are_refused() -> None:
     for wrong in (b"", b"\x02" + data[1:], data.replace(b"0.5", b"NaN")):
         with pytest.raises(ValueError, match="baselines of segment values"):
             found.load(wrong)
+
+
+def test_a_baseline_holds_only_for_values_after_those_that_it_was_learned_from() -> None:
+    scores = [("a", 0.95)] * 100 + [("b", 0.3)] * 100 + [("c", 0.0)] * 20 + [("c", 0.8)] * 180
+    events = [event(n, {METRIC: score}, segments={"lang": lang}) for n, (lang, score) in enumerate(scores)]
+    options = StateOptions(rules=(rule(learn_n=100),))
+    whole = AggregatorState(options)
+    whole.apply_columns(columns_of(events))
+    ends = {value: one.ends for value, one in only(whole)._baselines.items()}
+    assert ends["b"] is not None
+    assert ends["c"] is not None
+    assert ends["a"] is not None
+    assert ends["b"][0] < ends["c"][0] < ends["a"][0]
+    expected = whole.take_changes()
+    fields, alerts = in_pieces(events, [0, 210, 300, len(events)], options)
+    assert (fields, alerts, list(expected.alerts)) == (dict(expected.rows), [], [])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import DriftDetector
-from ragtide_aggregator.statistics.drift import Alarm, DetectorTable
+from ragtide_aggregator.statistics.drift import Alarm, DetectorTable, Direction
 
 
 def first_alarms(values: np.ndarray[Any, Any], *, limit: float, run_length: float) -> list[Alarm | None]:
@@ -246,3 +246,24 @@ def test_a_value_with_a_limit_of_its_own_counts_as_if_the_limit_of_the_row_had_m
     assert [given.to_bytes(row) for row in (0, 1)] == [moved.to_bytes(row) for row in (0, 1)]
     with pytest.raises(ValueError, match="limits holds"):
         given.update(rows[:1], values[:1], tags[:1], limits=np.ones(1))
+
+
+@pytest.mark.parametrize("direction", ["fall", "rise"])
+def test_centers_make_an_alarm_tell_distances_and_change_no_evidence(direction: Direction) -> None:
+    rng = np.random.default_rng(5)
+    values, centers = rng.random(400), np.tile([0.25, 0.75], 200)
+    found = []
+    for subtracted in (None, centers):
+        table = DetectorTable()
+        row = table.add_row()
+        limit = 0.7 if direction == "fall" else 0.3
+        table.configure(row, limit=limit, direction=direction, run_length=1000)
+        rows = np.full(400, row, dtype=np.intp)
+        alarms, _ = table.update(rows, values, np.arange(400), centers=subtracted)
+        found.append(alarms[0])
+    plain, centered = found
+    assert (plain.position, plain.log_evidence) == (centered.position, centered.log_evidence)
+    since = slice(plain.position + 1 - plain.change_n, plain.position + 1)
+    distances = (values - centers)[since]
+    assert centered.change_mean == pytest.approx(distances.mean())
+    assert centered.change_variance == pytest.approx(distances.var(ddof=1))
