@@ -61,7 +61,7 @@ def stretch(
 def traffic(draw: st.DrawFn) -> list[MetricEvent]:
     """Return stretches of changing mixes and means; with sessions or not, some of several languages."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    sessions, found = draw(st.booleans()), []
+    sessions, found = draw(st.booleans()), list[MetricEvent]()
     for mix, drop in (((0.8, 0.2, 0.0), 0.0), ((0.3, 0.5, 0.2), 0.0), ((0.4, 0.4, 0.2), 0.5), ((0.4, 0.4, 0.2), 0.0)):
         for one in range(150):
             lang = str(rng.choice(list(MEANS), p=mix))
