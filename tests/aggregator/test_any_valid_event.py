@@ -99,7 +99,7 @@ def looked_at(state: AggregatorState, strategy: str) -> None:
     assert estimates(again) == estimates(state)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(st.tuples(CLOSE | EVENT, st.none() | st.integers(0, 2**64 - 1), SCORES), max_size=12),
     st.sampled_from(sorted(STRATEGIES)),
@@ -118,7 +118,7 @@ def test_a_state_takes_any_valid_event_and_any_gold_scores(
     looked_at(state, strategy)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(CLOSE | EVENT, max_size=12), st.integers(0, 12), st.booleans())
 def test_columns_of_any_valid_events_leave_the_same_state(events: list[MetricEvent], cut: int, processed: bool) -> None:
     one_by_one, columns = AggregatorState(OPTIONS), AggregatorState(OPTIONS)
@@ -135,7 +135,7 @@ def test_columns_of_any_valid_events_leave_the_same_state(events: list[MetricEve
     assert (found.rows, found.alerts) == (expected.rows, expected.alerts)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(CLOSE | EVENT, FEEDBACK)
 def test_any_feedback_is_judged(event: MetricEvent, feedback: Feedback) -> None:
     verdict = judge_feedback(feedback, event, ())

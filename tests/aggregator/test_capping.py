@@ -164,7 +164,7 @@ def crowded(seed: int, n: int) -> list[MetricEvent]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(0, 160),
@@ -182,7 +182,7 @@ def test_events_in_columns_count_in_other_exactly_as_one_by_one(
         assert outcome(options, in_columns(events, cuts)) == expected
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**31), cuts=st.sets(st.integers(0, 149), max_size=5))
 def test_a_restart_at_any_commit_admits_the_same_values(seed: int, cuts: set[int]) -> None:
     options = replace(OPTIONS, caps=KeyCaps(40, 90))

@@ -86,7 +86,7 @@ def restored(state: AggregatorState, fields: dict[str, bytes], options: StateOpt
     return AggregatorState.from_fields(options, fields)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(traffic(), st.lists(st.integers(0, 120), max_size=4))
 def test_cuts_into_batches_and_restarts_change_no_bit(events: list[MetricEvent], cuts: list[int]) -> None:
     whole = AggregatorState(OPTIONS)

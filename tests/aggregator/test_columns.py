@@ -127,7 +127,7 @@ def drawn(
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     traffic=st.fixed_dictionaries(
         {

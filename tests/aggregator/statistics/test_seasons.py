@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtide_aggregator.statistics.clustered_interval import clustered_boundary
@@ -87,6 +87,7 @@ def test_a_pane_that_comes_after_its_cell_was_closed_is_left_out_and_counted() -
     assert table.to_bytes(0) == before
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
 def test_values_and_clusters_one_by_one_or_together_give_the_same_bits(cuts: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
