@@ -265,6 +265,7 @@ async def test_a_selection_is_replayed_as_if_nothing_else_had_been(async_redis: 
 
 
 @pytest.mark.usefixtures("_commits_all_the_time", "lived")
+@pytest.mark.heavy
 async def test_a_random_order_is_one_of_a_sample_and_ends_at_the_same_means(
     async_redis: Any, recording: Recording
 ) -> None:

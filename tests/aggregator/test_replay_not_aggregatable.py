@@ -59,7 +59,11 @@ def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReplayPace, "wait_s", first_waits)
 
 
-@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, seed=5)], ids=["in tables", "one by one"])
+@pytest.mark.parametrize(
+    "options",
+    [OPTIONS, pytest.param(replace(OPTIONS, seed=5), marks=pytest.mark.heavy)],
+    ids=["in tables", "one by one"],
+)
 async def test_the_rest_of_a_recording_counts_to_the_bit(
     async_redis: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: ReplayOptions
 ) -> None:

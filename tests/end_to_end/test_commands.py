@@ -59,6 +59,7 @@ def test_the_demo_for_people_ends_with_a_summary(tmp_path: Path) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.heavy
 def test_what_the_demo_keeps_can_be_looked_into(tmp_path: Path) -> None:
     done = demo(tmp_path, "--json", "--keep")
     data_dir = json.loads(done.stdout)["data_dir"]

@@ -149,6 +149,7 @@ def test_the_innocent_neighbours_of_a_deadly_entry_are_scored(redis: Any, redis_
     assert scored == sorted(one.interaction_id for one in published if one.interaction_id != "i-00020")
 
 
+@pytest.mark.heavy
 def test_a_worker_that_is_asked_to_stop_finishes_or_hands_back_what_it_has_taken(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_or_hands_back_what_it_has_taken
     assert_scored_exactly_once(redis, published)
 
 
+@pytest.mark.heavy
 def test_a_killed_aggregator_ends_with_the_numbers_and_alerts_of_a_quiet_run(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
@@ -213,6 +215,7 @@ def aggregated(redis: Any) -> tuple[int, int]:
     return (0, 0) if position is None else order(position.decode())
 
 
+@pytest.mark.heavy
 def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

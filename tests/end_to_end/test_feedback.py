@@ -24,6 +24,7 @@ from ragtide import InteractionProducer
 ADHERENCE = "trace.adherence"
 
 
+@pytest.mark.heavy
 def test_feedback_from_a_file_is_joined_once_though_the_aggregator_is_killed(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def recorded_to_the_end(redis: Any) -> bool:
     return bool(at == [redis.xinfo_stream(STREAMS.interactions)["last-generated-id"]])
 
 
+@pytest.mark.heavy
 def test_a_recorder_killed_at_random_moments_leaves_no_torn_file(redis: Any, redis_url: str, tmp_path: Path) -> None:
     place, log = tmp_path / "r", tmp_path / "recorder.log"
     random_ = random.Random(5)

@@ -2,6 +2,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from redis import RedisError
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
@@ -12,6 +13,7 @@ from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 
 
+@pytest.mark.heavy
 def test_a_redis_that_is_killed_and_comes_back_with_its_data_costs_nothing(tmp_path: Path) -> None:
     published = interactions(1200)
     with EmbeddedRedis.open(tmp_path / "redis") as server, connect(server.url) as redis:
@@ -41,6 +43,7 @@ def _aggregated(url: str) -> int:
     return max(found, default=0)
 
 
+@pytest.mark.heavy
 def test_roles_end_when_they_are_told_to_even_if_redis_is_gone(tmp_path: Path) -> None:
     with (
         RedisProcess(tmp_path / "redis", "appendonly yes") as server,

@@ -176,7 +176,9 @@ async def test_tls_with_certificates_a_user_and_a_password_from_settings(tmp_pat
                 gc.collect()
 
 
-@pytest.mark.parametrize("scheme", ["rediss", "rediss+cluster", "rediss+sentinel"])
+@pytest.mark.parametrize(
+    "scheme", ["rediss", "rediss+cluster", pytest.param("rediss+sentinel", marks=pytest.mark.heavy)]
+)
 async def test_a_certificate_of_another_host_is_refused(tmp_path: Path, scheme: str) -> None:
     authority = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
