@@ -7,7 +7,7 @@ The script does the following in this order:
    step that was sent again after a lost reply finds its own number there and counts as done.
 3. The entries that this step has read must still be in the streams. Otherwise Redis lost the end of a stream, the lost
    interactions will be scored again, and nothing is written (`lost`). It is enough to check the last entry of every
-   read, because streams are lost from the end. An entry that was trimmed is not lost.
+   read, because streams are lost from the end. Entries after the position of the checkpoint are never trimmed.
 4. Changed rows and the new positions are written, and gone rows are removed. Graded metrics are remembered. Estimates,
    alerts and dead letters are added.
 """

@@ -1,6 +1,6 @@
 -- Writes one step of an aggregator: state, positions, estimates, alerts and dead letters, or none of them
 -- (service/commit.py numbers the steps of the script).
--- uses: entries, lists, stream_loss
+-- uses: entries, lists
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
 --       its interaction.
 -- ARGV: token, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
@@ -15,17 +15,22 @@ local steps = redis.call('HGET', KEYS[2], CHECKPOINT_STEPS) or '0'
 if steps ~= ARGV[2] then
     return steps == ARGV[3] and 'committed' or 'moved'
 end
--- Lua passes at most 7,999 values to a function.
-local FIELDS_AT_ONCE = 1000
 local at, gone = 10, false
 local function list(visit)
     at = each_in_list(at, visit)
 end
-list(function(i) gone = gone or lost(KEYS[3], ARGV[i]) return 1 end)
-list(function(i) gone = gone or lost(KEYS[4], ARGV[i]) return 1 end)
+-- An entry after the checkpoint's position is never trimmed, so a read that is not in the stream was lost, even if all
+-- entries of the stream are newer: Redis may have lost the whole stream.
+local function check(stream)
+    list(function(i) gone = gone or #redis.call('XRANGE', stream, ARGV[i], ARGV[i]) == 0 return 1 end)
+end
+check(KEYS[3])
+check(KEYS[4])
 if gone then
     return 'lost'
 end
+-- Lua passes at most 7,999 values to a function.
+local FIELDS_AT_ONCE = 1000
 local rows, from = ARGV[9], 1
 while from <= #rows do
     local some = {}
