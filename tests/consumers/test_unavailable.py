@@ -17,6 +17,7 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience
+from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_runtime.settings.model import Settings
@@ -68,10 +69,14 @@ async def test_interactions_wait_for_it_are_not_counted_as_delivered_and_are_lab
     assert await dead_letters(async_redis) == []
 
 
-async def test_an_entry_that_its_own_worker_reclaims_is_not_counted_as_delivered_again(async_redis: Any) -> None:
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_an_entry_that_its_own_worker_reclaims_is_not_counted_as_delivered_again(
+    async_redis: Any, concurrency: int
+) -> None:
     await publish(async_redis, "fine")
     labeler = Resting()
-    async with working(async_redis, labeler, worker_min_idle_s=60) as worker:  # type: ignore[arg-type]
+    changes: dict[str, Any] = {"worker_min_idle_s": 60, "worker_concurrency": concurrency}
+    async with working(async_redis, labeler, **changes) as worker:  # type: ignore[arg-type]
         entries = await read(async_redis)
         await worker.take(entries)
         await until(lambda: labeler.tries > 2)
@@ -93,7 +98,7 @@ async def test_an_outage_that_outlives_many_workers_loses_nothing(async_redis: A
             if number == 0:
                 taking = asyncio.create_task(worker.take(await read(async_redis, consumer="worker-0")))
             await until(lambda labeler=labeler: labeler.tries > 3)  # type: ignore[misc]
-        taking.cancel()
+        await end(taking)
     assert await pending(async_redis) == 6
     assert max(await deliveries(async_redis)) <= 1
     labeler = Resting()

@@ -158,6 +158,11 @@ class LabelWorker:
 
     async def take(self, entries: Sequence[StreamEntry]) -> None:
         """Start work on entries; wait for a free slot for each, and for room for metric events."""
+        # An entry that this worker reclaimed while working on it needs no slot. Its own slot may be the only one, and
+        # its labeler may be unavailable for hours.
+        in_work = [entry for entry in entries if entry.entry_id in self._working]
+        await self._uncount(*in_work)
+        entries = [entry for entry in entries if entry not in in_work]
         waiting = {entry.entry_id for entry in entries}
         self._waiting |= waiting
         try:
@@ -165,7 +170,7 @@ class LabelWorker:
                 await self._backpressure.wait_for_room()
                 await self._slots.acquire()
                 self._waiting.discard(entry.entry_id)
-                if entry.entry_id in self._working:  # this worker reclaimed an entry that it is still working on
+                if entry.entry_id in self._working:  # reclaimed meanwhile
                     self._slots.release()
                     await self._uncount(entry)
                     continue
@@ -279,9 +284,9 @@ class LabelWorker:
         except RedisError as error:
             log.debug("an attempt could not be refunded", error=str(error))
 
-    async def _uncount(self, entry: StreamEntry) -> None:
+    async def _uncount(self, *entries: StreamEntry) -> None:
         try:
-            await self._reclaimer.uncount([entry.entry_id])
+            await self._reclaimer.uncount([entry.entry_id for entry in entries])
         except RedisError as error:
             log.debug("a delivery could not be uncounted", error=str(error))
 
