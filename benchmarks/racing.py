@@ -8,6 +8,10 @@ Phi(sqrt(1/2) item + sqrt(1/2) rest), with item and rest standard normal: half i
 configs, as some questions are harder than others. Truth is the mean over all 400 items. What is kept is who has the
 best mean of all items among those that still run at the end.
 
+By document: 20 items belong to each document. Half of the variance of `rest` belongs to a config and a document, so a
+config is good at whole documents. An experiment draws the order of the items at random. Document by document is an
+order that it does not use.
+
 By hand: all on the first shard of 50 items, and only the best go on. Racing looks after every fifth item, and is the
 package's own betting and deciding; a test compares it with `ragtide.Race`.
 """
@@ -39,6 +43,8 @@ SCENARIOS: Final = {
     "all within 0.02": np.linspace(0.49, 0.51, COUNT),
 }
 KINDS: Final = ("Beta", "yes or no")
+DOCUMENT: Final = 20
+"""Items of a document."""
 CHUNK: Final = 100
 
 
@@ -57,7 +63,24 @@ def draw(rng: np.random.Generator, means: Floats, kind: str, runs: int, shared: 
     """Return scores, shape (runs, ITEMS, configs)."""
     item = rng.standard_normal((runs, ITEMS, 1))
     rest = rng.standard_normal((runs, ITEMS, means.size))
-    uniform = ndtr(np.sqrt(shared) * item + np.sqrt(1 - shared) * rest)
+    return _quantiles(np.sqrt(shared) * item + np.sqrt(1 - shared) * rest, means, kind)
+
+
+def draw_documents(rng: np.random.Generator, means: Floats, kind: str, runs: int) -> Floats:
+    """Return independent scores of items from documents, in the documents' order; shape (runs, ITEMS, configs)."""
+    luck = np.repeat(rng.standard_normal((runs, ITEMS // DOCUMENT, means.size)), DOCUMENT, axis=1)
+    rest = np.sqrt(SHARED) * luck + np.sqrt(1 - SHARED) * rng.standard_normal((runs, ITEMS, means.size))
+    return _quantiles(rest, means, kind)
+
+
+def in_random_order(rng: np.random.Generator, scores: Floats) -> Floats:
+    """Return the scores with the items of each run in an order drawn at random, as an experiment orders them."""
+    order = rng.permuted(np.tile(np.arange(scores.shape[1]), (scores.shape[0], 1)), axis=1)
+    return np.take_along_axis(scores, order[:, :, None], axis=1)
+
+
+def _quantiles(normal: Floats, means: Floats, kind: str) -> Floats:
+    uniform = ndtr(normal)
     if kind == "yes or no":
         return np.asarray((uniform < means) * 1.0)
     # Quantiles by interpolation: exact ones take as long as all the rest.
@@ -167,6 +190,19 @@ def _racing(runs: int) -> None:
                 print(f"| {scenario} | {kind} | {_cells(simulate(race, scores))} |", flush=True)
 
 
+def _documents(runs: int) -> None:
+    print(f"\n## Racing, items of {ITEMS // DOCUMENT} documents\n")
+    print(f"| order | scenario | scores | {HEADER}\n|---|---|---|---|---|---|---|---|")
+    for order in ("at random", "document by document"):
+        for number, scenario in enumerate(SCENARIOS):
+            for kind in KINDS:
+                rng = np.random.default_rng((20261122, number, KINDS.index(kind)))
+                scores = draw_documents(rng, SCENARIOS[scenario], kind, runs)
+                if order == "at random":
+                    scores = in_random_order(rng, scores)
+                print(f"| {order} | {scenario} | {kind} | {_cells(simulate(race, scores))} |", flush=True)
+
+
 def _settings(runs: int) -> None:
     print("\n## The effect of the settings: even spread, correlated scores\n")
     print(f"| setting | scores | {HEADER}\n|---|---|---|---|---|---|---|")
@@ -195,6 +231,7 @@ def main() -> None:
     print("Work is the share of all executions that were made; who is left runs on all items.")
     _hand(runs)
     _racing(runs)
+    _documents(runs)
     _settings(runs)
 
 

@@ -141,6 +141,13 @@ def test_racing_saves_what_is_stated_and_keeps_one_within_the_margin(
     assert np.mean(found.regret > racing.MARGIN) <= 0.05
 
 
+def test_a_race_of_items_from_documents_holds_because_the_order_is_drawn_at_random() -> None:
+    rng = np.random.default_rng(5)
+    scores = racing.draw_documents(rng, racing.SCENARIOS["clear winner, 0.70, others 0.50"], "yes or no", 60)
+    assert np.mean(racing.race(racing.in_random_order(rng, scores)).regret > racing.MARGIN) <= 0.05
+    assert np.mean(racing.race(scores).regret > racing.MARGIN) > 0.1
+
+
 def test_keeping_the_best_of_the_first_shard_is_as_cheap_and_loses_the_best_often() -> None:
     scores = racing.draw(np.random.default_rng(3), racing.SCENARIOS["even spread, 0.30 to 0.70"], "yes or no", 200, 0.0)
     found = racing.by_hand(scores, (4, 2, 1))
