@@ -1,4 +1,4 @@
-"""What the measured pages say of the settings that docs/clusters.md names for each traffic."""
+"""Reads the measured figures of the settings that docs/clusters.md names for each traffic."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -29,13 +29,13 @@ section 2, for means at fixed shares. Run lengths and delays by simulation: docs
 """
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .batches import Floats
+from .detector import checked_directions
 from .drift import DetectorTable, Direction
 from .tables import check_range, scaled
 
@@ -101,12 +101,8 @@ class AdjustedDetector:
         self._range, (lowest, highest) = value_range, value_range
         if not baselines:
             raise ValueError("baselines is empty: give the normal mean of at least one segment")
-        if direction not in ("fall", "rise", "both"):
-            raise ValueError(f"direction is {direction!r}: use fall, rise or both")
-        if not (isfinite(min_effect) and min_effect >= 0):
-            raise ValueError(f"min_effect is {min_effect}: give 0 or more, in the values' unit")
         self._places = {name: place for place, name in enumerate(baselines)}
-        self._ways: tuple[Direction, ...] = ("fall", "rise") if direction == "both" else (direction,)
+        self._ways = checked_directions(direction, min_effect)
         self._limits: list[Floats] = []
         self._scales: list[CommonScale] = []
         self._table = DetectorTable()

@@ -46,11 +46,7 @@ class DriftDetector:
     ) -> None:
         check_range(value_range)
         self._range, (lowest, highest) = value_range, value_range
-        if direction not in ("fall", "rise", "both"):
-            raise ValueError(f"direction is {direction!r}: use fall, rise or both")
-        if not (isfinite(min_effect) and min_effect >= 0):
-            raise ValueError(f"min_effect is {min_effect}: give 0 or more, in the values' unit")
-        directions: tuple[Direction, ...] = ("fall", "rise") if direction == "both" else (direction,)
+        directions = checked_directions(direction, min_effect)
         self._table = DetectorTable()
         for one in directions:
             limit = baseline - min_effect if one == "fall" else baseline + min_effect
@@ -122,3 +118,12 @@ class DriftDetector:
         means, counts = np.repeat(shares, len(self._table)), np.repeat(sizes, len(self._table))
         alarms, _ = table.update(rows, means, np.zeros(rows.size, dtype=np.int64), sizes=counts)
         return alarms
+
+
+def checked_directions(direction: Direction | Literal["both"], min_effect: float) -> tuple[Direction, ...]:
+    """The directions that a detector looks in, once both arguments of its caller are in range; ValueError otherwise."""
+    if direction not in ("fall", "rise", "both"):
+        raise ValueError(f"direction is {direction!r}: use fall, rise or both")
+    if not (isfinite(min_effect) and min_effect >= 0):
+        raise ValueError(f"min_effect is {min_effect}: give 0 or more, in the values' unit")
+    return ("fall", "rise") if direction == "both" else (direction,)
