@@ -82,7 +82,7 @@ async def test_aggregators_share_the_partitions_anew_when_one_comes_or_goes(asyn
     assert await owners(async_redis) == {}
 
 
-async def test_an_owner_that_vanishes_is_replaced_within_the_time_of_its_lease(
+async def test_an_owner_that_vanishes_is_replaced_when_its_leases_run_out(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, leave = Lease.release, Membership.leave
@@ -95,21 +95,16 @@ async def test_an_owner_that_vanishes_is_replaced_within_the_time_of_its_lease(
             await leave(self)
 
     async with running(async_redis, "survivor"):
-        doomed = Aggregator(async_redis, Layout("ragtide", PARTITIONS), OPTIONS, holder="doomed")
-        task = asyncio.create_task(doomed.run(asyncio.Event()))
+        doomed, stop = Aggregator(async_redis, Layout("ragtide", PARTITIONS), OPTIONS, holder="doomed"), asyncio.Event()
+        task = asyncio.create_task(doomed.run(stop))
 
         async def shared(*wanted: int) -> bool:
             return await shares(async_redis) == list(wanted)
 
         await until(lambda: shared(3, 3))
-        # As a kill does: it releases nothing.
+        # As after a kill, nothing is released.
         monkeypatch.setattr(Lease, "release", releasing)
         monkeypatch.setattr(Membership, "leave", leaving)
-        task.cancel()
-        await asyncio.wait([task])
-        left = max([await async_redis.pttl(Streams("ragtide", partition).lease) for partition in range(PARTITIONS)])
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        stop.set()
+        await task
         await until(lambda: shared(6))
-        # Waiting for the lease is all: what is added is the round trips of this machine under load.
-        assert loop.time() - started < left / 1000 + 1.0

@@ -29,9 +29,12 @@ async def until(condition: Callable[[], object], timeout_s: float = HANGS_S) -> 
     Raises:
         TimeoutError: it did not hold within the timeout.
     """
-    async with asyncio.timeout(timeout_s):
-        while True:
-            found = condition()
-            if await found if inspect.isawaitable(found) else found:
-                return
-            await asyncio.sleep(0.005)
+    # The deadline is compared, not enforced by a cancellation: inside the Redis client a cancellation can be lost.
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = condition()
+        if await found if inspect.isawaitable(found) else found:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the condition does not hold after {timeout_s} s")
+        await asyncio.sleep(0.005)

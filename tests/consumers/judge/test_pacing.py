@@ -118,7 +118,7 @@ async def test_calls_and_tokens_a_minute_hold_after_the_burst(unit: str) -> None
     started = loop.time()
     for _ in range(1000 + 50):  # a burst of a sixth of a minute's worth, then 100 a second
         await limits.wait(100)
-    assert 0.45 <= loop.time() - started < 5
+    assert 0.45 <= loop.time() - started < 20
 
 
 async def test_a_call_larger_than_a_burst_is_let_through_in_the_end() -> None:

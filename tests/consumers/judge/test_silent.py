@@ -11,6 +11,7 @@ from tests.support.judge_server import JudgeServer, Raw, Says, rules_model
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.protocol import Labeler
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
+from ragtide_runtime.cancellation import end
 
 pytestmark = pytest.mark.processes
 
@@ -114,7 +115,7 @@ async def test_an_interaction_that_alone_gets_a_gateways_error_is_absent_while_o
         beside = asyncio.create_task(others(labeler))
         await started.wait()
         labeling = await labeler.label(strange)
-        beside.cancel()
+        await end(beside)
     assert set(labeling.absent.values()) == {"judge_unusable"}
 
 

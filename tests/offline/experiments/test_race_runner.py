@@ -14,6 +14,7 @@ from ragtide_offline.experiments.decisions import race_decision
 from ragtide_offline.experiments.race_runner import RaceRunner
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.state import ExperimentState
+from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.log import read_after
 from ragtide_schemas import (
@@ -43,7 +44,7 @@ async def test_race_runners_beside_each_other_and_after_each_other_decide_once(a
     # One that is gone after a while, then two beside each other.
     first = asyncio.create_task(RaceRunner(async_redis, STREAMS).run(asyncio.Event()))
     await asyncio.sleep(0)
-    first.cancel()
+    await end(first)
     runners = [asyncio.create_task(RaceRunner(async_redis, STREAMS).run(stop)) for _ in range(2)]
     for config, values in scores.items():
         await write(async_redis, config, range(50, 100), values)
