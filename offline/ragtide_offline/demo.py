@@ -26,7 +26,7 @@ HALF: Final = 240
 PACE_PER_S: Final = 16.0
 """Interactions a second at the visible pace."""
 
-STALLED_S: Final = 20.0
+STALLED_S: Final = 60.0
 """Seconds without a newly scored interaction after which the demo ends; a slow machine takes longer, and finishes."""
 
 SHIFT: Final = 7
