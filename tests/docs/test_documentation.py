@@ -12,7 +12,7 @@ from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
 
 from ragtide import RagInteraction
-from ragtide.cli.app import COMMANDS
+from ragtide.cli.command_list import COMMANDS
 from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import Draft, draft_of, plan_of

@@ -1,26 +1,110 @@
-"""The help of every command shows its texts whole: rich reads square brackets around small letters as markup."""
+"""The help of every command: groups, whole texts at 80 columns, and suggestions for a mistyped name."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import typer
-from rich.text import Text
+from tests.support.in_process import run_command
 
-from ragtide.cli.app import COMMANDS, cli
+from ragtide.cli.app import cli
+from ragtide.cli.command_list import COMMANDS, GROUPS
+
+WIDTH = 80
 
 
-def texts(command: Any) -> Iterator[str]:
-    yield command.help or ""
-    for parameter in command.params:
-        yield getattr(parameter, "help", None) or ""
-    for child in getattr(command, "commands", {}).values():
-        yield from texts(child)
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+
+
+def root() -> Any:
+    return typer.main.get_command(cli)
+
+
+def pages(name: str) -> Iterator[tuple[Any, str]]:
+    """The command of a name and each command below it, with the page of its help."""
+    group = root()
+    context = group.make_context("ragtide", [], resilient_parsing=True)
+    waiting = [(group.get_command(context, name), name, context)]
+    while waiting:
+        command, called, parent = waiting.pop()
+        here = command.make_context(called, [], parent=parent, resilient_parsing=True)
+        yield command, command.get_help(here)
+        waiting += [(child, child_name, here) for child_name, child in getattr(command, "commands", {}).items()]
+
+
+def in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_part_of_a_help_text_is_lost(name: str) -> None:
-    group: Any = typer.main.get_command(cli)
-    found = [text for text in texts(group.get_command(None, name)) if text]
-    assert found
-    assert [text for text in found if Text.from_markup(text).plain != text] == []
+def test_no_part_of_a_help_text_is_lost_at_80_columns(name: str) -> None:
+    for command, page in pages(name):
+        found = in_one_line(page)
+        texts = [command.help, *(parameter.help for parameter in command.params)]
+        assert all(texts), f"{command.name} has a text missing: {texts}"
+        assert [text for text in texts if in_one_line(text) not in found] == []
+        assert "…" not in page
+        assert [line for line in page.splitlines() if len(line) > WIDTH] == []
+
+
+def test_square_brackets_survive() -> None:
+    (_, replay), *_ = pages("replay")
+    assert "TOML file with the [[alerts]] to test" in in_one_line(replay)
+
+
+def test_the_commands_stand_in_groups_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    page = run_command(capsys, "--help").stdout
+    lines = [line.strip() for line in page.splitlines()]
+    assert len(lines) <= 50
+    for group, listed in GROUPS.items():
+        place = lines.index(group)
+        shown = [line.split(maxsplit=1) for line in lines[place + 1 : place + 1 + len(listed)]]
+        assert shown == [[name, one.help] for name, one in listed.items()]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_begins_with_its_line_in_the_list(name: str) -> None:
+    command, _ = next(pages(name))
+    assert command.help.startswith(COMMANDS[name].help)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_completion_is_installed_by_ragtide_alone(name: str) -> None:
+    for _, page in pages(name):
+        assert "completion" not in page
+        assert "--help, -h" in page
+
+
+def test_flags_take_no_value_and_limits_are_in_words() -> None:
+    (_, page), *_ = pages("estimates")
+    assert "--json  " in page
+    assert "[from 0.01 to 0.9999]" in in_one_line(page)
+    assert "<" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("estimate",), "no command 'estimate'; did you mean 'estimates'?"),
+        (("dead-leters",), "no command 'dead-leters'; did you mean 'dead-letters'?"),
+        (("experiment", "shw"), "no command 'shw'; did you mean 'show'? To list them: "),
+        (("workspaces", "remov", "x"), "no command 'remov'; did you mean 'remove'?"),
+        (("xyzzy",), "no command 'xyzzy'. To list them: "),
+    ],
+)
+def test_a_mistyped_command_is_suggested(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    done = run_command(capsys, *arguments)
+    assert done.code == 2
+    assert words in done.told
+
+
+def test_completion_of_a_command_has_its_line_of_help() -> None:
+    group = root()
+    context = group.make_context("ragtide", [], resilient_parsing=True)
+    found = {item.value: item.help for item in group.shell_complete(context, "e")}
+    assert found == {name: COMMANDS[name].help for name in ("estimates", "explain-drift", "experiment")}
+    assert [item.value for item in group.shell_complete(context, "--red")] == ["--redis-url"]

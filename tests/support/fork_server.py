@@ -26,10 +26,10 @@ IMPORTED = (
 
 def main() -> None:
     """Serve until the socket is closed."""
-    from ragtide.cli.app import COMMANDS
+    from ragtide.cli.command_list import COMMANDS
 
-    for target in COMMANDS.values():
-        import_module(f"ragtide.cli.{target.partition(':')[0]}")
+    for listed in COMMANDS.values():
+        import_module(f"ragtide.cli.{listed.target.partition(':')[0]}")
     for name in IMPORTED:
         import_module(name)
     gc.freeze()  # a collection in a forked process would copy every page

@@ -18,22 +18,28 @@ def agree(
     predictions: Annotated[Path, typer.Argument(help="Scores: the output of ragtide score FILE --json.")],
     gold: Annotated[
         Path | None,
-        typer.Option(help="File of gold scores: interactions or data set rows. Default: the lines."),
+        typer.Option(help="File with gold scores: interactions or data set rows. Default: gold scores in the lines."),
     ] = None,
-    against: Annotated[Path | None, typer.Option(help="Scores of another labeler, as the reference.")] = None,
+    against: Annotated[Path | None, typer.Option(help="File with scores of another labeler, to compare with.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
     threshold: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Scores from this share of a metric's range count as high.")
     ] = 0.5,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence level.")] = 0.95,
     by_question: Annotated[
-        bool, typer.Option("--by-question", help="Resample whole questions for the intervals; needs --gold.")
+        bool,
+        typer.Option(
+            "--by-question", help="Intervals for questions that repeat: resample whole questions. Needs --gold."
+        ),
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture into this file: svg, png or pdf.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare scores with gold scores or with another labeler: error, rank correlation, AUROC, F1 and kappa."""
+    """Compare scores in a file with gold scores or other scores. It needs no Redis.
+
+    It shows error, rank correlation, AUROC, F1 and kappa. To compare live pipelines, use ragtide compare.
+    """
     if gold is not None and against is not None:
         raise typer.BadParameter("give --gold or --against, not both")
     if by_question and gold is None:

@@ -24,7 +24,10 @@ def alerts(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show alerts; with --json one object per line."""
+    """Show the alerts, or wait for new ones.
+
+    With --json each alert is one line.
+    """
     settings = settings_with(context, workspace)
 
     def show(alert: Alert) -> None:

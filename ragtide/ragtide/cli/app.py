@@ -3,50 +3,24 @@
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from redis import RedisError
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.version import __version__
 
+from .command_groups import SETTINGS, CommandGroup, with_help, write_help
+from .command_list import COMMANDS, GROUPS
 from .common import Given, err
-
-COMMANDS: Final = {
-    "demo": "demo:demo",
-    "up": "serving:up",
-    "worker": "serving:worker",
-    "aggregator": "serving:aggregator",
-    "recorder": "serving:recorder",
-    "publish": "publish:publish",
-    "score": "score:score",
-    "agree": "agree:agree",
-    "feedback": "feedback:feedback",
-    "watch": "watch:watch",
-    "estimates": "estimates:estimates",
-    "compare": "compare:compare",
-    "explain-drift": "explain_drift:explain",
-    "alerts": "alerts:alerts",
-    "dead-letters": "dead_letters:dead_letters",
-    "recordings": "recordings:recordings",
-    "replay": "replay:replay",
-    "experiment": "experiment:experiment",
-    "report": "report:report",
-    "rules": "rules:rules",
-    "workspaces": "workspaces:workspaces",
-    "doctor": "doctor:doctor",
-    "repartition": "repartition:repartition",
-}
-"""Module and function, or group, of each command."""
-
-SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
+from .help_page import Rows
 
 
-class Commands(TyperGroup):
-    """The commands; each is imported when it is used."""
+class Commands(CommandGroup):
+    """The commands; each is imported when it is used, and none for the list of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
@@ -58,16 +32,30 @@ class Commands(TyperGroup):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
+        module, _, name = COMMANDS[cmd_name].target.partition(":")
         found: Any = getattr(import_module(f".{module}", __package__), name)
         if isinstance(found, typer.Typer):
             group = typer.main.get_command(found)
             group.name = cmd_name
-            group.context_settings = SETTINGS
-            return group
+            return with_help(group)
         made = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
         made.command(cmd_name, context_settings=SETTINGS)(found)
-        return typer.main.get_command(made)
+        return with_help(typer.main.get_command(made))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands in groups, from their lines in the list."""
+        groups: dict[str, Rows] = {
+            group: [(name, one.help) for name, one in listed.items()] for group, listed in GROUPS.items()
+        }
+        write_help(self, ctx, formatter, groups)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return completions of a name, from the list; completions of an option, from Typer."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        stubs: Any = {name: TyperCommand(name, short_help=listed.help) for name, listed in COMMANDS.items()}
+        group = TyperGroup(name=self.name, commands=stubs)
+        return group.shell_complete(type(ctx)(group, resilient_parsing=True), incomplete)
 
 
 cli = typer.Typer(
@@ -101,13 +89,15 @@ def _version(wanted: bool) -> None:
 @cli.callback()
 def common(
     context: typer.Context,
-    redis_url: Annotated[str | None, typer.Option(help="Redis to use [RAGTIDE_REDIS_URL].")] = None,
-    prefix: Annotated[str | None, typer.Option(help="First part of every key [RAGTIDE_PREFIX].")] = None,
+    redis_url: Annotated[str | None, typer.Option(metavar="URL", help="Redis to use [RAGTIDE_REDIS_URL].")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="First part of every key in Redis [RAGTIDE_PREFIX].")
+    ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Data directory of a Redis that ragtide starts [RAGTIDE_DATA_DIR].")
+        Path | None, typer.Option(metavar="FOLDER", help="Data of a Redis that ragtide starts [RAGTIDE_DATA_DIR].")
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(help="Number of partitions of the deployment [RAGTIDE_PARTITIONS].")
+        int | None, typer.Option(metavar="NUMBER", help="Partitions of the deployment [RAGTIDE_PARTITIONS].")
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")

@@ -30,7 +30,7 @@ from .workspace_option import settings_of
 
 def compare(
     context: typer.Context,
-    first: Annotated[str, typer.Argument(help="A pipeline.")],
+    first: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     second: Annotated[
         str | None, typer.Argument(help="Another pipeline; by default the same pipeline in two workspaces.")
     ] = None,
@@ -55,7 +55,7 @@ def compare(
         typer.Option(
             min=0.01,
             max=0.99,
-            help="A coin sends interactions to the first pipeline with this probability, else second.",
+            help="For traffic that a coin divides between the two: the probability of FIRST, such as 0.5.",
         ),
     ] = None,
     unit: Annotated[
@@ -69,11 +69,14 @@ def compare(
         str | None, typer.Option(help="With --share: when the split began (ISO 8601, UTC); default: both have scores.")
     ] = None,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Treat interactions as a sample of ongoing traffic, also in replays.")
+        bool,
+        typer.Option("--ongoing", help="Treat a replay as a sample of ongoing traffic: its interval never closes."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two pipelines, live or in workspaces: the difference of every metric that both have.
+    """Compare two pipelines, two workspaces or two labelers.
+
+    The table shows the difference of every metric that both have. To compare scores in files, use ragtide agree.
 
     Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
     Other pipelines are compared by their means. Intervals are valid at every look.

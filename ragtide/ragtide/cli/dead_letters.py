@@ -18,10 +18,13 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.printable import printable
 
+from .command_groups import command_group
 from .common import JsonOption, err, out, print_json, warn, with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
-dead_letters = typer.Typer(help="Show entries that could not be used, with the reason; or publish them again.")
+dead_letters = command_group(
+    "Show entries that could not be used, or publish them again. Without a command it shows the newest."
+)
 
 SHOWN: Final = 1000
 """Most dead letters in the table; `--json` prints all."""

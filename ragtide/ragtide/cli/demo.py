@@ -36,7 +36,10 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data, so that other commands can show them.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run all roles on a Redis of its own, over real questions, until quality falls and an alert fires."""
+    """Run all roles over example data until an alert fires.
+
+    The demo starts a Redis of its own. Real answers to real questions come first; then answers are swapped.
+    """
     configure_logging("error")
     data_dir = Path(tempfile.mkdtemp(prefix="ragtide-demo-"))
     try:

@@ -20,18 +20,19 @@ from .repair import print_repairs
 def doctor(
     context: typer.Context,
     role: Annotated[
-        Role | None, typer.Option(help="Check only whether this role works on this host, such as in a container.")
+        Role | None,
+        typer.Option(help="Check only that this role runs on this host; made for the health check of a container."),
     ] = None,
     repair: Annotated[
         str | None,
         typer.Option(
             metavar="KEY",
-            help="Drop this damaged field of a checkpoint; no aggregator may run. Its values are counted again.",
+            help="Drop this damaged field of a checkpoint, and start its count again. Stop every aggregator first.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the deployment; the exit code is 1 if there is a problem."""
+    """Check the deployment, and say how to repair each problem. The exit code is 1 if there is a problem."""
     settings = given(context).settings()
     if repair is not None:
         print_repairs(with_redis(settings, lambda redis, _: repair_field(redis, settings, repair)), as_json=as_json)

@@ -29,18 +29,23 @@ def estimates(
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
         str,
-        typer.Option(help=f"Interval: {', '.join(STRATEGIES)}; auto and running are valid at every look."),
+        typer.Option(
+            help=f"How to compute the interval: {', '.join(STRATEGIES)}; auto and running are valid at every look."
+        ),
     ] = AUTO,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
-    estimator: Annotated[str, typer.Option(help=f"Estimator: {', '.join(ESTIMATORS)}, or all.")] = "mean",
+    estimator: Annotated[str, typer.Option(help=f"How to estimate: {', '.join(ESTIMATORS)}, or all.")] = "mean",
     labeling: Annotated[bool, typer.Option("--labeling", help="Show time and cost of labeling, not scores.")] = False,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Treat interactions as a sample of ongoing traffic, also in runs.")
+        bool, typer.Option("--ongoing", help="Treat a run as a sample of ongoing traffic: its interval never closes.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every running estimate with its interval."""
+    """Show the running estimates with their intervals, once.
+
+    To score a file without Redis, use ragtide score.
+    """
     settings = settings_with(context, workspace)
     for value, known, hint in (
         (strategy, STRATEGIES, "--strategy"),

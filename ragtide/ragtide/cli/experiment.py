@@ -27,6 +27,7 @@ from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Command, Limits, Plan
 
+from .command_groups import command_group
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .experiment_tables import board_view, shown_metrics
 
@@ -36,8 +37,8 @@ REDRAW_S = 1.0
 GO_ON = "run ragtide experiment run FILE again, or the program that began it"
 """The advice to start a driver again."""
 
-experiment = typer.Typer(
-    help="Run configs over a data set, compare them while they run, and stop each config that has surely lost.",
+experiment = command_group(
+    "Run configs over a data set, and stop those that surely lose. The configs are compared while they run.",
     no_args_is_help=True,
 )
 

@@ -38,7 +38,11 @@ def explain(
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Split the change of a metric into change of the traffic's mix and change within its segments."""
+    """Split a change into changed traffic and changed quality.
+
+    The first part is a change of the traffic's mix, such as more questions in German. The second part is a change
+    within the segments.
+    """
     if since is not None and alert is not None:
         raise typer.BadParameter("--since and --alert exclude each other: give one")
     if since is not None and metric is None:

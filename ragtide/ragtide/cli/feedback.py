@@ -28,7 +28,11 @@ def feedback(
     annotator: Annotated[str | None, typer.Option(help="The person who gave the gold scores.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish gold scores of interactions, which may follow later. The first gold score of a metric counts."""
+    """Publish gold scores of interactions.
+
+    A gold score is the judgment of a person, such as a thumb. It may come before or after the interaction. Of several
+    gold scores of a metric the first counts.
+    """
     counts: Counter[str] = Counter(published=0, bad=0)
     if file is not None and (pipeline or interaction or gold):
         raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold; not both")

@@ -21,14 +21,20 @@ def publish(
             help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
         ),
     ],
-    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows without one.")] = None,
-    run: Annotated[str | None, typer.Option(help="Run of the rows; its size is the number of rows.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Name of the pipeline for rows that name none.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(help="Name of a run that the rows belong to, such as nightly-7; its size is the number of rows."),
+    ] = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Interactions per second; by default as fast as possible.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish a file of interactions. Publishing it again adds only the interactions that are missing in Redis."""
+    """Publish a file of interactions, to be scored live.
+
+    Publishing the file again adds only the interactions that are missing in Redis.
+    """
     options, counts = FileOptions(pipeline, run), Counter(published=0, duplicates=0, dropped=0, bad=0)
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (

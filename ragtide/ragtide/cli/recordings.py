@@ -22,7 +22,10 @@ def recordings(
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its checksum.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the contents of a recording by day and pipeline. The exit code is 1 if --verify finds damage."""
+    """Show or verify the files that a recorder has written.
+
+    It shows the contents by day and pipeline. The exit code is 1 if --verify finds damage.
+    """
     settings = given(context).settings().recorder
     place = url or settings.url
     if place is None:

@@ -17,7 +17,10 @@ def repartition(
         list[str] | None, typer.Option(help="A split pipeline, such as shop=4; repeat it for every split.")
     ] = None,
 ) -> None:
-    """Change the number of partitions. No producer and no role may run; set RAGTIDE_PARTITIONS afterwards."""
+    """Change the number of partitions while no role runs.
+
+    Stop every producer, too. Afterwards set RAGTIDE_PARTITIONS everywhere.
+    """
     settings = given(context).settings()
     splits = dict(_split(text) for text in split or [])
     wanted = settings.model_copy(update={"partitions": partitions, "splits": splits})

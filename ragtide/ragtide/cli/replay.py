@@ -50,7 +50,7 @@ def replay(
         list[str] | None, typer.Option(help="Only this segment value (lang=de); may be repeated.")
     ] = None,
     rules: Annotated[
-        Path | None, typer.Option(help="TOML file with the alert rules to test; by default the deployment's rules.")
+        Path | None, typer.Option(help="TOML file with the [[alerts]] to test; by default the deployment's rules.")
     ] = None,
     labeler: Annotated[str | None, typer.Option(help="With --relabel: another labeler.")] = None,
     profile: Annotated[str | None, typer.Option(help="With --relabel: another profile of the formulas.")] = None,
@@ -60,7 +60,10 @@ def replay(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay a recording into a workspace, with other alert rules or another labeler. Live estimates do not change."""
+    """Replay a recording with other rules or another labeler.
+
+    The replay writes to a workspace of its own. Live estimates do not change.
+    """
     settings = given(context).settings()
     configure_logging("error")
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)

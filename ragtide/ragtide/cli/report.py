@@ -56,7 +56,11 @@ def report(
     mlflow_experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = EXPERIMENT,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the report of an experiment (leaderboard, cost, stops, items) or of a replay; or compare two of a kind."""
+    """Write the report of an experiment or a replay as a page.
+
+    The report of an experiment has the leaderboard, cost, stopped configs and items. With --compare the page
+    compares two experiments or two replays.
+    """
     if as_json and report_format not in {None, ReportFormat.JSON}:
         raise typer.BadParameter(f"--json and --format {report_format} contradict each other: give one of them")
     if config and compare is None:

@@ -11,9 +11,10 @@ from ragtide_offline.replay.plan import rules_of
 from ragtide_roles.rule_findings import rule_findings
 from ragtide_schemas.printable import printable
 
+from .command_groups import command_group
 from .common import JsonOption, given, out, print_json
 
-rules = typer.Typer(help="Check the alert rules in a file.", no_args_is_help=True)
+rules = command_group("Check a file of alert rules.", no_args_is_help=True)
 
 
 @rules.callback()
@@ -24,7 +25,7 @@ def _group() -> None:
 @rules.command()
 def check(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="TOML file with one alerts table per rule.")],
+    file: Annotated[Path, typer.Argument(help="TOML file with an [[alerts]] table for each rule.")],
     strict: Annotated[bool, typer.Option("--strict", help="The exit code is 1 for warnings, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:

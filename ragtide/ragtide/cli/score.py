@@ -76,9 +76,7 @@ def score(
     ],
     labeler: Annotated[
         str | None,
-        typer.Option(
-            help="local, judge, nli, cascade, or your own; stored uses the labels in the file [RAGTIDE_LABELER]."
-        ),
+        typer.Option(help="local, judge, nli, cascade, stored (labels of the file), or your own [RAGTIDE_LABELER]."),
     ] = None,
     profile: Annotated[str | None, typer.Option(help="Variant of the TRACe formulas for labels.")] = None,
     claim_profile: Annotated[str | None, typer.Option(help="Variant of the RAGChecker formulas.")] = None,
@@ -87,15 +85,15 @@ def score(
     families: Annotated[
         str | None, typer.Option(help="Metric families of the judge: trace, ragchecker, or trace,ragchecker.")
     ] = None,
-    pipeline: Annotated[str | None, typer.Option(help="Pipeline of rows without one.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Name of the pipeline for rows that name none.")] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default found by the name of the file.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a line per interaction here, or continue this file.")
     ] = None,
-    labels: Annotated[bool, typer.Option("--labels", help="Add the labels to the lines.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Score only this number of rows.")] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="Add the labels of every sentence to the lines.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Score only the first rows, as many as this.")] = None,
     strategy: Annotated[str, typer.Option(help=f"Intervals of the summary: {', '.join(STRATEGIES)}.")] = "normal",
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     reference: Annotated[
@@ -106,7 +104,10 @@ def score(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a file without Redis: print a summary with intervals, or with --json a line per interaction."""
+    """Score a file of interactions. It needs no Redis.
+
+    It prints a summary with intervals, or with --json a line per interaction. For live traffic, use ragtide estimates.
+    """
     chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
     settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
     settings = with_choices(settings, model=model, base_url=base_url, families=families)

@@ -20,14 +20,20 @@ from .workspace_option import WorkspaceOption, settings_with
 
 
 def up(context: typer.Context) -> None:
-    """Run all roles in one process, until SIGTERM or Ctrl-C; the recorder only if recorder.url is set."""
+    """Run all roles in one process, until Ctrl-C.
+
+    The roles are a worker, an aggregator and, if recorder.url is set, a recorder. SIGTERM ends them, too.
+    """
     settings = given(context).settings()
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
     _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder)
 
 
 def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
-    """Label interactions, until SIGTERM or Ctrl-C. Any number of workers may run."""
+    """Run a worker: it labels interactions.
+
+    Any number of workers may run. SIGTERM or Ctrl-C ends it.
+    """
     settings = settings_with(context, workspace)
     if workspace is not None:
         local = given(context).settings()
@@ -37,20 +43,27 @@ def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
 
 
 def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> None:
-    """Compute estimates and raise alerts, until SIGTERM or Ctrl-C. A second aggregator stands by."""
+    """Run an aggregator: it computes estimates and raises alerts.
+
+    A second aggregator stands by. SIGTERM or Ctrl-C ends it.
+    """
     _serve(settings_with(context, workspace), Role.AGGREGATOR)
 
 
 def recorder(
     context: typer.Context,
     url: Annotated[
-        str | None, typer.Option(help="Folder or fsspec URL of the recording (RAGTIDE_RECORDER_URL).")
+        str | None, typer.Option(help="Folder or URL to write to, such as s3://bucket/folder [RAGTIDE_RECORDER_URL].")
     ] = None,
     forget: Annotated[
         bool, typer.Option("--forget", help="End recording for good: Redis no longer keeps entries for a recorder.")
     ] = False,
 ) -> None:
-    """Archive the streams as files, until SIGTERM or Ctrl-C. A second recorder stands by."""
+    """Run a recorder: it writes the live streams to files.
+
+    A second recorder stands by. SIGTERM or Ctrl-C ends it. ragtide recordings shows the files, and ragtide replay
+    reads them.
+    """
     settings = given(context).settings()
     if forget:
         from ragtide_consumers.recorder.fence import forget_recorder  # noqa: PLC0415 - only here

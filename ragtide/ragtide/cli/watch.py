@@ -23,7 +23,7 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and exit.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Show estimates, intervals, trends and alerts live, until Ctrl-C."""
+    """Show estimates, trends and alerts live, until Ctrl-C."""
     settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> None:

@@ -11,9 +11,10 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.workspaces import remove_listed_workspace
 from ragtide_schemas import Workspace
 
+from .command_groups import command_group
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 
-workspaces = typer.Typer(help="Show the workspaces of replays and experiments; or remove some.")
+workspaces = command_group("List or remove the workspaces of replays and experiments. Without a command it lists them.")
 
 
 @workspaces.callback(invoke_without_command=True)

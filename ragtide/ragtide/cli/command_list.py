@@ -1,0 +1,61 @@
+"""The commands of `ragtide` in groups, each with its place and one line of help. The list imports no command."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A command in the list of `ragtide --help`."""
+
+    target: str
+    """Module and function, or group of commands, as `module:name`."""
+    help: str
+    """One sentence; the help of the command begins with it."""
+
+
+GROUPS: Final = {
+    "Start": {
+        "demo": Listed("demo:demo", "Run all roles over example data until an alert fires."),
+        "up": Listed("serving:up", "Run all roles in one process, until Ctrl-C."),
+        "doctor": Listed("doctor:doctor", "Check the deployment, and say how to repair each problem."),
+    },
+    "Publish": {
+        "publish": Listed("publish:publish", "Publish a file of interactions, to be scored live."),
+        "feedback": Listed("feedback:feedback", "Publish gold scores of interactions."),
+    },
+    "Look (live)": {
+        "watch": Listed("watch:watch", "Show estimates, trends and alerts live, until Ctrl-C."),
+        "estimates": Listed("estimates:estimates", "Show the running estimates with their intervals, once."),
+        "compare": Listed("compare:compare", "Compare two pipelines, two workspaces or two labelers."),
+        "explain-drift": Listed("explain_drift:explain", "Split a change into changed traffic and changed quality."),
+        "alerts": Listed("alerts:alerts", "Show the alerts, or wait for new ones."),
+        "dead-letters": Listed(
+            "dead_letters:dead_letters", "Show entries that could not be used, or publish them again."
+        ),
+    },
+    "Offline (files, without Redis)": {
+        "score": Listed("score:score", "Score a file of interactions."),
+        "agree": Listed("agree:agree", "Compare scores in a file with gold scores or other scores."),
+    },
+    "Record and replay": {
+        "recordings": Listed("recordings:recordings", "Show or verify the files that a recorder has written."),
+        "replay": Listed("replay:replay", "Replay a recording with other rules or another labeler."),
+        "workspaces": Listed("workspaces:workspaces", "List or remove the workspaces of replays and experiments."),
+    },
+    "Experiments": {
+        "experiment": Listed("experiment:experiment", "Run configs over a data set, and stop those that surely lose."),
+        "report": Listed("report:report", "Write the report of an experiment or a replay as a page."),
+    },
+    "Operate": {
+        "worker": Listed("serving:worker", "Run a worker: it labels interactions."),
+        "aggregator": Listed("serving:aggregator", "Run an aggregator: it computes estimates and raises alerts."),
+        "recorder": Listed("serving:recorder", "Run a recorder: it writes the live streams to files."),
+        "rules": Listed("rules:rules", "Check a file of alert rules."),
+        "repartition": Listed("repartition:repartition", "Change the number of partitions while no role runs."),
+    },
+}
+"""The commands of each group, in the order of the help."""
+
+COMMANDS: Final = {name: listed for group in GROUPS.values() for name, listed in group.items()}
+"""Every command by its name."""
