@@ -53,7 +53,9 @@ wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 
 schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml and the pages that are made from values
 	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
+	$(BIN)/python -m ragtide_schemas.fields_page docs
 	$(BIN)/python -m ragtide_consumers.metrics.generated_pages docs
+	$(BIN)/python -m ragtide.api_page docs
 	$(BIN)/python -m ragtide_runtime.redis.asyncapi docs/asyncapi.yaml
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling

@@ -11,7 +11,7 @@ from tests.consumers.recorder.running import add_all, caught_up, recording, sett
 from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
 
-from ragtide import RagInteraction
+from ragtide import RagInteraction, api_page
 from ragtide.cli.command_list import COMMANDS
 from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
 from ragtide_consumers.metrics.scores import AbsentReason
@@ -23,6 +23,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.table import settings_table, table_of
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_schemas import Dropped, Reason
+from ragtide_schemas.fields_page import FIELD_PAGES
 
 pytestmark = pytest.mark.processes
 
@@ -98,10 +99,13 @@ def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
     assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
 
 
-@pytest.mark.parametrize("name", GENERATED_PAGES)
+GENERATED = {**GENERATED_PAGES, **FIELD_PAGES, api_page.NAME: api_page.api_page}
+
+
+@pytest.mark.parametrize("name", GENERATED)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    assert page == GENERATED_PAGES[name](), "the definitions changed: run make schemas, and look at the difference"
+    assert page == GENERATED[name](), "the definitions changed: run make schemas, and look at the difference"
 
 
 def test_every_reason_why_a_metric_is_absent_is_documented() -> None:

@@ -1,0 +1,249 @@
+"""Writes the pages of every field that users fill in: `python -m ragtide_schemas.fields_page docs`."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from .alert import AlertRule
+from .base import WireModel
+from .declared import MetricDeclaration
+from .feedback import Feedback
+from .interaction import RagInteraction, RetrievedDocument
+from .labels import ClaimLabels, SentenceLabels
+
+_INTRODUCTION = """\
+`make schemas` writes this page from the models. An unknown field is refused with its name; put fields of your own into
+`metadata`. [schemas/](schemas) has the same as JSON Schemas.
+
+An interaction with the fields that most applications fill in:
+
+```python
+from ragtide import RagInteraction
+
+interaction = RagInteraction(
+    interaction_id="i-17",
+    pipeline="shop",
+    question="When was the tower built?",
+    documents=[{"id": "tower-3", "text": "The tower was built in 1889.", "score": 0.82}, "It is made of iron."],
+    response="It was built in 1889.",
+    reference_answer="In 1889.",
+    segments={"lang": "en", "plan": "free"},
+    session_id="s-81",
+    turn=0,
+)
+assert interaction.documents[1].text == "It is made of iron."
+```
+
+`submit` takes the same fields by keyword, and never raises ([producers.md](producers.md)). In a file each line is such
+an object ([offline.md](offline.md))."""
+
+_LABELS = """\
+`make schemas` writes this page from the models. A labeler or a metric of your own fills them in, or a program that
+writes metric events. [interaction.md](interaction.md) has the fields that an application fills in.
+[schemas/](schemas) has the same as JSON Schemas."""
+
+_NOTES: Final[Mapping[type[WireModel], str]] = {
+    RagInteraction: "",
+    RetrievedDocument: "In `documents` of an interaction; a string is a document with this text.",
+    Feedback: "[producers.md](producers.md#feedback) says how to send it.",
+    AlertRule: "In `ragtide.toml` as `[[alerts]]`; [alerts.md](alerts.md) has complete rules.",
+    SentenceLabels: "From a labeler of your own ([own-labeler.md](own-labeler.md)), or stored in a file.",
+    ClaimLabels: "From a labeler of your own, or stored in a file of RAGChecker.",
+    MetricDeclaration: "In `declared` of a metric event ([metrics.md](metrics.md#metrics-of-your-own)).",
+}
+
+EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
+    RagInteraction: {
+        "schema_version": 1,
+        "interaction_id": "i-17",
+        "pipeline": "shop",
+        "occurred_at": "2026-11-22T18:00:00Z",
+        "question": "When was it built?",
+        "documents": [{"text": "Built in 1889."}],
+        "response": "In 1889.",
+        "response_sentences": ["In 1889."],
+        "reference_answer": "It was built in 1889.",
+        "gold_scores": {"trace.adherence": 1.0},
+        "segments": {"lang": "en"},
+        "session_id": "s-81",
+        "turn": 0,
+        "user_id": "alice",
+        "cluster": "batch-7",
+        "covariates": {"difficulty": 0.3},
+        "run": "nightly-12",
+        "population_size": 500,
+        "source": "sdk",
+        "metadata": {"model": "m-2"},
+    },
+    RetrievedDocument: {
+        "id": "tower-3",
+        "text": "Built in 1889.",
+        "score": 0.82,
+        "sentences": ["Built in 1889."],
+        "metadata": {"page": 4},
+    },
+    Feedback: {
+        "schema_version": 1,
+        "pipeline": "shop",
+        "interaction_id": "i-17",
+        "gold_scores": {"trace.adherence": 0.0},
+        "given_at": "2026-11-22T18:05:00Z",
+        "annotator": "ann",
+        "metadata": {"comment": "wrong year"},
+    },
+    AlertRule: {
+        "name": "adherence-drift",
+        "kind": "drift",
+        "metric": "trace.adherence",
+        "direction": "fall",
+        "pipeline": "shop-*",
+        "segment": "lang",
+        "adjust": "lang",
+        "target": 0.8,
+        "baseline": 0.85,
+        "baselines": {"de": 0.8, "en": 0.9},
+        "baseline_spread": 0.2,
+        "baseline_window": "1d",
+        "season": "week",
+        "learn_n": 500,
+        "min_effect": 0.05,
+        "hysteresis": 0.02,
+        "run_length": 20000,
+        "resolve_run_length": 1000,
+    },
+    SentenceLabels: {
+        "relevant": ["0a", "0b"],
+        "utilized": ["0a"],
+        "support": {"a": ["0a"]},
+        "fully_supported": {"a": True},
+        "unsupported": [],
+        "n_document_sentences": 2,
+        "document_keys": ["0a", "0b"],
+        "response_keys": ["a"],
+    },
+    ClaimLabels: {
+        "answer2response": ["Entailment"],
+        "response2answer": ["Neutral"],
+        "retrieved2answer": [["Entailment"]],
+        "retrieved2response": [["Entailment"]],
+        "response_claims": ["The tower was built in 1889."],
+        "reference_claims": [["tower", "built in", "1889"]],
+    },
+    MetricDeclaration: {
+        "version": "2",
+        "lower": 0,
+        "upper": 10,
+        "direction": "higher",
+        "kind": "algebraic",
+        "meaning": "Politeness, as a person rated it.",
+        "bands": {"minimum": 4, "good": 6, "excellent": 8},
+        "edges": [2, 4, 6, 8],
+    },
+}
+"""An example of each field that users fill in, by model."""
+
+
+def interaction_page() -> str:
+    """Return the page of the fields that an application fills in."""
+    return _page("Every field you fill in", _INTRODUCTION, [RagInteraction, RetrievedDocument, Feedback, AlertRule])
+
+
+def labels_page() -> str:
+    """Return the page of the fields that a labeler or a metric of a user's own fills in."""
+    return _page("Fields of labels and metrics", _LABELS, [SentenceLabels, ClaimLabels, MetricDeclaration])
+
+
+FIELD_PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "interaction.md": interaction_page,
+    "label-fields.md": labels_page,
+}
+
+
+def _page(title: str, introduction: str, models: Sequence[type[WireModel]]) -> str:
+    parts = [f"# {title}", introduction]
+    for model in models:
+        note = _NOTES[model]
+        parts += [f"## {model.__name__}", *([note] if note else []), _table(model)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(model: type[WireModel]) -> str:
+    schema = model.model_json_schema()
+    lines = ["| field | type | meaning | example |", "|---|---|---|---|"]
+    for name, field in model.model_fields.items():
+        kind = _type(schema["properties"][name], schema.get("$defs", {}))
+        required = ", **required**" if field.is_required() else ""
+        meaning = " ".join((field.description or "").split())
+        example = json.dumps(EXAMPLES[model][name], ensure_ascii=False)
+        lines.append(f"| `{name}` | {kind}{required}{_default(field.default)} | {meaning} | `{example}` |")
+    return "\n".join(lines)
+
+
+def _default(value: Any) -> str:
+    """Return the default of a field, if it is worth a word: a number, a truth value or a text."""
+    value = getattr(value, "value", value)
+    return f", default `{value}`" if isinstance(value, (bool, int, float, str)) and value != "" else ""
+
+
+def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """Return the type and the bounds of a value, in words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        target = definitions[name]
+        return f"object `{name}`" if "properties" in target else _type(target, definitions)
+    if "anyOf" in schema:
+        types = [_type(one, definitions) for one in schema["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(types))
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return " or ".join(f"`{value}`" for value in values) or _plain_type(schema, definitions)
+
+
+def _plain_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if kind == "array":
+        shown = f"list of {_type(schema['items'], definitions)}{_bounds(schema, 'Items', ' entries')}"
+    elif kind == "object":
+        patterns = schema.get("patternProperties", {})
+        values = schema.get("additionalProperties") or next(iter(patterns.values()), None)
+        inner = _type(values, definitions) if isinstance(values, dict) and values else "any JSON"
+        shown = f"object of {inner}{_bounds(schema, 'Properties', ' entries')}"
+    elif schema.get("format") == "date-time":
+        shown = "time"
+    elif kind == "string":
+        shown = f"text{_bounds(schema, 'Length', ' characters')}"
+    elif kind in ("integer", "number"):
+        shown = ("whole number" if kind == "integer" else "number") + _range(schema)
+    else:
+        shown = "true or false" if kind == "boolean" else "any JSON"
+    return shown
+
+
+def _bounds(schema: Mapping[str, Any], of: str, unit: str) -> str:
+    least, most = schema.get(f"min{of}"), schema.get(f"max{of}")
+    return _limits([least, most], [f"from {least}{unit}", f"at most {most:,}{unit}" if most is not None else ""], unit)
+
+
+def _range(schema: Mapping[str, Any]) -> str:
+    least = schema.get("minimum")
+    most = schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        return f" above {schema['exclusiveMinimum']:g}"
+    shown = [f"{value:g}" if value is not None else "" for value in (least, most)]
+    return _limits([least, most], [f"from {shown[0]}", f"at most {shown[1]}"], "")
+
+
+def _limits(limits: Sequence[float | None], words: Sequence[str], unit: str) -> str:
+    least, most = limits
+    if least is not None and least == most:
+        return f", always {least:g}"
+    if least is not None and most is not None:
+        return f", {least:g} to {most:,}{unit}" if unit else f", {least:g} to {most:g}"
+    given = [word for limit, word in zip(limits, words, strict=True) if limit is not None]
+    return f", {given[0]}" if given else ""
+
+
+if __name__ == "__main__":
+    for page, text in FIELD_PAGES.items():
+        (Path(sys.argv[1]) / page).write_text(text(), encoding="utf-8")
