@@ -11,6 +11,9 @@ from .metric_definitions import METRICS
 
 Quality = Literal["poor", "good"]
 
+DIAGNOSED_N: Final = 30
+"""Fewest values of each mean in a diagnosis: advice from fewer would often be wrong."""
+
 _GOOD: Final = ("good", "excellent")
 
 

@@ -142,3 +142,9 @@ class Estimate(VersionedModel):
             return self.lowest, self.highest
         # Estimates of an older release have no range.
         return range_of(self.metric.removeprefix("rmse."), None)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the interval is narrower than the metric's whole range."""
+        lowest, highest = self.value_range
+        return (self.lower is not None and self.lower > lowest) or (self.upper is not None and self.upper < highest)

@@ -28,6 +28,11 @@ class Direction(StrEnum):
     LOWER = "lower"
     NEITHER = "neither"
 
+    @property
+    def in_words(self) -> str:
+        """The direction as a clause."""
+        return "neither direction is better" if self is Direction.NEITHER else f"{self.value} is better"
+
 
 class Kind(StrEnum):
     """The way in which values of a metric are combined over interactions."""
@@ -82,6 +87,19 @@ class MetricDefinition:
     def family(self) -> str:
         """The part of the name before the last dot."""
         return self.name.rpartition(".")[0]
+
+    @property
+    def rule(self) -> str:
+        """The direction and the limit of good values.
+
+        >>> bands = Bands(0.7, 0.8, 0.9)
+        >>> MetricDefinition("a.b", 0, 1, Direction.HIGHER, Kind.ALGEBRAIC, "", "", bands=bands).rule
+        'higher is better; good from 0.8'
+        """
+        if self.bands is None:
+            return self.direction.in_words
+        limit = "up to" if self.direction is Direction.LOWER else "from"
+        return f"{self.direction.in_words}; good {limit} {self.bands.good:g}"
 
     def band(self, value: float) -> str | None:
         """Return `poor`, `acceptable`, `good` or `excellent` for a value; None for a metric without bands."""

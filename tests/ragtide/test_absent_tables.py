@@ -37,7 +37,7 @@ def test_a_metric_without_any_value_shows_why_instead_of_a_whole_range(width: in
 @pytest.mark.parametrize("width", [80, 100, 150, 200])
 def test_a_metric_that_is_absent_at_times_shows_how_often_and_the_most_frequent_reason(width: int) -> None:
     table = rendered(width, (90, None), (7, "judge_refused"), (3, "judge_unusable"))
-    assert "10 absent: judge_refused +1" in table
+    assert "10 absent: judge_refused 7, judge_unusable 3" in table
     assert "0.500" in table
 
 
@@ -55,7 +55,7 @@ def test_long_names_and_reasons_make_room_for_the_numbers(width: int) -> None:
     assert isinstance(console.file, StringIO)
     (line, *_) = [one for one in console.file.getvalue().splitlines() if "0.500" in one]
     assert " 1,500 (882) " in line
-    assert re.search(r"0\.\d{3} [─━●]+ 0\.\d{3}", line)
+    assert re.search(r"0\.\d{3} to 0\.\d{3}", line)
 
 
 @pytest.mark.parametrize("width", [80, 150])

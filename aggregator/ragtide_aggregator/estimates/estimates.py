@@ -5,7 +5,7 @@ from typing import Final
 
 from ragtide_schemas import Estimate
 
-from ..events.keys import HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey
+from ..events.keys import GOLD_LABELER, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.strategies import AUTO, OF_MOMENTS
 from ..statistics.windows import ALL_TIME
@@ -18,8 +18,13 @@ from .view import IntervalMethod, View, windows_of
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 """Interval strategies; intervals of `auto` and `running` stay valid however often a reader looks at them."""
 
-ESTIMATORS: Final = ("mean", "weighted", "prediction_powered")
+PREDICTION_POWERED: Final = "prediction_powered"
+
+ESTIMATORS: Final = ("mean", "weighted", PREDICTION_POWERED)
 """Ways to estimate a mean from scores."""
+
+RECOMMENDED: Final = "recommended"
+"""Chooses means, and the prediction-powered means by a reference labeler that have an interval."""
 
 
 def estimates(
@@ -73,14 +78,19 @@ def chosen(
     Args:
         found: estimates.
         window: name of the window.
-        estimator: `mean`, `weighted`, `prediction_powered`, or `all`.
+        estimator: `mean`, `weighted`, `prediction_powered`, `recommended`, or `all`.
         labeling: whether to return time and cost of labeling instead of scores.
     """
-    return [
-        e
-        for e in found
-        if e.window == window and estimator in ("all", e.estimator) and (e.metric in UNBOUNDED) == labeling
-    ]
+    return [e for e in found if e.window == window and _is_chosen(e, estimator) and (e.metric in UNBOUNDED) == labeling]
+
+
+def _is_chosen(estimate: Estimate, estimator: str) -> bool:
+    if estimator == RECOMMENDED:
+        # Below about 30 judged items the interval is the whole range, so the estimate does not help a reader yet.
+        # Gold scores of users are no sample with known probabilities, so their estimates are only shown on request.
+        sampled = estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER
+        return estimate.estimator == "mean" or (sampled and estimate.has_interval)
+    return estimator in ("all", estimate.estimator)
 
 
 def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:

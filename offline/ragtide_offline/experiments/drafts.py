@@ -118,10 +118,12 @@ def grid_of(parameters: Mapping[str, Sequence[Any]]) -> list[Config]:
     ['top_k=1,short=true', 'top_k=2,short=true']
     """
     combinations = [dict(zip(parameters, values, strict=True)) for values in product(*parameters.values())]
-    return [
-        Config(name=",".join(f"{name}={_shown(value)}" for name, value in one.items()), parameters=one)
-        for one in combinations
-    ]
+    return [Config(name=named_by(one), parameters=one) for one in combinations]
+
+
+def named_by(parameters: Mapping[str, object]) -> str:
+    """Return the name of a config that is named by its parameters."""
+    return ",".join(f"{name}={shown_value(value)}" for name, value in parameters.items())
 
 
 def permutation(size: int, seed: int) -> list[int]:
@@ -207,5 +209,6 @@ def _intervals(draft: Draft) -> IntervalOptions:
         raise ExperimentError(f"online_strategy_kwargs: {describe(error)}") from None
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Return the value of a parameter as text."""
     return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,13 +1,17 @@
 """The summary of a scored file: means with intervals, diagnoses, and published results beside them."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent
-from ragtide_schemas.diagnosis import Diagnosis, Score, diagnose
+from ragtide_schemas.diagnosis import DIAGNOSED_N, Diagnosis, Score, diagnose
 from ragtide_schemas.reference_results import ReferenceResult
+
+_PREFERRED: Final = ("prediction_powered", "mean", "weighted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +39,19 @@ def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float
 
 
 def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
-    """Return the diagnoses of the means of each scope, with the name of the scope."""
+    """Return the diagnoses of the means of each scope and labeler, with the name of the scope.
+
+    An estimate counts from 30 values on, and when its interval is narrower than the metric's whole range. Of several
+    estimators of a metric the prediction-powered mean counts, then the plain mean.
+    """
     scopes: dict[tuple[object, ...], dict[str, Score]] = {}
-    for e in found:
-        if e.estimate is not None and e.lower is not None and e.upper is not None:
+    for e in sorted(found, key=lambda one: _PREFERRED.index(one.estimator)):
+        if e.estimate is not None and e.n >= DIAGNOSED_N and e.has_interval:
             scope = (e.pipeline, e.run, e.segment, e.labeler, e.labeler_version, e.profile)
-            scopes.setdefault(scope, {})[e.metric] = Score(e.estimate, e.lower, e.upper, e.n)
+            scopes.setdefault(scope, {}).setdefault(e.metric, Score(e.estimate, e.lower, e.upper, e.n))
+    several = Counter(scope[:3] for scope in scopes)
     return [
-        (" · ".join(str(part) for part in scope[:3] if part is not None), diagnosis)
+        (" · ".join(str(part) for part in scope[: 4 if several[scope[:3]] > 1 else 3] if part is not None), diagnosis)
         for scope, scores in scopes.items()
         for diagnosis in diagnose(scores)
     ]

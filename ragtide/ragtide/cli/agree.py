@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.console import RenderableType
+from rich.text import Text
 
 from ragtide_aggregator.statistics.bootstrap import RESAMPLES, Measured
 from ragtide_offline.agreement.comparing import PredictionAgreement, compare
@@ -12,6 +13,7 @@ from ragtide_offline.agreement.plot import plot_agreement
 from ragtide_offline.agreement.predictions import read_predictions, references_of
 
 from .common import JsonOption, out, print_json
+from .fitting import Column, Notes, fitted, heading
 
 
 def agree(
@@ -69,7 +71,7 @@ def agree(
 def _show(compared: PredictionAgreement, confidence: float) -> None:
     counts = compared.counts
     out.print(f"{compared.predictions.name} against {compared.reference}", style="bold", highlight=False)
-    out.print(agreement_table(compared))
+    out.print(agreement_table(compared, out.width))
     for family, found in compared.families.items():
         out.print(
             f"{family}: aggregated RMSE {_value(found.rmse)} ({_interval(found.rmse)}), consistency score "
@@ -85,13 +87,14 @@ def _show(compared: PredictionAgreement, confidence: float) -> None:
     )
 
 
-def agreement_table(compared: PredictionAgreement) -> Table:
-    """Return the agreement of every metric as a table."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("metric", "n", "measure", "value", "interval", "compare with"):
-        table.add_column(column, justify="right" if column in {"n", "value"} else "left")
+def agreement_table(compared: PredictionAgreement, width: int) -> RenderableType:
+    """Return the agreement of every metric as a table, with a heading for each metric."""
+    rows: list[tuple[str, Measured, str]] = []
+    above: dict[int, list[Text]] = {}
     for metric, found in compared.metrics.items():
         absent = compared.counts[f"absent {metric}"]
+        missing = [f"absent in {absent:,} predictions"] if absent else []
+        above.setdefault(len(rows), []).append(heading([metric, f"n {found.n:,}", *missing], width))
         measures = (
             ("RMSE", found.rmse, _beside("always the mean", found.constant_rmse)),
             ("mean error", found.bias, ""),
@@ -101,13 +104,14 @@ def agreement_table(compared: PredictionAgreement) -> Table:
             ("kappa", found.kappa, ""),
             ("accuracy", found.accuracy, _beside("always the majority", found.majority)),
         )
-        first = [metric, f"{found.n:,}"]
-        for name, measured, beside in measures if found.n else ():
-            table.add_row(*first, name, _value(measured), _interval(measured), beside)
-            first = ["", ""]
-        if absent:
-            table.add_row(*first, "", "", "", f"absent in {absent:,} predictions")
-    return table
+        rows += measures if found.n else ()
+    columns = [
+        Column("measure", [f"  {name}" for name, _, _ in rows]),
+        Column("value", [_value(measured) for _, measured, _ in rows], right=True),
+        Column("interval", [_interval(measured) for _, measured, _ in rows]),
+        Column("compare with", [beside for _, _, beside in rows], yields=1, stacks=True),
+    ]
+    return fitted(columns, width, Notes(above))
 
 
 def _beside(name: str, number: float | None) -> str:

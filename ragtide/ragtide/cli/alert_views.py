@@ -1,6 +1,7 @@
 """Renders alerts as boxes; reads and prints nothing."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -8,6 +9,9 @@ from rich.text import Text
 
 from ragtide_schemas import Alert
 from ragtide_schemas.printable import printable
+
+WIDEST: Final = 120
+"""Most characters of a line of a box, because long lines are hard to read."""
 
 
 def alert_panel(alert: Alert) -> Panel:
@@ -19,7 +23,7 @@ def alert_panel(alert: Alert) -> Panel:
     title = Text.assemble((state, "bold"), " ", " · ".join(scope))
     # Escape the text before the layout, so that the box keeps its width.
     text = Text("\n".join(printable(sentence) for sentence in (alert.message, *alert.diagnosis)))
-    return Panel(text, title=title, title_align="left", border_style=style)
+    return Panel(text, title=title, title_align="left", border_style=style, width=WIDEST)
 
 
 def alerts_view(alerts: Sequence[Alert]) -> RenderableType:

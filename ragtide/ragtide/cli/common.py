@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from redis import RedisError
 from redis.asyncio import Redis
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from ragtide_runtime.errors import RedisUnavailable
@@ -23,8 +23,26 @@ from ragtide_schemas.printable import printable, printable_json
 T = TypeVar("T")
 
 
+UNLIMITED: Final = 10_000
+"""Columns of a pipe or a file: a table then has all columns and whole names, and no line is wrapped."""
+
+
 class SafeConsole(Console):
-    """A console whose text cannot control the terminal. Styles and redrawing still work, because rich adds them."""
+    """A console whose text cannot control the terminal. Styles and redrawing still work, because rich adds them.
+
+    A pipe or a file has lines of any length, unless COLUMNS states a width.
+    """
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """The size of the terminal."""
+        known = super().size
+        stated = self._width is not None or self._environ.get("COLUMNS", "").isdigit()
+        return known if stated or self.is_terminal else ConsoleDimensions(UNLIMITED, known.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield segments in which characters that control a terminal are escaped."""
@@ -37,6 +55,7 @@ out = SafeConsole(soft_wrap=False, markup=False, emoji=False)
 err = SafeConsole(stderr=True, markup=False, emoji=False)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+SegmentsOption = Annotated[bool, typer.Option("--segments", help="Show segment values, too.")]
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
 
 

@@ -146,14 +146,14 @@ def _split(
 
 def _print(found: Sequence[Compared], names: Sequence[str]) -> None:
     if found:
-        out.print(compared_table(found, *names))
+        out.print(compared_table(found, names[0], names[1], out.width))
         out.print(_method(found), style="bright_black", highlight=False)
 
 
 def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str]) -> None:
     if not found:
         return
-    out.print(differences_table(found))
+    out.print(differences_table(found, out.width))
     for one in found:
         out.print(f"{shown_metric(one.metric, one.metric_version)}: {in_words(one.change)}.", highlight=False)
     out.print(

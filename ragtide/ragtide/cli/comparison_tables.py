@@ -1,33 +1,53 @@
-"""The table of differences of two pipelines."""
+"""The table of differences of two pipelines; reads and prints nothing."""
 
 from collections.abc import Sequence
+from typing import Final
 
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_offline.report.pipelines import Compared
 from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.printable import printable
+
+from .fitting import Column, fitted, heading
+from .groups import short_name
+
+TITLE_CHARS: Final = 12
+"""Most characters of a pipeline's name as the title of a column; longer names are in a line above the table."""
 
 
-def compared_table(found: Sequence[Compared], first: str, second: str) -> Table:
+def compared_table(found: Sequence[Compared], first: str, second: str, width: int) -> RenderableType:
     """Return the differences of two pipelines, one row for each metric."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    for name in (first, second, f"{first} - {second}"):
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    table.add_column("interval", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for one in found:
-        name = shown_metric(one.metric, one.metric_version)
-        name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
-        name = name if one.segment is None else f"{name} · {one.segment}"
-        gap = one.difference
-        table.add_row(
-            Text(name),
-            f"{one.means[0]:.3f} (n {one.n[0]:,})",
-            f"{one.means[1]:.3f} (n {one.n[1]:,})",
-            f"{gap.estimate:+.3f}",
-            f"{gap.lower:+.3f} to {gap.upper:+.3f}",
-            Text(gap.verdict, style="bright_black" if gap.verdict == "undecided" else "bold"),
-        )
-    return table
+    names = printable(first), printable(second)
+    long = max(map(len, names)) > TITLE_CHARS
+    a, b = ("A", "B") if long else names
+    legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
+    columns = [
+        Column("metric", [_name(one) for one in found], yields=3, shortest=16),
+        *(
+            Column(title, [f"{one.means[place]:.3f}" for one in found], right=True, yields=4, stacks=True)
+            for place, title in enumerate((a, b))
+        ),
+        Column(f"{a} - {b}", [f"{one.difference.estimate:+.3f}" for one in found], right=True),
+        Column("interval", [f"{one.difference.lower:+.3f} to {one.difference.upper:+.3f}" for one in found]),
+        Column("n", [_counts(one) for one in found], right=True),
+        Column("verdict", [_verdict(one) for one in found]),
+    ]
+    return Group(*legend, fitted(columns, width))
+
+
+def _name(one: Compared) -> str:
+    name = short_name(shown_metric(one.metric, one.metric_version))
+    name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
+    return name if one.segment is None else f"{name} · {one.segment}"
+
+
+def _counts(one: Compared) -> str:
+    """Return n of both pipelines, or once if it is the same."""
+    return " and ".join(f"{n:,}" for n in dict.fromkeys(one.n))
+
+
+def _verdict(one: Compared) -> Text:
+    verdict = one.difference.verdict
+    return Text(verdict, style="bright_black" if verdict == "undecided" else "bold")

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 import typer
 from redis.asyncio import Redis
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
@@ -16,10 +15,10 @@ from ragtide_producers.publishing.retrying import Retrier
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas.printable import printable
 
 from .command_groups import command_group
 from .common import JsonOption, err, out, print_json, warn, with_redis
+from .fitting import Column, fitted
 from .workspace_option import WorkspaceOption, settings_with
 
 dead_letters = command_group(
@@ -64,7 +63,7 @@ def list_dead_letters(
     count, newest = with_redis(settings, body)
     if as_json:
         return
-    out.print(_table(newest))
+    out.print(letters_table(newest, out.width))
     if count > len(newest):
         err.print(f"These are the newest {len(newest):,} of {count:,}; --json prints all.", highlight=False)
 
@@ -97,26 +96,18 @@ async def _retried(redis: Redis, settings: Settings, ids: list[str] | None) -> i
     return retried
 
 
-def _table(letters: Sequence[StoredDeadLetter]) -> RenderableType:
-    """Return dead letters as a table, or the sentence that there are none."""
+def letters_table(letters: Sequence[StoredDeadLetter], width: int) -> RenderableType:
+    """Return dead letters as a table, or the sentence that there are none; a long detail is below its row."""
     if not letters:
         return Text("No dead letters.", style="green")
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    table.add_column("failed at", no_wrap=True)
-    table.add_column("reason", style="red", no_wrap=True)
-    table.add_column("deliveries", justify="right")
-    table.add_column("detail", overflow="fold")
-    for stored in letters:
-        letter = stored.letter
-        table.add_row(
-            stored.letter_id,
-            f"{letter.failed_at:%Y-%m-%d %H:%M:%S}",
-            letter.reason,
-            str(letter.deliveries),
-            Text(printable(_shortened(letter.detail))),
-        )
-    return table
+    columns = [
+        Column("id", [stored.letter_id for stored in letters]),
+        Column("failed at", [f"{stored.letter.failed_at:%Y-%m-%d %H:%M:%S}" for stored in letters]),
+        Column("reason", [Text(stored.letter.reason, style="red") for stored in letters]),
+        Column("deliveries", [f"{stored.letter.deliveries:,}" for stored in letters], right=True),
+        Column("detail", [_shortened(stored.letter.detail) for stored in letters], yields=1, stacks=True),
+    ]
+    return fitted(columns, width)
 
 
 def _shortened(detail: str) -> str:

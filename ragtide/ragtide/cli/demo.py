@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Group
 from rich.live import Live
-from rich.rule import Rule
 from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
@@ -103,7 +102,7 @@ def _phase(number: int) -> Text:
 
 
 def _print(result: DemoResult) -> None:
-    out.print(Rule("result", align="left"))
+    out.print(Text("Result", style="bold"))
     out.print(estimates_table(result.estimates, out.width))
     out.print()
     out.print(alerts_view(result.alerts))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.estimates import ESTIMATORS, STRATEGIES, chosen
+from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, STRATEGIES, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
@@ -15,8 +15,9 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, PipelineOption, err, out, print_json, warn, with_redis
-from .tables import estimates_table, labeling_table
+from .common import JsonOption, PipelineOption, SegmentsOption, err, out, print_json, warn, with_redis
+from .groups import whole_pipelines
+from .tables import estimates_note, estimates_table, labeling_table
 from .workspace_option import WorkspaceOption, settings_with
 
 
@@ -26,6 +27,7 @@ def estimates(
     run: Annotated[str | None, typer.Option(help="Only this run, as given to publish --run.")] = None,
     workspace: WorkspaceOption = None,
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
+    segments: SegmentsOption = False,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     strategy: Annotated[
         str,
@@ -35,7 +37,12 @@ def estimates(
     ] = AUTO,
     confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
     window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
-    estimator: Annotated[str, typer.Option(help=f"How to estimate: {', '.join(ESTIMATORS)}, or all.")] = "mean",
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help=f"How to estimate: {', '.join(ESTIMATORS)}, {RECOMMENDED} (of tables), or all; mean with --json."
+        ),
+    ] = None,
     labeling: Annotated[bool, typer.Option("--labeling", help="Show time and cost of labeling, not scores.")] = False,
     ongoing: Annotated[
         bool, typer.Option("--ongoing", help="Treat a run as a sample of ongoing traffic: its interval never closes.")
@@ -44,13 +51,15 @@ def estimates(
 ) -> None:
     """Show the running estimates with their intervals, once.
 
+    Tables have whole pipelines, and --segments adds segment values; --json always has both.
     To score a file without Redis, use ragtide score.
     """
     settings = settings_with(context, workspace)
+    estimator = estimator or ("mean" if as_json else RECOMMENDED)
     for value, known, hint in (
         (strategy, STRATEGIES, "--strategy"),
         (window, (ALL_TIME, *settings.windows), "--window"),
-        (estimator, (*ESTIMATORS, "all"), "--estimator"),
+        (estimator, (*ESTIMATORS, RECOMMENDED, "all"), "--estimator"),
     ):
         if value not in known:
             raise typer.BadParameter(f"{value!r} is unknown: use one of {', '.join(known)}", param_hint=hint)
@@ -72,17 +81,25 @@ def estimates(
     unmet = None if found else _unmet(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
     if as_json:
         print_json([estimate.model_dump(mode="json") for estimate in found])
-    elif found and labeling:
-        out.print(labeling_table(found))
     elif found:
-        out.print(estimates_table(found, out.width))
-        for where, diagnosis in diagnoses(found):
-            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
+        _print(found if segments or segment is not None else whole_pipelines(found), len(found), labeling=labeling)
     elif unmet is None:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
     if unmet is not None:
         warn(unmet)
         raise typer.Exit(1)
+
+
+def _print(shown: Sequence[Estimate], found: int, *, labeling: bool) -> None:
+    if shown and labeling:
+        out.print(labeling_table(shown, out.width))
+    elif shown:
+        out.print(estimates_note(shown), style="bright_black", markup=False, highlight=False)
+        out.print(estimates_table(shown, out.width))
+        for where, diagnosis in diagnoses(shown):
+            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
+    if hidden := found - len(shown):
+        err.print(f"{hidden:,} estimates of segment values are not shown: --segments shows them.", highlight=False)
 
 
 def _unmet(

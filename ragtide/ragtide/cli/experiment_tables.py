@@ -1,25 +1,31 @@
 """Renders the leaderboard of an experiment as a table; reads and prints nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ragtide_offline.experiments.board import Board, BoardRow
+from ragtide_offline.experiments.drafts import named_by, shown_value
+from ragtide_offline.experiments.projections import Projection
 from ragtide_schemas.metric_definitions import OUTCOMES
+from ragtide_schemas.printable import printable
 
-from .tables import NARROW, NARROW_BAR_WIDTH, interval_bar
+from .drawing import interval_bar
+from .fitting import Column, fitted, shortened
+from .tables import interval_text
 
-BAR_WIDTH = 24
-"""Characters of an interval's bar."""
+BAR_WIDTHS: Final = (24, 14)
+"""Characters of an interval's bar, from a wide terminal to a narrow terminal."""
 
 STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"}
 
-NAME_CHARS = 40
-"""Most characters of a config's name in one line."""
+NAME_CHARS: Final = 12
+"""Fewest characters of a config's name."""
 
-NARROW_NAME_CHARS = 18
+VALUE_CHARS: Final = 24
+"""Most characters of a parameter's value."""
 
 
 def board_view(board: Board, width: int, others: Sequence[str] = ()) -> RenderableType:
@@ -30,25 +36,92 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
         width: columns of the terminal.
         others: metrics to show besides the metric of the race.
     """
-    narrow = width < NARROW
-    others = () if narrow else others
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("#", justify="right", style="bright_black")
-    table.add_column("config", overflow="fold", max_width=NARROW_NAME_CHARS if narrow else NAME_CHARS)
-    table.add_column("", no_wrap=True)
-    table.add_column(board.metric.rpartition(".")[2], justify="right")
-    table.add_column("interval", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("failed", justify="right")
-    for metric in others:
-        table.add_column(metric.rpartition(".")[2], justify="right")
-    if not narrow:
-        table.add_column("$ / item", justify="right")
-        table.add_column("p50 s", justify="right")
-    table.add_column("behind", no_wrap=True)
-    for row in board.rows:
-        _add(table, board, row, width, others)
-    return Group(_head(board), Text(), table, *_notes(board))
+    rows, metric = board.rows, board.metric
+    if not rows:
+        return Group(_head(board), *_notes(board))
+    styles = [STYLES.get(row.status, "") for row in rows]
+    main = [row.estimates[metric] for row in rows]
+    means = [_number(one.estimate) for one in main]
+    failed = [Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black") for row in rows]
+    columns = [
+        Column("config", [Text(f"#{row.number}", style=style) for row, style in zip(rows, styles, strict=True)]),
+        *_names(rows, styles),
+        *_parameters(rows),
+        Column("status", [Text(row.status, style=style) for row, style in zip(rows, styles, strict=True)]),
+        Column(_last(metric), means, right=True, yields=7, narrower=Column("mean", means, right=True)),
+        Column("interval", [interval_text((one.lower, one.upper)) for one in main]),
+        _bars(main, styles),
+        Column("n", [f"{one.n:,}" for one in main], right=True),
+        Column("failed", failed, right=True, yields=0 if any(row.n_failed for row in rows) else 5),
+        *(Column(_last(other), [_number(_mean(row, other)) for row in rows], right=True, yields=1) for other in others),
+        Column("$ / item", [_cost(row) for row in rows], right=True, yields=2),
+        Column("p50 s", [_latency(row) for row in rows], right=True, yields=2),
+        Column("behind", _behind(rows, long=True), yields=3, narrower=Column("behind", _behind(rows, long=False))),
+    ]
+    return Group(_head(board), Text(), fitted(columns, width), *_notes(board))
+
+
+def _names(rows: Sequence[BoardRow], styles: Sequence[str]) -> list[Column]:
+    """Return the column of names, unless each name only repeats the parameters."""
+    if all(row.parameters and row.name == named_by(row.parameters) for row in rows):
+        return []
+    names = [Text(printable(row.name), style=style) for row, style in zip(rows, styles, strict=True)]
+    return [Column("name", names, yields=6, shortest=NAME_CHARS)]
+
+
+def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
+    """Return a column for each parameter that differs between configs."""
+    names = dict.fromkeys(name for row in rows for name in row.parameters)
+    found = {name: [_value(row.parameters, name) for row in rows] for name in names}
+    # A single config has no difference to show, so all its parameters are shown.
+    return [
+        Column(name, values, yields=8, stacks=True)
+        for name, values in found.items()
+        if len(rows) == 1 or len(set(values)) > 1
+    ]
+
+
+def _value(parameters: Mapping[str, Any], name: str) -> str:
+    return shortened(printable(shown_value(parameters[name])), VALUE_CHARS) if name in parameters else ""
+
+
+def _bars(found: Sequence[Projection], styles: Sequence[str]) -> Column:
+    wide, narrow = (
+        [
+            interval_bar(one.estimate, (one.lower, one.upper), one.value_range, width, style or "cyan")
+            for one, style in zip(found, styles, strict=True)
+        ]
+        for width in BAR_WIDTHS
+    )
+    return Column("", wide, yields=2, narrower=Column("", narrow, yields=4))
+
+
+def _behind(rows: Sequence[BoardRow], *, long: bool) -> list[str]:
+    numbers = {row.name: row.number for row in rows}
+    cells = []
+    for row in rows:
+        gap = row.behind
+        short = "" if gap is None else f"{gap.estimate:.3f}"
+        if long and gap is not None:
+            short += f" [{gap.lower:.3f}, {gap.upper:.3f}] to #{numbers.get(row.against or '', '?')}"
+        cells.append(short)
+    return cells
+
+
+def _mean(row: BoardRow, metric: str) -> float | None:
+    return row.estimates[metric].estimate if metric in row.estimates else None
+
+
+def _cost(row: BoardRow) -> str:
+    return f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
+
+
+def _latency(row: BoardRow) -> str:
+    return f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
+
+
+def _last(metric: str) -> str:
+    return metric.rpartition(".")[2]
 
 
 def _head(board: Board) -> Text:
@@ -56,42 +129,12 @@ def _head(board: Board) -> Text:
     text = Text.assemble(
         (board.run, "bold cyan"),
         f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}   "
-        f"{board.executed:,} calls, {board.share_of_work:.0%} of all   {board.cost_usd:.4f} USD   "
+        f"by {board.metric}   {board.executed:,} calls, {board.share_of_work:.0%} of all   {board.cost_usd:.4f} USD   "
         f"{board.tokens:,} tokens",
     )
     if board.paused and not board.completed:
         text.append(f"\n{board.paused}", style="yellow")
     return text
-
-
-def _add(table: Table, board: Board, row: BoardRow, width: int, others: Sequence[str]) -> None:
-    style = STYLES.get(row.status, "")
-    main = row.estimates[board.metric]
-    narrow = width < NARROW
-    bar_width = NARROW_BAR_WIDTH if narrow else BAR_WIDTH
-    gap = row.behind
-    numbers = {one.name: one.number for one in board.rows}
-    behind = "" if gap is None else f"{gap.estimate:.3f}"
-    cost = f"{row.cost_per_item_usd:.5f}" if row.cost_usd else "—"
-    latency = f"{row.latency_quantiles_s['p50']:.3f}" if row.latency_quantiles_s else "—"
-    table.add_row(
-        str(row.number),
-        Text(row.name, style=style),
-        Text(row.status, style=style),
-        _number(main.estimate),
-        Text.assemble(
-            f"{main.lower:.3f} ",
-            interval_bar(main.estimate, (main.lower, main.upper), main.value_range, bar_width, style or "cyan"),
-            f" {main.upper:.3f}",
-        ),
-        f"{main.n:,}",
-        Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black"),
-        *(_number(row.estimates[metric].estimate if metric in row.estimates else None) for metric in others),
-        *(() if narrow else (cost, latency)),
-        behind
-        if narrow or gap is None
-        else f"{behind} [{gap.lower:.3f}, {gap.upper:.3f}] to #{numbers.get(row.against or '', '?')}",
-    )
 
 
 def _notes(board: Board) -> list[Text]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ragtide_aggregator.statistics.explained_change import ExplainedChange, NumberWithEnds, SegmentPart
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
 from ragtide_schemas.estimate import shown_metric
+
+from .fitting import Column, fitted, shortened
+from .groups import short_name
 
 MOST_ROWS = 12
 """Segment values that a table shows."""
@@ -50,25 +54,25 @@ def parts_table(change: ExplainedChange) -> Table:
     return table
 
 
-def differences_table(found: Sequence[ExplainedDifference]) -> Table:
+def differences_table(found: Sequence[ExplainedDifference], width: int) -> RenderableType:
     """Return differences of two pipelines, split into mix and within, one row a metric."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    for title in ("difference", "mix", "interval", "within", "interval"):
-        table.add_column(title, no_wrap=True, justify="right")
-    for one in found:
-        change = one.change
-        table.add_row(
-            Text(shown_metric(one.metric, one.metric_version).removeprefix("trace.")),
-            f"{change.total.estimate:+.3f}",
-            *(cell for part in (change.mix, change.within) for cell in (f"{part.estimate:+.3f}", _ends(part))),
-        )
-    return table
+    names = [short_name(shown_metric(one.metric, one.metric_version)) for one in found]
+    parts = [(one.change.mix, one.change.within) for one in found]
+    columns = [
+        Column("metric", names, yields=1, shortest=16),
+        Column("difference", [f"{one.change.total.estimate:+.3f}" for one in found], right=True),
+    ]
+    for place, title in enumerate(("mix", "within")):
+        columns += [
+            Column(title, [f"{both[place].estimate:+.3f}" for both in parts], right=True),
+            Column("interval", [_ends(both[place]) for both in parts], right=True),
+        ]
+    return fitted(columns, width)
 
 
 def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
     label = one.name.removeprefix(f"{name}=")
-    shown = label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
+    shown = shortened(label, LONGEST)
     shares = " ".join(f"{100 * share.estimate:5.1f}%" for share in one.share)
     means = " ".join("    —" if mean is None else f"{mean:.3f}" for mean in one.mean)
     within = "new" if one.is_new else f"{one.within:+.3f}"

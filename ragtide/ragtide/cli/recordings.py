@@ -1,17 +1,18 @@
 """`ragtide recordings`: shows the contents of a recording, and verifies its files."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
+from rich.filesize import decimal
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.recordings.contents import COUNTS, counts_by_day, partitions_of
 
 from .common import JsonOption, err, given, out, print_json
+from .fitting import Column, fitted
 
 
 def recordings(
@@ -37,7 +38,7 @@ def recordings(
         found = {"url": place, "partitions": partitions_of(recording), "days": rows}
         print_json({**found, "problems": problems} if verify else found)
     else:
-        out.print(_table(rows))
+        out.print(contents_table(rows, out.width))
         for problem in problems:
             err.print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
         if verify and not problems:
@@ -46,14 +47,18 @@ def recordings(
         raise typer.Exit(1)
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("day", "pipeline"):
-        table.add_column(name)
+def contents_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+    """Return the counts of a recording by day and pipeline as a table."""
+    columns = [
+        Column("day", [row["day"] for row in rows]),
+        Column("pipeline", [row["pipeline"] or "—" for row in rows], yields=3, shortest=12),
+    ]
     for name in COUNTS:
-        table.add_column(name, justify="right")
-    for row in rows:
-        # As Text, so that the name of a pipeline is not read as markup.
-        pipeline = Text(row["pipeline"] or "—")
-        table.add_row(row["day"], pipeline, *(f"{row[name]:,}" for name in COUNTS))
-    return table
+        empty = not any(row[name] for row in rows)
+        exact = [f"{row[name]:,}" for row in rows]
+        if name == "bytes":
+            short = [decimal(row[name]) for row in rows]
+            columns.append(Column(name, exact, right=True, yields=2, narrower=Column("size", short, right=True)))
+        else:
+            columns.append(Column(name, exact, right=True, yields=1 if empty else 4, stacks=not empty))
+    return fitted(columns, width)

@@ -137,14 +137,14 @@ def _report(scored: ScoredFile, strategy: str, confidence: float, reference: str
     console = err if as_json else out
     summary = summarize(scored.events, strategy=strategy, confidence=confidence)
     if summary.estimates:
-        console.print(summary_table(summary))
+        console.print(summary_table(summary, console.width))
         console.print(f"intervals: {strategy}, {confidence:.0%}", style="bright_black", highlight=False)
     for pipeline, diagnosis in summary.diagnoses:
         console.print(f"{pipeline}: {diagnosis.sentence()}", markup=False, highlight=False)
     for problem in summary.problems:
         err.print(problem, markup=False, highlight=False)
     if reference is not None:
-        console.print(reference_table(summary.estimates, reference))
+        console.print(reference_table(summary.estimates, reference, console.width))
     counts = scored.counts
     before = f", {counts['before']:,} scored before" if counts["before"] else ""
     money = f", ${scored.cost_usd:.4f}" if scored.cost_usd else ""

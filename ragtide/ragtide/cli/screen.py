@@ -9,14 +9,14 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
 from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .alert_views import alerts_view
-from .tables import TrendKey, estimate_key, estimates_table
+from .tables import TrendKey, estimate_key, estimates_note, estimates_table
 
 TREND_POINTS = 16
 """Most recent means drawn for each row."""
@@ -56,7 +56,7 @@ class Screen:
         everything, self.alerts, backlogs = await asyncio.gather(
             deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
         )
-        self.estimates = [e for e in chosen(everything) if self._keep(e)]
+        self.estimates = [e for e in chosen(everything, estimator=RECOMMENDED) if self._keep(e)]
         known = {estimate.pipeline for estimate in everything}
         wanted = self._pipeline
         missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
@@ -72,8 +72,7 @@ class Screen:
         if not self.estimates:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
             return Group(self._counts, *warnings, waiting)
-        level = f"{self.estimates[0].confidence:.0%}"
-        note = f"{level} intervals, valid at every look; recent: mean of about the last 64"
+        note = f"{estimates_note(self.estimates)}; recent: mean of about the last 64"
         return Group(
             self._counts,
             *warnings,

@@ -35,7 +35,7 @@ def compare_split(
     if as_json:
         print_json([one.as_dict() for one in found.compared])
     elif found.compared and found.since is not None:
-        out.print(compared_table(found.compared, *pipelines))
+        out.print(compared_table(found.compared, *pipelines, out.width))
         units = "interactions" if split.unit == "interaction" else "clusters"
         out.print(
             f"A coin sends {split.share:.0%} of the {units} to {pipelines[0]}, since {found.since:%Y-%m-%d %H:%M} UTC. "

@@ -1,27 +1,28 @@
-"""Renders estimates as tables, and intervals as bars; reads and prints nothing."""
+"""Renders estimates as tables; reads and prints nothing."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
+from ragtide_aggregator.events.keys import GOLD_LABELER
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Direction, Estimate
 
-BAR_WIDTH = 28
-"""Characters of an interval's bar."""
+from .drawing import BAND_STYLES, bar, direction_of, ends_of, trend
+from .fitting import Column, Notes, fitted, heading
+from .groups import ESTIMATOR_NAMES, EstimateGroup, absent_text, group_key, groups_of, short_name, unmeasured_line
 
-NARROW = 140
-"""With fewer columns, bars are shorter and trends have no line."""
+SHORTEST_NAME: Final = 16
+"""Fewest characters of a metric's name."""
 
-NARROW_BAR_WIDTH = 14
+BAR_WIDTHS: Final = (28, 14, 8)
+"""Characters of an interval's bar, from a wide terminal to a narrow terminal."""
 
-BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
-
-SPARKS = "▁▂▃▄▅▆▇█"
-
-TrendKey = tuple[str, str | None, str | None, str, str | None]
-"""Pipeline, run, segment, metric and its version."""
+TrendKey = tuple[object, ...]
+"""Scope, labeler, metric and its version."""
 
 Trends = Mapping[TrendKey, Sequence[float]]
 """Means of the most recent values at earlier looks, the oldest first."""
@@ -29,211 +30,179 @@ Trends = Mapping[TrendKey, Sequence[float]]
 
 def estimate_key(estimate: Estimate) -> TrendKey:
     """Return the key of an estimate's trend."""
-    return estimate.pipeline, estimate.run, estimate.segment, estimate.metric, estimate.metric_version
+    return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.estimator)
 
 
-def ends_of(estimate: Estimate) -> tuple[float, float]:
-    """Return the ends of the interval; a missing end is the end of the value range."""
-    lowest, highest = estimate.value_range
-    return (
-        lowest if estimate.lower is None else estimate.lower,
-        highest if estimate.upper is None else estimate.upper,
-    )
-
-
-def short_name(metric: str) -> str:
-    """Return a metric's name without the family `trace`; other families stay, because two may use one name.
-
-    >>> short_name("trace.adherence"), short_name("rmse.trace.adherence"), short_name("retrieval.empty")
-    ('adherence', 'rmse.adherence', 'retrieval.empty')
-    """
-    return metric.removeprefix("trace.").replace(".trace", "")
-
-
-def bar(estimate: Estimate, width: int = BAR_WIDTH) -> Text:
-    """Return the interval drawn on the metric's whole range, with a dot for the estimate."""
-    style = BAND_STYLES.get(estimate.band or "", "cyan")
-    return interval_bar(estimate.estimate, ends_of(estimate), estimate.value_range, width, style)
-
-
-def interval_bar(
-    estimate: float | None,
-    ends: tuple[float, float],
-    scale: tuple[float, float],
-    width: int = BAR_WIDTH,
-    style: str = "cyan",
-) -> Text:
-    """Return an interval drawn on a scale, with a dot for the estimate."""
-    lowest, highest = scale
-
-    def cell(value: float) -> int:
-        share = (value - lowest) / (highest - lowest) if highest > lowest else 0.0
-        return min(max(round(share * (width - 1)), 0), width - 1)
-
-    text = Text()
-    first, last = (cell(end) for end in ends)
-    middle = None if estimate is None else cell(estimate)
-    for position in range(width):
-        if position == middle:
-            text.append("●", style=f"bold {style}")
-        elif first <= position <= last:
-            text.append("━", style="cyan")
-        else:
-            text.append("─", style="bright_black")
-    return text
-
-
-def spark(values: Sequence[float], lowest: float, highest: float) -> str:
-    """Return values as a line of small bars on the metric's range."""
-    span = (highest - lowest) or 1.0
-    steps = [int((value - lowest) / span * (len(SPARKS) - 1) + 0.5) for value in values]
-    return "".join(SPARKS[min(max(step, 0), len(SPARKS) - 1)] for step in steps)
-
-
-def trend(estimate: Estimate, seen: Sequence[float]) -> Text:
-    """Return an arrow that compares the mean of about the last 64 values with the interval, and a line of such means.
-
-    A window is compared with the window before it.
-    """
-    if estimate.window != ALL_TIME:
-        return _against_before(estimate)
-    if estimate.recent is None or estimate.estimate is None:
-        return Text("·", style="bright_black")
-    lower, upper = ends_of(estimate)
-    if estimate.recent > upper:
-        arrow, style = "▲", _better_style(estimate, rising=True)
-    elif estimate.recent < lower:
-        arrow, style = "▼", _better_style(estimate, rising=False)
-    else:
-        arrow, style = "→", "bright_black"
-    text = Text(f"{arrow} {estimate.recent:.2f} ", style=style)
-    text.append(spark(seen, *estimate.value_range), style="blue")
-    return text
-
-
-def _against_before(estimate: Estimate) -> Text:
-    """Return an arrow if a window differs for certain from the window before, and the mean of the window before."""
-    if estimate.trend is None or estimate.previous is None:
-        return Text("·", style="bright_black")
-    if estimate.trend == "steady":
-        return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
-    rising = estimate.trend == "rising"
-    style = _better_style(estimate, rising=rising)
-    return Text(f"{'▲' if rising else '▼'} was {estimate.previous:.2f}", style=style)
-
-
-def _better_style(estimate: Estimate, *, rising: bool) -> str:
-    direction = estimate.direction
-    if direction is None:
-        # Estimates of an older release have no direction.
-        definition = METRICS.get(estimate.metric)
-        errors = estimate.metric.startswith("rmse.")
-        direction = Direction.LOWER if errors else definition.direction if definition else Direction.HIGHER
-    if direction is Direction.NEITHER:
-        return "blue"
-    return "green" if rising == (direction is Direction.HIGHER) else "red"
-
-
-def in_reading_order(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Return estimates by scope, then in the order of the registry of metrics; other metrics come last."""
-    registered = list(METRICS)
-
-    def key(estimate: Estimate) -> tuple[str, str, str, int, str, str]:
-        place = registered.index(estimate.metric) if estimate.metric in METRICS else len(registered)
-        return (
-            estimate.pipeline,
-            estimate.run or "",
-            estimate.segment or "",
-            place,
-            estimate.metric,
-            estimate.metric_version or "",
-        )
-
-    return sorted(estimates, key=key)
-
-
-def estimates_table(estimates: Sequence[Estimate], width: int, trends: Trends | None = None) -> Table:
-    """Return estimates as a table with a row for each; a cell that repeats the cell above is empty.
+def estimates_table(
+    estimates: Sequence[Estimate], width: int, trends: Trends | None = None, *, recent: bool = True
+) -> RenderableType:
+    """Return estimates as a table, grouped by scope and labeler, with a row for each metric that has values.
 
     Args:
         estimates: estimates to show.
         width: columns of the terminal.
         trends: recent means to draw as a line.
+        recent: whether to compare the most recent values with all values, or a window with the window before.
     """
-    narrow = width < NARROW
-    clustered = any(estimate.n_effective is not None for estimate in estimates)
-    bar_width = (NARROW_BAR_WIDTH - 6 * clustered) if narrow else BAR_WIDTH
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("metric",) if narrow else ("pipeline", "segment", "metric"):
-        # Rich first narrows the columns that may wrap: names and reasons of absence, and no number.
-        table.add_column(name, overflow="ellipsis")
-    table.add_column("estimate", justify="right", no_wrap=True)
-    table.add_column("interval", min_width=bar_width + 12)
-    table.add_column("n (eff.)" if clustered else "n", justify="right", no_wrap=True)
-    all_time = all(estimate.window == ALL_TIME for estimate in estimates)
-    table.add_column("recent" if all_time else "before", no_wrap=True, min_width=7)
-    if not narrow:
-        table.add_column("band", no_wrap=True)
-    with_absent = not narrow and any(estimate.n_absent and estimate.n for estimate in estimates)
-    if with_absent:
-        table.add_column("absent", no_wrap=True)
-    before: tuple[str, str] | None = None
-    for estimate in in_reading_order(estimates):
-        pipeline = estimate.pipeline if estimate.run is None else f"{estimate.pipeline} ({estimate.run})"
-        scope = (pipeline, estimate.segment or "all")
-        if narrow and before != scope:
-            table.add_row(Text(" · ".join(scope), style="bold", no_wrap=True))
-        elif before not in (None, scope):
-            table.add_section()
-        named = () if narrow else tuple(Text(part, style="bold") for part in (scope if before != scope else ("", "")))
-        before = scope
-        lower, upper = ends_of(estimate)
-        missing = absent_text(estimate)
-        drawn = Text.assemble(f"{lower:.3f} ", bar(estimate, bar_width), f" {upper:.3f}")
-        if missing and not estimate.n:  # show the reason instead of an interval over the whole range
-            drawn, missing = missing, None
-        band = Text(estimate.band or "", style=BAND_STYLES.get(estimate.band or "", ""))
-        table.add_row(
-            *named,
-            short_name(estimate.metric_name),
-            "—" if estimate.estimate is None else f"{estimate.estimate:.3f}",
-            drawn,
-            _count(estimate),
-            trend(estimate, () if narrow else (trends or {}).get(estimate_key(estimate), ())),
-            *(() if narrow else (band, *((missing or "",) if with_absent else ()))),
-        )
-        if narrow and missing:
-            table.add_row("", "", missing)
-    return table
+    groups = groups_of(estimates)
+    rows = [one for group in groups for one in group.measured]
+    if not rows:
+        return Group(*_notes(groups, width).above[0])
+    columns = [
+        Column("metric", [short_name(one.metric_name) for one in rows], yields=8, shortest=SHORTEST_NAME),
+        *_estimator_column(rows),
+        Column("estimate", [number_text(one.estimate) for one in rows], right=True),
+        Column("interval", _intervals(rows)),
+        _bars(rows),
+        Column("n (eff.)" if any(one.n_effective is not None for one in rows) else "n", _counts(rows), right=True),
+        *([_trend_column(rows, trends or {})] if recent else []),
+        *_band_column(rows),
+        *_absent_column(rows),
+    ]
+    return fitted(columns, width, _notes(groups, width))
 
 
-def _count(estimate: Estimate) -> str:
+def number_text(value: float | None) -> str:
+    """Return a number with three decimals, or with six digits if it is large; a dash for None.
+
+    >>> number_text(0.25), number_text(1234567.0), number_text(None)
+    ('0.250', '1.23457e+06', '—')
+    """
+    if value is None:
+        return "—"
+    return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.6g}"
+
+
+def interval_text(ends: tuple[float, float]) -> str:
+    """Return an interval as its ends."""
+    return f"{number_text(ends[0])} to {number_text(ends[1])}"
+
+
+def _intervals(rows: Sequence[Estimate]) -> list[str]:
+    """Return intervals with aligned ends."""
+    ends = [[number_text(end) for end in ends_of(one)] for one in rows]
+    lower, upper = (max(len(one[place]) for one in ends) for place in (0, 1))
+    return [f"{low:>{lower}} to {high:>{upper}}" for low, high in ends]
+
+
+def _bars(rows: Sequence[Estimate]) -> Column:
+    wide, middle, narrow = ([bar(one, width) for one in rows] for width in BAR_WIDTHS)
+    last = Column("", narrow, yields=9)
+    return Column("", wide, yields=2, narrower=Column("", middle, yields=5, narrower=last))
+
+
+def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the column that names the estimators, if any row is not a mean."""
+    several = {estimate_key(one)[:-1] for one in rows if one.estimator != "mean"}
+    if not several:
+        return []
+    names = [ESTIMATOR_NAMES[one.estimator] if estimate_key(one)[:-1] in several else "" for one in rows]
+    short = [name.replace("prediction-", "pred.-") for name in names]
+    return [Column("estimator", names, yields=6, narrower=Column("estimator", short, yields=12, stacks=True))]
+
+
+def _counts(rows: Sequence[Estimate]) -> list[str]:
     """Return n, with the number of independent interactions that would be as precise where clusters say it."""
-    if estimate.n_effective is None:
-        return f"{estimate.n:,}"
-    return f"{estimate.n:,} ({estimate.n_effective:,.0f})"
+    return [f"{one.n:,}" if one.n_effective is None else f"{one.n:,} ({one.n_effective:,.0f})" for one in rows]
 
 
-def absent_text(estimate: Estimate) -> Text | None:
-    """Return the number of interactions without the metric, and the most frequent reason; None if there are none."""
-    if not estimate.n_absent:
-        return None
-    reasons = list(estimate.absent)
-    named = f": {reasons[0]}" if reasons else ""
-    more = f" +{len(reasons) - 1}" if len(reasons) > 1 else ""
-    return Text(f"{estimate.n_absent:,} absent{named}{more}", style="yellow")
+def _trend_column(rows: Sequence[Estimate], trends: Trends) -> Column:
+    title = "recent" if all(one.window == ALL_TIME for one in rows) else "before"
+    arrows = Column(title, [trend(one) for one in rows], yields=10)
+    if not trends:
+        return arrows
+    lines = [trend(one, trends.get(estimate_key(one), ())) for one in rows]
+    return Column(title, lines, yields=3, narrower=arrows)
 
 
-def labeling_table(estimates: Sequence[Estimate]) -> Table:
-    """Return a table of the time and cost of labeling, with mean and quantiles."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("pipeline", "labeler", "quantity"):
-        table.add_column(name, no_wrap=True)
-    for name in ("n", "mean", "p5", "p50", "p95", "p99", "max"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for e in estimates:
-        quantiles = e.quantiles or {}
-        numbers = [e.estimate, *(quantiles.get(name) for name in ("p5", "p50", "p95", "p99")), e.maximum]
-        cells = ["—" if number is None else f"{number:.4g}" for number in numbers]
-        table.add_row(e.pipeline, e.labeler, e.metric.removeprefix("labeling."), f"{e.n:,}", *cells)
-    return table
+def _band_column(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the quality of each estimate, with the direction in which the metric gets better and its limit."""
+    bands = [Text(one.band or "", style=BAND_STYLES.get(one.band or "", "")) for one in rows]
+    short = Column("band", bands, yields=11) if any(one.band for one in rows) else None
+    middle = Column("band", _beside(bands, [limit_of(one) for one in rows]), yields=7, narrower=short)
+    return [Column("band", _beside(bands, [rule_of(one) for one in rows]), yields=4, narrower=middle)]
+
+
+def _beside(bands: Sequence[Text], rules: Sequence[str]) -> list[Text]:
+    """Return each band with the rule of its metric."""
+    return [
+        Text.assemble(band, "; " if band.plain and rule else "", (rule, "bright_black"))
+        for band, rule in zip(bands, rules, strict=True)
+    ]
+
+
+def rule_of(estimate: Estimate) -> str:
+    """Return the direction in which a metric gets better, and the limit of a good value."""
+    definition = METRICS.get(estimate.metric)
+    return definition.rule if definition is not None else direction_of(estimate).in_words
+
+
+def limit_of(estimate: Estimate) -> str:
+    """Return the limit of a good value in a few characters; without bands, the direction."""
+    definition = METRICS.get(estimate.metric)
+    direction = direction_of(estimate)
+    if definition is None or definition.bands is None:
+        return "" if direction is Direction.NEITHER else direction.in_words
+    return f"good {'≤' if direction is Direction.LOWER else '≥'} {definition.bands.good:g}"
+
+
+def _absent_column(rows: Sequence[Estimate]) -> list[Column]:
+    cells = [Text(absent_text(one), style="yellow") for one in rows]
+    return [Column("", cells, yields=1, stacks=True)] if any(cell.plain for cell in cells) else []
+
+
+def _notes(groups: Sequence[EstimateGroup], width: int) -> Notes:
+    """Return the headings of groups, and the lines at their ends."""
+    above: dict[int, list[Text]] = {}
+    row = 0
+    for group in groups:
+        title, *below = _around(group, width)
+        if above:
+            above[row].append(Text())
+        above.setdefault(row, []).append(title)
+        row += len(group.measured)
+        above.setdefault(row, []).extend(below)
+    return Notes(above)
+
+
+def _around(group: EstimateGroup, width: int) -> list[Text]:
+    """Return the heading of a group, and the line about its metrics without a value."""
+    line = unmeasured_line(group)
+    return [heading(group.title, width), *([] if line is None else [line])]
+
+
+def estimates_note(estimates: Sequence[Estimate]) -> str:
+    """Return a sentence about level and validity of the intervals, and about the recommended estimator."""
+    level = f"{estimates[0].confidence:.0%} intervals" if estimates else "no estimates"
+    valid = ", valid at every look" if estimates and all(one.anytime_valid for one in estimates) else ""
+    corrected = any(one.estimator == PREDICTION_POWERED and one.labeler != GOLD_LABELER for one in estimates)
+    advice = "; prediction-powered: recommended"
+    return f"{level}{valid}{advice if corrected else ''}"
+
+
+def labeling_table(estimates: Sequence[Estimate], width: int) -> RenderableType:
+    """Return a table of the time and cost of labeling, with mean and quantiles, grouped by scope and labeler."""
+    groups = groups_of(estimates)
+    rows = [one for group in groups for one in (*group.measured, *group.unmeasured)]
+    above, row = {}, 0
+    for group in groups:
+        above[row] = [heading(group.title, width)]
+        row += len(group.measured) + len(group.unmeasured)
+    quantiles = [one.quantiles or {} for one in rows]
+
+    def numbers(name: str, yields: int = 0) -> Column:
+        cells = [_digits(found.get(name)) for found in quantiles]
+        return Column(name, cells, right=True, yields=yields)
+
+    columns = [
+        Column("quantity", [one.metric.removeprefix("labeling.") for one in rows], yields=3, shortest=8),
+        Column("n", [f"{one.n:,}" for one in rows], right=True),
+        Column("mean", [_digits(one.estimate) for one in rows], right=True),
+        numbers("p5", 1), numbers("p50"), numbers("p95"), numbers("p99", 2),
+        Column("max", [_digits(one.maximum) for one in rows], right=True),
+    ]  # fmt: skip
+    return fitted(columns, width, Notes(above))
+
+
+def _digits(number: float | None) -> str:
+    return "—" if number is None else f"{number:.4g}"

@@ -10,7 +10,7 @@ from ragtide_roles.running import cancelled_by_signal
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 
-from .common import PipelineOption, out, with_redis
+from .common import PipelineOption, SegmentsOption, out, with_redis
 from .screen import Screen, redraw
 from .workspace_option import WorkspaceOption, settings_with
 
@@ -18,7 +18,7 @@ from .workspace_option import WorkspaceOption, settings_with
 def watch(
     context: typer.Context,
     pipeline: PipelineOption = None,
-    segments: Annotated[bool, typer.Option("--segments", help="Show segment values, too.")] = False,
+    segments: SegmentsOption = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two drawings.")] = 0.5,
     once: Annotated[bool, typer.Option("--once", help="Draw one screen and exit.")] = False,
     workspace: WorkspaceOption = None,

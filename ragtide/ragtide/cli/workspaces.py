@@ -1,10 +1,11 @@
 """`ragtide workspaces`: lists the workspaces of replays and experiments, and removes them."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from redis.asyncio import Redis
-from rich.table import Table
+from rich.console import RenderableType
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.redis.url import RedisHandle
@@ -13,6 +14,7 @@ from ragtide_schemas import Workspace
 
 from .command_groups import command_group
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .fitting import Column, fitted
 
 workspaces = command_group("List or remove the workspaces of replays and experiments. Without a command it lists them.")
 
@@ -34,7 +36,7 @@ def show(context: typer.Context, as_json: JsonOption = False) -> None:
     if as_json:
         print_json([workspace.model_dump(mode="json") for workspace in found])
     elif found:
-        out.print(_table(found))
+        out.print(workspaces_table(found, out.width))
     else:
         err.print("No workspaces yet: ragtide replay and ragtide experiment create them.")
 
@@ -51,13 +53,14 @@ def remove(
         err.print(f"{name} is removed: {gone:,} keys", highlight=False)
 
 
-def _table(found: list[Workspace]) -> Table:
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("workspace", "kind", "began"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("size", justify="right")
-    table.add_column("source", overflow="fold")
-    for one in found:
-        size = "" if one.population_size is None else f"{one.population_size:,}"
-        table.add_row(one.run, one.kind, f"{one.created_at:%Y-%m-%d %H:%M}", size, one.source)
-    return table
+def workspaces_table(found: Sequence[Workspace], width: int) -> RenderableType:
+    """Return workspaces as a table; a long source is below its row."""
+    sizes = ["" if one.population_size is None else f"{one.population_size:,}" for one in found]
+    columns = [
+        Column("workspace", [one.run for one in found]),
+        Column("kind", [one.kind for one in found]),
+        Column("began", [f"{one.created_at:%Y-%m-%d %H:%M}" for one in found]),
+        Column("size", sizes, right=True),
+        Column("source", [one.source for one in found], yields=1, stacks=True),
+    ]
+    return fitted(columns, width)

@@ -1,0 +1,112 @@
+"""Draws intervals as bars, and recent means as small bars with an arrow; reads and prints nothing."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_schemas import METRICS, Direction, Estimate
+
+BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
+
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def ends_of(estimate: Estimate) -> tuple[float, float]:
+    """Return the ends of the interval; a missing end is the end of the value range."""
+    lowest, highest = estimate.value_range
+    return (
+        lowest if estimate.lower is None else estimate.lower,
+        highest if estimate.upper is None else estimate.upper,
+    )
+
+
+def bar(estimate: Estimate, width: int) -> Text:
+    """Return the interval drawn on the metric's whole range, with a dot for the estimate."""
+    style = BAND_STYLES.get(estimate.band or "", "cyan")
+    return interval_bar(estimate.estimate, ends_of(estimate), estimate.value_range, width, style)
+
+
+def interval_bar(
+    estimate: float | None,
+    ends: tuple[float, float],
+    scale: tuple[float, float],
+    width: int,
+    style: str = "cyan",
+) -> Text:
+    """Return an interval drawn on a scale, with a dot for the estimate."""
+    lowest, highest = scale
+
+    def cell(value: float) -> int:
+        share = (value - lowest) / (highest - lowest) if highest > lowest else 0.0
+        return min(max(round(share * (width - 1)), 0), width - 1)
+
+    text = Text()
+    first, last = (cell(end) for end in ends)
+    middle = None if estimate is None else cell(estimate)
+    for position in range(width):
+        if position == middle:
+            text.append("●", style=f"bold {style}")
+        elif first <= position <= last:
+            text.append("━", style="cyan")
+        else:
+            text.append("─", style="bright_black")
+    return text
+
+
+def spark(values: Sequence[float], lowest: float, highest: float) -> str:
+    """Return values as a line of small bars on the metric's range."""
+    span = (highest - lowest) or 1.0
+    steps = [int((value - lowest) / span * (len(SPARKS) - 1) + 0.5) for value in values]
+    return "".join(SPARKS[min(max(step, 0), len(SPARKS) - 1)] for step in steps)
+
+
+def trend(estimate: Estimate, seen: Sequence[float] = ()) -> Text:
+    """Return an arrow that compares the mean of about the last 64 values with the interval, and a line of such means.
+
+    A window is compared with the window before it.
+    """
+    if estimate.window != ALL_TIME:
+        return _against_before(estimate)
+    if estimate.recent is None or estimate.estimate is None:
+        return Text("·", style="bright_black")
+    lower, upper = ends_of(estimate)
+    if estimate.recent > upper:
+        arrow, style = "▲", _better_style(estimate, rising=True)
+    elif estimate.recent < lower:
+        arrow, style = "▼", _better_style(estimate, rising=False)
+    else:
+        arrow, style = "→", "bright_black"
+    text = Text(f"{arrow} {estimate.recent:.2f}", style=style)
+    if seen:
+        text.append(f" {spark(seen, *estimate.value_range)}", style="blue")
+    return text
+
+
+def _against_before(estimate: Estimate) -> Text:
+    """Return an arrow if a window differs for certain from the window before, and the mean of the window before."""
+    if estimate.trend is None or estimate.previous is None:
+        return Text("·", style="bright_black")
+    if estimate.trend == "steady":
+        return Text(f"→ was {estimate.previous:.2f}", style="bright_black")
+    rising = estimate.trend == "rising"
+    style = _better_style(estimate, rising=rising)
+    return Text(f"{'▲' if rising else '▼'} was {estimate.previous:.2f}", style=style)
+
+
+def direction_of(estimate: Estimate) -> Direction:
+    """Return the direction in which the metric of an estimate gets better."""
+    if estimate.direction is not None:
+        return estimate.direction
+    # Estimates of an older release have no direction.
+    definition = METRICS.get(estimate.metric)
+    if estimate.metric.startswith("rmse."):
+        return Direction.LOWER
+    return Direction.HIGHER if definition is None else definition.direction
+
+
+def _better_style(estimate: Estimate, *, rising: bool) -> str:
+    direction = direction_of(estimate)
+    if direction is Direction.NEITHER:
+        return "blue"
+    return "green" if rising == (direction is Direction.HIGHER) else "red"

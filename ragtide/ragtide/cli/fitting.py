@@ -1,0 +1,173 @@
+"""Fits a table to the width of a terminal: names are shortened in the middle, and columns yield in a stated order.
+
+Numbers are never cut. Renderables only; this module reads and prints nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ragtide_schemas.printable import printable
+
+GAP = 2
+"""Characters between two columns."""
+
+INDENT = 2
+"""Characters before a line below a row."""
+
+SHORTEST_PART = 8
+"""Fewest characters of a part of a heading."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table, with the order in which it yields where the terminal is too narrow."""
+
+    title: str
+    cells: Sequence[str | Text]
+    right: bool = False
+    yields: int = 0
+    """Columns yield in rising order; 0 never yields."""
+    narrower: "Column | None" = None
+    """The column that replaces this column when it yields; None removes it."""
+    shortest: int | None = None
+    """For names: when this column yields, its cells are shortened in the middle to at least this many characters."""
+    stacks: bool = False
+    """When this column yields, its cells move to a line below their row instead of being removed."""
+
+    @cached_property
+    def natural(self) -> int:
+        """Characters of the widest cell or the title."""
+        return max([cell_len(self.title), *(_text(cell).cell_len for cell in self.cells)])
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Lines of the whole width between the rows."""
+
+    above: Mapping[int, Sequence[Text]] = field(default_factory=dict)
+    """Lines above a row, by the number of the row; the number after the last row is for lines at the end."""
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name of at most `width` characters; a longer name loses its middle.
+
+    >>> shortened("claude-3-haiku-20240307", 14), shortened("shop", 14)
+    ('claude…0240307', 'shop')
+    """
+    if cell_len(name) <= width:
+        return name
+    head = (width - 1) // 2
+    first, last = _within(name, head), _within(name[::-1], width - 1 - head)[::-1]
+    return f"{first}…{last}"
+
+
+def heading(parts: Sequence[str], width: int) -> Text:
+    """Return the parts of a heading in one line; the longest parts are shortened first."""
+    shown = [printable(part) for part in parts]
+    room = width - 3 * (len(shown) - 1)
+    most = max(map(cell_len, shown))
+    while most > SHORTEST_PART and sum(min(cell_len(part), most) for part in shown) > room:
+        most -= 1
+    return Text(" · ".join(shortened(part, most) for part in shown), style="bold")
+
+
+def fitted(columns: Sequence[Column], width: int, notes: Notes | None = None) -> RenderableType:
+    """Return a table that is at most `width` characters wide.
+
+    Columns yield until the others fit. If no column can yield any more, all but the first move below their rows.
+    """
+    notes = notes or Notes()
+    layout = _FittedColumns(columns, width)
+    lines: list[RenderableType] = [layout.titles()]
+    rows = len(columns[0].cells)
+    for row in range(rows):
+        lines += [*notes.above.get(row, ()), layout.line(row), *map(_below, layout.stacked_below(row))]
+    return Group(*lines, *notes.above.get(rows, ()))
+
+
+class _FittedColumns:
+    """The columns that fit, with their widths."""
+
+    def __init__(self, columns: Sequence[Column], width: int) -> None:
+        self._beside = [*columns]
+        self._below: list[Column] = []
+        self._short: list[Column] = []
+        while self._least() > width:
+            yielding = [one for one in self._beside if one.yields and one not in self._short]
+            if not yielding:
+                self._below += self._beside[1:]
+                self._beside = self._beside[:1]
+                self._short = self._beside[:1]
+                break
+            self._yield(min(yielding, key=lambda one: one.yields))
+        spare = width - self._least()
+        self._widths = []
+        for one in self._beside:
+            least = self._width(one)
+            more = min(max(spare, 0), one.natural - least)
+            spare -= more
+            self._widths.append(least + more)
+
+    def _yield(self, column: Column) -> None:
+        place = self._beside.index(column)
+        if column.shortest is not None:
+            self._short.append(column)
+        elif column.narrower is not None:
+            self._beside[place] = column.narrower
+        else:
+            del self._beside[place]
+            if column.stacks:
+                self._below.append(column)
+
+    def _width(self, column: Column) -> int:
+        return min(column.natural, column.shortest or 1) if column in self._short else column.natural
+
+    def _least(self) -> int:
+        return sum(self._width(one) for one in self._beside) + GAP * (len(self._beside) - 1)
+
+    def titles(self) -> Text:
+        """Return the line of the titles."""
+        return self._joined([Text(one.title, style="bold") for one in self._beside])
+
+    def line(self, row: int) -> Text:
+        """Return the line of a row."""
+        return self._joined([_text(one.cells[row]) for one in self._beside])
+
+    def stacked_below(self, row: int) -> list[Text]:
+        """Return the cells of a row that have no column any more, as one text."""
+        cells = [(one.title, _text(one.cells[row])) for one in self._below]
+        parts = [Text.assemble(f"{title} " if title else "", cell) for title, cell in cells if cell.plain.strip()]
+        return [Text("   ").join(parts)] if parts else []
+
+    def _joined(self, cells: Sequence[Text]) -> Text:
+        line = Text()
+        for column, width, whole in zip(self._beside, self._widths, cells, strict=True):
+            cell = whole if whole.cell_len <= width else Text(shortened(whole.plain, width), style=whole.style)
+            space = " " * (width - cell.cell_len)
+            line = Text.assemble(line, space if column.right else "", cell, "" if column.right else space, " " * GAP)
+        line.rstrip()
+        return line
+
+
+def _below(text: Text) -> RenderableType:
+    return Padding(text, (0, 0, 0, INDENT), expand=False)
+
+
+def _text(cell: str | Text) -> Text:
+    return cell if isinstance(cell, Text) else Text(printable(cell))
+
+
+def _within(text: str, width: int) -> str:
+    """Return the beginning of a text that has at most `width` cells."""
+    used = 0
+    for place, character in enumerate(text):
+        used += cell_len(character)
+        if used > width:
+            return text[:place]
+    return text

@@ -1,0 +1,155 @@
+"""Every table at the usual widths: no line is too wide, no number is cut, and each row has n and its interval."""
+
+import re
+from typing import Any
+
+import pytest
+from tests.support.metric_events import START
+from tests.support.screens import WIDTHS, drawn
+
+from ragtide.cli.score_tables import reference_table, summary_table
+from ragtide.cli.tables import estimates_table, labeling_table
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_offline.score.summary import Summary, diagnoses
+from ragtide_schemas import METRICS, Estimate
+
+LONG = "a-pipeline-with-a-name-" + "that-is-long-" * 6 + "end"
+SEGMENT = "model=" + "claude-3-haiku-20240307-" * 4 + "v1"
+INTERVAL = re.compile(r"\d\.\d{3} to \d\.\d{3}")
+
+
+def estimate(metric: str, **changes: Any) -> Estimate:
+    fields: dict[str, Any] = {
+        "pipeline": "shop", "metric": metric, "profile": "ragbench", "labeler": "local", "labeler_version": "2-s",
+        "n": 12_345_678, "estimate": 0.5, "lower": 0.25, "upper": 0.75, "strategy": "running", "anytime_valid": True,
+        "confidence": 0.95, "recent": 0.5, "lowest": 0.0, "highest": 1.0, "band": "acceptable", "updated_at": START,
+    }  # fmt: skip
+    return Estimate(**fields | changes)
+
+
+JUDGE = {"labeler": "judge", "labeler_version": "openai/gpt-5-mini/trace.1/s"}
+LOCAL_ONLY = [
+    estimate("trace.context_relevance", pipeline=LONG, segment=SEGMENT, n_effective=1_234_567.0),
+    estimate("ragchecker.noise_sensitivity_in_irrelevant", pipeline=LONG, segment=SEGMENT),
+    estimate("rmse.trace.context_utilization", pipeline=LONG, n_absent=7_654_321, absent={"judge_unusable": 7_654_321}),
+    estimate("trace.completeness", n=0, estimate=None, n_absent=9, absent={"not_accurate_enough": 9}, band=None),
+    estimate("trace.average", n=0, estimate=None, n_absent=9, absent={"part_absent": 9}, band=None),
+    estimate("trace.adherence"),
+]
+CASCADE = [
+    *LOCAL_ONLY,
+    estimate("trace.adherence", n=310, estimate=0.4, **JUDGE),
+    estimate("trace.adherence", n=333, estimate=0.6, estimator="prediction_powered", n_effective=987.0, **JUDGE),
+    estimate("trace.adherence", n=444, estimate=0.7, estimator="weighted", n_effective=111.0, **JUDGE),
+]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("found", [LOCAL_ONLY, CASCADE])
+def test_each_estimate_has_its_interval_and_n_at_each_width(found: list[Estimate], width: int) -> None:
+    text = drawn(estimates_table(found, width), width)
+    rows = [line for line in text.splitlines() if INTERVAL.search(line)]
+    assert len(rows) == sum(one.n > 0 for one in found)
+    assert all(re.search(r"0\.\d{3}  +0\.250 to 0\.750 .* (12,345,678|310|333|444)\b", row) for row in rows)
+    assert "12,345,678 (1,234,567)" in text
+    assert "7,654,321 absent: judge_unusable" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_heading_names_scope_and_labeler_and_the_recommended_estimator_comes_first(width: int) -> None:
+    lines = drawn(estimates_table([one for one in CASCADE if one.pipeline == "shop"], width), width).splitlines()
+    judged = lines.index("shop · all · judge openai/gpt-5-mini (ragbench)")
+    assert judged < lines.index("shop · all · local (ragbench)")
+    for line, words in zip(lines[judged + 1 :], ("powered", "mean", "weighted"), strict=False):
+        assert line.startswith("adherence ")
+        assert words in line
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_metrics_without_values_are_one_line_at_the_end_of_their_group(width: int) -> None:
+    text = drawn(estimates_table(LOCAL_ONLY, width), width)
+    sentence = "2 metrics are not measured by this labeler: completeness, average: not_accurate_enough"
+    assert sentence in " ".join(text.split())
+    assert text.index("adherence") < text.index("2 metrics are")
+    assert "—" not in text
+
+
+def test_a_wide_table_states_the_direction_and_the_limit_of_good_values() -> None:
+    text = drawn(estimates_table(LOCAL_ONLY, 200), 200)
+    assert "acceptable; higher is better; good from 0.8" in text
+    assert "lower is better; good up to 0.05" in text
+
+
+def test_two_versions_of_a_labeler_are_told_apart() -> None:
+    two = [estimate("trace.adherence"), estimate("trace.adherence", labeler_version="3-s", n=8)]
+    text = drawn(estimates_table(two, 120), 120)
+    assert "local (ragbench) version 2-s" in text
+    assert "local (ragbench) version 3-s" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_prediction_powered_mean_without_an_interval_does_not_come_first(width: int) -> None:
+    early = estimate("trace.adherence", estimator="prediction_powered", n=3, lower=0.0, upper=1.0, **JUDGE)
+    rows = drawn(estimates_table([early, estimate("trace.adherence", **JUDGE)], width), width).splitlines()[2:]
+    assert "mean" in rows[0]
+    assert "powered" in rows[1]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_summary_of_a_file_has_intervals_and_n(width: int) -> None:
+    text = drawn(summary_table(Summary(LOCAL_ONLY, ()), width), width)
+    assert len(INTERVAL.findall(text)) == 4
+    assert text.count("12,345,678") == 4
+    assert "recent" not in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_published_results_keep_their_numbers(width: int) -> None:
+    found = [estimate(name, estimate=0.123) for name in METRICS if name.startswith("ragchecker.")]
+    text = drawn(reference_table(found, "ClapNQ", width), width)
+    rows = text.splitlines()[2:]
+    assert len(rows) > 8
+    assert all(re.search(r" \d+\.\d  +12\.3  +[+-]\d+\.\d$", row) for row in rows)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_cost_of_labeling_keeps_its_numbers(width: int) -> None:
+    quantiles = {"p5": 0.0001234, "p50": 0.0012341, "p95": 1234.5, "p99": 12345.6}
+    usage = [
+        estimate(f"labeling.{name}", pipeline=LONG, quantiles=quantiles, maximum=99999.0, lowest=None, highest=None)
+        for name in ("duration_s", "cost_usd", "completion_tokens")
+    ]
+    text = drawn(labeling_table(usage, width), width)
+    for number in ("12,345,678", "0.001234", "1234", "1e+05", "0.5"):
+        assert text.count(number) >= 3
+    assert "local (ragbench)" in text
+
+
+def test_advice_needs_30_values_and_an_interval_narrower_than_the_range() -> None:
+    def advised(**changes: Any) -> list[Any]:
+        metrics = {"trace.context_relevance": 0.6, "trace.context_utilization": 0.05}
+        ends = {name: {"estimate": mean, "lower": mean - 0.01, "upper": mean + 0.01} for name, mean in metrics.items()}
+        return diagnoses([estimate(name, **{**ends[name], **changes}) for name in metrics])
+
+    assert len(advised(n=30)) == 1
+    assert advised(n=29) == []
+    assert advised(lower=0.0, upper=1.0) == []
+
+
+def test_advice_names_the_labeler_if_there_are_two() -> None:
+    found = [
+        estimate(name, estimate=value, **labeler)
+        for labeler in ({}, JUDGE)
+        for name, value in (("trace.context_relevance", 0.6), ("trace.context_utilization", 0.05))
+    ]
+    assert [where for where, _ in diagnoses(found)] == ["shop · local", "shop · judge"]
+
+
+def test_the_recommended_estimates_are_means_and_prediction_powered_means_of_a_judged_sample() -> None:
+    powered = estimate("trace.adherence", estimator="prediction_powered", **JUDGE)
+    early = powered.model_copy(update={"lower": 0.0, "upper": 1.0})
+    rated = powered.model_copy(update={"labeler": "gold"})
+    weighted = powered.model_copy(update={"estimator": "weighted"})
+    mean = estimate("trace.adherence")
+    assert chosen([powered, early, rated, weighted, mean], estimator="recommended") == [powered, mean]
+    assert chosen([powered, early, rated, weighted, mean]) == [mean]

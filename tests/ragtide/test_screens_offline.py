@@ -1,0 +1,165 @@
+"""Tables of comparisons, recordings, dead letters and experiments at the usual widths: no number is cut."""
+
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.support.screens import WIDTHS, drawn
+
+from ragtide.cli.agree import agreement_table
+from ragtide.cli.common import SafeConsole
+from ragtide.cli.comparison_tables import compared_table
+from ragtide.cli.dead_letters import letters_table
+from ragtide.cli.experiment_tables import board_view
+from ragtide.cli.explanation_tables import differences_table
+from ragtide.cli.fitting import Column, fitted, shortened
+from ragtide.cli.recordings import contents_table
+from ragtide.cli.workspaces import workspaces_table
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
+from ragtide_aggregator.statistics.bootstrap import Measured
+from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_offline.experiments.board import Board, BoardRow
+from ragtide_offline.experiments.projections import Projection
+from ragtide_offline.report.pipelines import Compared
+from ragtide_runtime.recordings.contents import COUNTS
+from ragtide_schemas import DeadLetter, Kind, Reason, Workspace
+
+LONG = "a-pipeline-with-a-name-" + "that-is-long-" * 6 + "end"
+LONG_METRIC = "ragchecker.noise_sensitivity_in_irrelevant"
+WHEN = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
+
+
+def compared(n: tuple[int, int], metric: str = LONG_METRIC) -> Compared:
+    means, gap = (0.511, 0.522), Difference(-0.0113, -0.0244, 0.0155)
+    return Compared(metric, None, "local", "ragbench", None, n, means, gap)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("names", [("a", "b"), (LONG, f"{LONG}-2")])
+def test_each_difference_has_its_interval_n_and_verdict(names: tuple[str, str], width: int) -> None:
+    found = [compared((12_345_678, 9_876_543)), compared((1_234, 1_234), "trace.adherence")]
+    text = drawn(compared_table(found, *names, width), width)
+    rows = [line for line in text.splitlines() if "-0.024 to +0.015" in line]
+    assert [re.search(r"-0\.011  +-0\.024 to \+0\.015  +(.*\d)  undecided$", row) is not None for row in rows] == [
+        True
+    ] * 2
+    assert "12,345,678 and 9,876,543" in rows[0]
+    assert text.count("1,234") == 1
+    assert (text.count("0.511"), text.count("0.522")) == (2, 2)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_difference_in_two_parts_has_three_numbers_and_two_intervals(width: int) -> None:
+    part = SimpleNamespace(estimate=-0.123, lower=-0.456, upper=0.789)
+    one: Any = SimpleNamespace(
+        metric=LONG_METRIC, metric_version="2", change=SimpleNamespace(total=part, mix=part, within=part)
+    )
+    text = drawn(differences_table([one], width), width)
+    assert (text.count("-0.123"), text.count("-0.456 to +0.789")) == (3, 2)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_measure_of_an_agreement_has_its_value_and_interval(width: int) -> None:
+    measured = Measured(0.123, 0.111, 0.222)
+    names = ("rmse", "bias", "spearman", "auroc", "f1", "kappa", "accuracy")
+    agreement: Any = SimpleNamespace(n=1_234_567, constant_rmse=0.432, majority=0.753, **dict.fromkeys(names, measured))
+    compared: Any = SimpleNamespace(
+        metrics={LONG_METRIC: agreement, "trace.completeness": SimpleNamespace(n=0)},
+        counts=Counter({"absent trace.completeness": 76}),
+    )
+    compared.metrics["trace.completeness"].__dict__.update(agreement.__dict__ | {"n": 0})
+    text = drawn(agreement_table(compared, width), width)
+    assert len(re.findall(r"0\.123  0\.111 to 0\.222", text)) == len(names)
+    for words in ("always the mean 0.432", "chance 0.500", "always the majority 0.753", f"{LONG_METRIC} · n 1,234,567"):
+        assert words in text
+    assert "trace.completeness · n 0 · absent in 76 predictions" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_recording_has_day_and_counts(width: int) -> None:
+    row = {"day": "2026-11-22", "pipeline": LONG, **dict.fromkeys(COUNTS, 123_456_789), "unreadable": 0}
+    text = drawn(contents_table([row, row], width), width)
+    assert text.count("2026-11-22") == 2
+    assert text.count("123,456,789") >= 2 * 4
+    assert "…" in text or width > 150
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_dead_letter_has_its_whole_detail(width: int) -> None:
+    detail = " ".join(f"word-{number}" for number in range(40))
+    letter = DeadLetter(
+        stream="s", entry_id="1-0", reason=Reason.INVALID, detail=detail, payload="", failed_at=WHEN, component="w"
+    )
+    text = drawn(letters_table([StoredDeadLetter("1763800000000-0", 0, letter)], width), width)
+    assert "1763800000000-0  2026-11-22 10:30:00" in text
+    assert " ".join(text.split()).endswith(detail)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_workspace_has_its_size_and_source(width: int) -> None:
+    source = "/data/" + "a-folder/" * 20
+    text = drawn(
+        workspaces_table([Workspace(run="w-1", kind="replay", source=source, population_size=10**9)], width), width
+    )
+    assert "1,000,000,000" in text
+    assert source in "".join(text.split())
+
+
+def board(rows: list[BoardRow]) -> Board:
+    return Board("race", "trace.context_utilization", True, 100_000, 200_000, 1, 4, None, False, rows)
+
+
+def row(number: int, parameters: dict[str, Any], name: str | None = None) -> BoardRow:
+    projection = Projection(1_234_567, 0.512, 0.498, 0.525, Kind.ALGEBRAIC)
+    shown = name or ",".join(f"{key}={value}" for key, value in parameters.items())
+    return BoardRow(
+        shown, number, parameters, None, "running", 9, 3, 0, 9, {"trace.context_utilization": projection}, 1.25, 9,
+        1.0, {"p50": 1.234, "p95": 2.0}, Difference(0.02, 0.01, 0.03), "other",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_config_of_a_leaderboard_has_number_mean_interval_and_n(width: int) -> None:
+    rows = [row(3, {"top_k": 3, "model": "m-" * 60}, LONG), row(12, {"top_k": 5, "model": "other"})]
+    text = drawn(board_view(board(rows), width), width)
+    assert len(re.findall(r"0\.512  0\.498 to 0\.525 .*1,234,567", text)) == 2
+    for number in ("#3", "#12"):
+        assert re.search(rf"^{number} ", text, re.MULTILINE)
+    assert "top_k" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_parameters_that_differ_are_columns_and_a_name_that_repeats_them_is_not_shown(width: int) -> None:
+    rows = [row(number, {"top_k": number, "prompt": "same"}) for number in (3, 5)]
+    text = drawn(board_view(board(rows), width), width)
+    assert re.search(r"^config  top_k  status", text, re.MULTILINE)
+    assert re.search(r"^#5      5      running", text, re.MULTILINE)
+    assert "prompt" not in text
+
+
+def test_a_name_loses_its_middle_and_never_its_ends() -> None:
+    assert shortened("abcdefghij", 5) == "ab…ij"
+    assert shortened("漢字漢字漢字", 5) == "漢…字"
+
+
+def test_columns_that_cannot_fit_move_below_their_row() -> None:
+    columns = [Column("name", ["row"]), *(Column(f"c{place}", ["1" * 30]) for place in range(3))]
+    text = drawn(fitted(columns, 80), 80)
+    assert text.count("1" * 30) == 3
+
+
+def test_a_pipe_gets_lines_of_any_length_unless_columns_states_a_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for columns, cut in ((None, False), ("80", True)):
+        if columns is None:
+            monkeypatch.delenv("COLUMNS", raising=False)
+        else:
+            monkeypatch.setenv("COLUMNS", columns)
+        console = SafeConsole()
+        console.print(compared_table([compared((1, 2))], LONG, f"{LONG}-2", console.width))
+        text = capsys.readouterr().out
+        assert (LONG in text, LONG_METRIC in text) == (not cut, not cut)
