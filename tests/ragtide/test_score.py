@@ -34,7 +34,9 @@ def score(*arguments: object, exit_code: int = 0) -> Result:
 
 
 def lines(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
+    """Return the lines of interactions; the last line of `--json` is the summary."""
+    found = [json.loads(line) for line in text.splitlines()]
+    return [line for line in found if line.keys() != {"summary"}]
 
 
 def test_json_is_one_object_per_interaction_in_order_and_everything_else_is_on_standard_error() -> None:
@@ -81,7 +83,7 @@ def test_a_run_that_was_cut_off_goes_on_where_it_stopped(tmp_path: Path) -> None
 
 def test_scores_of_another_labeler_are_not_gone_on_with(tmp_path: Path) -> None:
     output = tmp_path / "scores.jsonl"
-    event = {**json.loads(score(ROWS, "--json", "--limit", 1).stdout), "labeler_version": "older"}
+    event = {**lines(score(ROWS, "--json", "--limit", 1).stdout)[0], "labeler_version": "older"}
     output.write_text(json.dumps(event) + "\n")
     result = CliRunner().invoke(cli, ["score", str(ROWS), "--output", str(output)])
     assert "has scores of local older" in str(result.exception)

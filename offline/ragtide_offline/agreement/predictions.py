@@ -140,9 +140,11 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(content.splitlines(), start=1):
         if line.strip():
             try:
-                yield number, read_json_object(line, None)
+                fields = read_json_object(line, None)
             except InvalidEntryError as error:
                 raise UnusablePredictionsError(f"{path}:{number}: {error.detail}") from None
+            if fields.keys() != {"summary"}:  # the last line of ragtide score --json
+                yield number, fields
 
 
 def _key(path: Path, number: int, line: dict[str, Any]) -> Key:

@@ -99,17 +99,18 @@ class Board:
         return asdict(self)
 
 
-def board(state: ExperimentState, *, metrics: Iterable[str] | None = None) -> Board:
+def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confidence: float | None = None) -> Board:
     """Return the leaderboard.
 
     Args:
         state: of the experiment.
         metrics: metrics to estimate; all scored metrics unless given.
+        confidence: level of the estimates' intervals; that of the plan unless given.
     """
     plan, executed = state.plan, len(state.results.executed())
     counted = {one.config.name: [result for _, result in state.counted(one.config.name)] for one in state.shown}
     wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
-    estimates = _estimates(state, counted, wanted)
+    estimates = _estimates(state, counted, wanted, confidence)
     rows = [_row(state, one, counted[one.config.name], estimates[one.config.name]) for one in state.shown]
     sign = 1.0 if plan.higher_is_better else -1.0
     rows = _with_pareto(_ordered(rows, plan.metric, sign), plan.metric, sign)
@@ -156,10 +157,11 @@ def _metrics(counted: Iterable[Sequence[Result]], first: str) -> list[str]:
 
 
 def _estimates(
-    state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str]
+    state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str], confidence: float | None
 ) -> dict[str, dict[str, Projection]]:
     """Return the estimates of every config by metric."""
     plan = state.plan
+    options = plan.intervals if confidence is None else plan.intervals.model_copy(update={"confidence": confidence})
     result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
     for metric in metrics:
         scores = [[x for x in (one.score(metric) for one in of) if not np.isnan(x)] for of in counted.values()]
@@ -168,7 +170,7 @@ def _estimates(
             state.results.definition(plan, metric),
             missing=[len(of) - len(known) for of, known in zip(counted.values(), scores, strict=True)],
             population=plan.population_size,
-            options=plan.intervals,
+            options=options,
         )
         for name, one in zip(counted, found, strict=True):
             result[name][metric] = one

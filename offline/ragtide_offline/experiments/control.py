@@ -104,9 +104,13 @@ class ExperimentControl:
 
     def board(self) -> Board:
         """Return the leaderboard of this moment."""
+        return board(self.state())
 
-        async def read(_: Redis, __: Streams, state: ExperimentState) -> Board:
-            return board(state)
+    def state(self) -> ExperimentState:
+        """Return the state of this moment, from which `board` is computed."""
+
+        async def read(_: Redis, __: Streams, state: ExperimentState) -> ExperimentState:
+            return state
 
         return self._with_state(read)
 

@@ -16,6 +16,10 @@ _EXTRAS: Final = ("diagnosis", "labels")
 """Fields of a line that do not belong to the event."""
 
 
+SUMMARY: Final = "summary"
+"""The only field of the last line that `ragtide score --json` prints."""
+
+
 class UnusableScoresError(RagtideError):
     """A file of scores cannot be continued."""
 
@@ -32,14 +36,22 @@ def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, A
 
 
 def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
-    """Yield the events in a file of scores, each with its whole line.
+    """Yield the events in a file of scores, each with its whole line; the line of a summary is skipped.
 
     Raises:
-        UnusableScoresError: a line has no valid scores.
+        UnusableScoresError: the file cannot be read, or a line has no valid scores.
     """
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UnusableScoresError(
+            f"{path} cannot be read ({error.strerror}): give a file that ragtide score --output has written"
+        ) from None
+    for number, line in enumerate(lines, start=1):
         try:
             fields = read_json_object(line, None)
+            if fields.keys() == {SUMMARY}:
+                continue
             event = MetricEvent.from_fields({name: value for name, value in fields.items() if name not in _EXTRAS})
         except InvalidEntryError as error:
             raise UnusableScoresError(

@@ -57,6 +57,11 @@ class ScoredFile:
         """Return the number of rows; None if it is not known before they are read."""
         return count_rows(self.options.source, self.options.file) if self.options.limit is None else self.options.limit
 
+    def totals(self) -> dict[str, float]:
+        """Return the counts of rows and the cost, for programs."""
+        counts = {name: self.counts[name] for name in ("scored", "before", "problems")}
+        return {**counts, "cost_usd": self.cost_usd}
+
     async def score(self) -> AsyncIterator[tuple[Outcome, dict[str, Any] | None]]:
         """Score the rows, write the outputs, and yield the outcome and the line of each new row, in order.
 

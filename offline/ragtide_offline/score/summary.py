@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -23,6 +23,17 @@ class Summary:
     """Diagnoses by pipeline."""
     problems: Sequence[str] = ()
     """Events that could not be counted."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary as values that JSON can hold."""
+        return {
+            "estimates": [one.model_dump(mode="json") for one in self.estimates],
+            "diagnoses": [
+                {"scope": scope, "pattern": one.pattern.name, "sentence": one.sentence()}
+                for scope, one in self.diagnoses
+            ],
+            "not_counted": list(self.problems),
+        }
 
 
 def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:

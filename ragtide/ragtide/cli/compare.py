@@ -11,6 +11,8 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.change_in_words import in_words
 from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_offline.gates.deciding import UndecidedPolicy
+from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
 from ragtide_offline.report.labelings import named_recording
@@ -24,6 +26,16 @@ from ragtide_schemas.estimate import shown_metric
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .comparison_tables import compared_table
 from .explanation_tables import differences_table
+from .gate_options import (
+    FailIfOption,
+    GateOptions,
+    JunitOption,
+    SummaryOption,
+    UndecidedOption,
+    exit_for,
+    gate_of,
+    with_gate,
+)
 from .split_traffic import compare_split
 from .workspace_option import settings_of
 
@@ -72,6 +84,10 @@ def compare(
         bool,
         typer.Option("--ongoing", help="Treat a replay as a sample of ongoing traffic: its interval never closes."),
     ] = False,
+    fail_if: FailIfOption = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two pipelines, two workspaces or two labelers.
@@ -84,10 +100,11 @@ def compare(
     settings = given(context).settings()
     only_means = workspace or labeler or by is not None or window != ALL_TIME or ongoing
     split = _split(share, unit, covariate, since)
+    gate = gate_of(settings, "compare", fail_if, undecided=undecided, junit=junit, summary=summary)
     if split is not None:
         if second is None or second == first or only_means:
             raise typer.BadParameter("--share compares two live pipelines over all time", param_hint="--share")
-        compare_split(settings, (first, second), split, recording, confidence=confidence, as_json=as_json)
+        compare_split(settings, (first, second), split, recording, gate, confidence=confidence, as_json=as_json)
         return
     if window not in (ALL_TIME, *settings.windows):
         raise typer.BadParameter(
@@ -99,6 +116,8 @@ def compare(
         raise typer.BadParameter("give --labeler twice, with one pipeline and at most one --workspace")
     if len(workspaces) > 2 or (second is None and len(workspaces) != 2 and not labelers):
         raise typer.BadParameter("give two pipelines, or one pipeline and --workspace twice or --labeler twice")
+    if gate is not None and by is not None:
+        raise typer.BadParameter("a gate is about whole pipelines: leave --by out", param_hint="--fail-if")
     if labelers and by is not None:
         raise typer.BadParameter("--by splits the difference of two pipelines; labelers score the same interactions")
 
@@ -116,21 +135,40 @@ def compare(
         return found, None if found else await unknown_side(both)
 
     found, missing = with_redis(settings, body)
-    names = [first, second or first]
+    _report(found, missing, _names(first, second, workspaces, labelers), gate, as_json=as_json)
+
+
+def _names(first: str, second: str | None, workspaces: Sequence[str], labelers: Sequence[str]) -> tuple[str, str]:
+    """Return the names of the two sides."""
     if labelers:
-        names = labelers
-    elif len(workspaces) == 2:
-        names = [f"{name} ({where})" for name, where in zip(names, workspaces, strict=True)]
-    if as_json:
-        print_json([one.as_dict() for one in found])
-    else:
-        _print([one for one in found if isinstance(one, Compared)], names)
+        return labelers[0], labelers[1]
+    if len(workspaces) == 2:
+        return f"{first} ({workspaces[0]})", f"{second or first} ({workspaces[1]})"
+    return first, second or first
+
+
+def _report(
+    found: list[Compared] | list[ExplainedDifference],
+    missing: str | None,
+    names: tuple[str, str],
+    gate: GateOptions | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the differences and the gate, and end with the exit code."""
+    compared = [one for one in found if isinstance(one, Compared)]
+    if not as_json:
+        _print(compared, names)
         _print_explained([one for one in found if isinstance(one, ExplainedDifference)], names)
+    if not found and not as_json and missing is None:
+        err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
+    result = None if gate is None else gate.decide(of_comparison(compared, names), as_json=as_json)
+    if as_json:
+        listed = [one.as_dict() for one in found]
+        print_json(listed if result is None else with_gate({"differences": listed}, result))
     if missing is not None:
         warn(missing)
-        raise typer.Exit(1)
-    if not found and not as_json:
-        err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
+    exit_for(result, otherwise=int(missing is not None))
 
 
 def _split(

@@ -10,12 +10,15 @@ from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, STRA
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_offline.gates.deciding import UndecidedPolicy
+from ragtide_offline.gates.measurements import of_estimates, of_segment
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, PipelineOption, SegmentsOption, err, out, print_json, warn, with_redis
+from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .groups import whole_pipelines
 from .tables import estimates_note, estimates_table, labeling_table
 from .workspace_option import WorkspaceOption, settings_with
@@ -47,6 +50,10 @@ def estimates(
     ongoing: Annotated[
         bool, typer.Option("--ongoing", help="Treat a run as a sample of ongoing traffic: its interval never closes.")
     ] = False,
+    fail_if: FailIfOption = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the running estimates with their intervals, once.
@@ -55,7 +62,9 @@ def estimates(
     To score a file without Redis, use ragtide score.
     """
     settings = settings_with(context, workspace)
-    estimator = estimator or ("mean" if as_json else RECOMMENDED)
+    gate = gate_of(settings, "estimates", fail_if, undecided=undecided, junit=junit, summary=summary)
+    # A gate decides the same with and without --json.
+    estimator = estimator or ("mean" if as_json and gate is None else RECOMMENDED)
     for value, known, hint in (
         (strategy, STRATEGIES, "--strategy"),
         (window, (ALL_TIME, *settings.windows), "--window"),
@@ -79,15 +88,20 @@ def estimates(
         and metric in (None, estimate.metric)
     ]
     unmet = None if found else _unmet(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
-    if as_json:
-        print_json([estimate.model_dump(mode="json") for estimate in found])
-    elif found:
+    if found and not as_json:
         _print(found if segments or segment is not None else whole_pipelines(found), len(found), labeling=labeling)
-    elif unmet is None:
+    elif unmet is None and not found and not as_json:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")
+    result = None
+    if gate is not None:
+        measured = of_estimates(found) if segment is None else of_segment(found, segment)
+        result = gate.decide(measured, as_json=as_json)
+    if as_json:
+        listed = [estimate.model_dump(mode="json") for estimate in found]
+        print_json(listed if result is None else with_gate({"estimates": listed}, result))
     if unmet is not None:
         warn(unmet)
-        raise typer.Exit(1)
+    exit_for(result, otherwise=int(unmet is not None))
 
 
 def _print(shown: Sequence[Estimate], found: int, *, labeling: bool) -> None:

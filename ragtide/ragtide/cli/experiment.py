@@ -18,6 +18,8 @@ from ragtide_offline.experiments.board import Board, board
 from ragtide_offline.experiments.control import ExperimentControl
 from ragtide_offline.experiments.experiment import Experiment
 from ragtide_offline.experiments.reader import ExperimentReader, streams_of
+from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.gates.deciding import GateResult, UndecidedPolicy
 from ragtide_roles.running import cancelled_by_signal, on_signal
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle, resolve_redis
@@ -29,10 +31,15 @@ from ragtide_schemas.experiments import Command, Limits, Plan
 
 from .command_groups import command_group
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .experiment_gate import ExperimentGate, GateBaseline, GateConfig, experiment_gate
 from .experiment_tables import board_view, shown_metrics
+from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 
 REDRAW_S = 1.0
 """Seconds between two drawings of the leaderboard."""
+
+NOT_COMPLETE = 3
+"""Exit code of an experiment that was interrupted or paused: docs/gates.md, "Exit codes"."""
 
 GO_ON = "run ragtide experiment run FILE again, or the program that began it"
 """The advice to start a driver again."""
@@ -62,10 +69,19 @@ def run(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="TOML file that describes the experiment.")],
     no_roles: NoRoles = False,
+    fail_if: FailIfOption = None,
+    config: GateConfig = None,
+    baseline: GateBaseline = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run or continue an experiment, until it is complete or Ctrl-C."""
-    _run(given(context).settings(), file, roles=not no_roles, as_json=as_json)
+    settings = given(context).settings()
+    options = gate_of(settings, "experiment", fail_if, undecided=undecided, junit=junit, summary=summary)
+    gate = experiment_gate(options, config, baseline)
+    _run(settings, file, gate, roles=not no_roles, as_json=as_json)
 
 
 @experiment.command()
@@ -92,7 +108,7 @@ def resume(
     if file is None:
         info = with_redis(settings, lambda redis, _: get_workspace(redis, settings, name))
         raise ConfigurationError(_how_to_continue(info))
-    _run(settings, file, roles=not no_roles, as_json=as_json, name=name)
+    _run(settings, file, None, roles=not no_roles, as_json=as_json, name=name)
 
 
 def _how_to_continue(info: Workspace) -> str:
@@ -111,12 +127,20 @@ def show(
     context: typer.Context,
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Redraw until it is complete, or Ctrl-C.")] = False,
+    fail_if: FailIfOption = None,
+    config: GateConfig = None,
+    baseline: GateBaseline = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the leaderboard of an experiment that any process runs."""
     settings = given(context).settings()
+    options = gate_of(settings, "experiment", fail_if, undecided=undecided, junit=junit, summary=summary)
+    gate = experiment_gate(options, config, baseline)
 
-    async def body(redis: Redis, _: RedisHandle) -> None:
+    async def body(redis: Redis, _: RedisHandle) -> GateResult | None:
         await get_workspace(redis, settings, name)
         streams = streams_of(settings, name)
         reader = ExperimentReader(redis, streams)
@@ -127,13 +151,14 @@ def show(
 
         if follow and not as_json:
             await cancelled_by_signal(_follow(reader, driven))
-        else:
-            found = board(reader.state)
-            _print(found, as_json=as_json)
-            if not found.completed and not await driven():
-                warn(f"No driver runs, so no config of {name} is called. To continue, {GO_ON}.")
+            return None if gate is None else gate.decide(reader.state, as_json=False)
+        found = board(reader.state)
+        result = _print(found, reader.state, gate, as_json=as_json)
+        if not found.completed and not await driven():
+            warn(f"No driver runs, so no config of {name} is called. To continue, {GO_ON}.")
+        return result
 
-    with_redis(settings, body)
+    exit_for(with_redis(settings, body))
 
 
 @experiment.command()
@@ -189,7 +214,15 @@ def _confirm(done: str, *, driven: bool) -> None:
         warn(f"No driver runs, so this takes effect when the experiment continues: {GO_ON}")
 
 
-def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: str | None = None) -> None:
+def _run(
+    settings: Settings,
+    file: Path,
+    gate: ExperimentGate | None,
+    *,
+    roles: bool,
+    as_json: bool,
+    name: str | None = None,
+) -> None:
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
     made = Experiment.from_file(file, settings, name=name)
     err.print(_summary(made.plan), markup=False, highlight=False, soft_wrap=True)
@@ -206,11 +239,12 @@ def _run(settings: Settings, file: Path, *, roles: bool, as_json: bool, name: st
 
     with resolve_redis(settings.redis_address, settings.data_dir, convert=True) as handle:
         asyncio.run(body(handle.url))
-        found = made.control.board()
-        _print(found, as_json=as_json)
+        state = made.control.state()
+        found = board(state)
+        result = _print(found, state, gate, as_json=as_json)
         if not found.completed:
             err.print(f"Not complete. Continue with: ragtide experiment run {file}", markup=False, highlight=False)
-            raise typer.Exit(3)
+        exit_for(result, otherwise=0 if found.completed else NOT_COMPLETE)
 
 
 async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -235,11 +269,14 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
             await asyncio.sleep(REDRAW_S)
 
 
-def _print(found: Board, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.as_dict())
-    else:
+def _print(found: Board, state: ExperimentState, gate: ExperimentGate | None, *, as_json: bool) -> GateResult | None:
+    """Print the leaderboard and the gate, and return the result of the gate."""
+    if not as_json:
         out.print(board_view(found, out.width, shown_metrics(found)))
+    result = None if gate is None else gate.decide(state, as_json=as_json)
+    if as_json:
+        print_json(with_gate(found.as_dict(), result))
+    return result
 
 
 def _summary(plan: Plan) -> str:

@@ -1,6 +1,7 @@
 """`ragtide score`: scores a file of interactions without Redis."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,16 +10,20 @@ from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ragtide_aggregator.estimates.estimates import STRATEGIES
+from ragtide_offline.gates.deciding import UndecidedPolicy
+from ragtide_offline.gates.measurements import Gaps, of_estimates
+from ragtide_offline.score.lines import SUMMARY, read_lines
 from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
-from ragtide_offline.score.summary import summarize
+from ragtide_offline.score.summary import Summary, summarize
 from ragtide_producers import FORMATS, FileOptions
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_schemas import describe
+from ragtide_schemas import MetricEvent, describe
 from ragtide_schemas.reference_results import reference_results
 
 from .common import JsonOption, err, given, out, print_json
+from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .problems import Problems
 from .score_tables import reference_table, summary_table
 
@@ -102,11 +107,20 @@ def score(
     export_ragchecker: Annotated[
         Path | None, typer.Option(help="Write claims, labels and scores here, as JSON of RAGChecker.")
     ] = None,
+    fail_if: FailIfOption = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="Output of ragtide score on the same interactions, for .difference."),
+    ] = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a file of interactions. It needs no Redis.
 
-    It prints a summary with intervals, or with --json a line per interaction. For live traffic, use ragtide estimates.
+    It prints a summary with intervals; with --json a line per interaction, and the summary as the last line. For live
+    traffic, use ragtide estimates.
     """
     chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
     settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
@@ -122,23 +136,39 @@ def score(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
     files = FileOptions(pipeline, format=file_format)
+    gate = gate_of(settings, "score", fail_if, undecided=undecided, junit=junit, summary=summary)
+    if baseline is not None and gate is None:
+        raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
+    before = None if baseline is None else [event for event, _ in read_lines(baseline)]
     scored = ScoredFile(settings, ScoreOptions(file, files, output, labels, limit, export_ragchecker))
     asyncio.run(_score(scored, as_json=as_json))
-    _report(scored, strategy, confidence or settings.confidence, reference, as_json=as_json)
+    level = confidence or settings.confidence
+    found = summarize(scored.events, strategy=strategy, confidence=level)
+    _report(scored, found, f"intervals: {strategy}, {level:.0%}", reference, as_json=as_json)
     if not scored.counts.total():
         err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
-        raise typer.Exit(1)
-    if scored.counts["problems"]:
-        raise typer.Exit(1)
+    result = None
+    if gate is not None:
+        gaps = None if before is None else _gaps(scored.events, before, level)
+        result = gate.decide(of_estimates(found.estimates, gaps), as_json=as_json)
+    if as_json:
+        print_json({SUMMARY: with_gate({**scored.totals(), **found.as_dict()}, result)})
+    exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"])))
 
 
-def _report(scored: ScoredFile, strategy: str, confidence: float, reference: str | None, *, as_json: bool) -> None:
+def _gaps(events: Sequence[MetricEvent], before: Sequence[MetricEvent], confidence: float) -> Gaps:
+    # Few commands have a baseline, and all would wait for this import.
+    from ragtide_offline.gates.baselines import baseline_gaps  # noqa: PLC0415
+
+    return baseline_gaps(events, before, confidence=confidence)
+
+
+def _report(scored: ScoredFile, summary: Summary, note: str, reference: str | None, *, as_json: bool) -> None:
     """Print the summary, on standard error if the lines are on standard output."""
     console = err if as_json else out
-    summary = summarize(scored.events, strategy=strategy, confidence=confidence)
     if summary.estimates:
         console.print(summary_table(summary, console.width))
-        console.print(f"intervals: {strategy}, {confidence:.0%}", style="bright_black", highlight=False)
+        console.print(note, style="bright_black", highlight=False)
     for pipeline, diagnosis in summary.diagnoses:
         console.print(f"{pipeline}: {diagnosis.sentence()}", markup=False, highlight=False)
     for problem in summary.problems:

@@ -2,6 +2,7 @@
 
 from redis.asyncio import Redis
 
+from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.report.split_answers import TrafficSplit
 from ragtide_offline.report.split_traffic import SplitComparison, read_split_comparison
 from ragtide_runtime.recordings import Recording
@@ -10,6 +11,7 @@ from ragtide_runtime.settings.model import Settings
 
 from .common import err, out, print_json, warn, with_redis
 from .comparison_tables import compared_table
+from .gate_options import GateOptions, exit_for, with_gate
 
 
 def compare_split(
@@ -17,11 +19,12 @@ def compare_split(
     pipelines: tuple[str, str],
     split: TrafficSplit,
     recording: str | None,
+    gate: GateOptions | None,
     *,
     confidence: float | None,
     as_json: bool,
 ) -> None:
-    """Print the differences, and cautions on standard error."""
+    """Print the differences and the gate, and cautions on standard error."""
 
     async def body(redis: Redis, _: RedisHandle) -> SplitComparison:
         read_from = None
@@ -32,9 +35,7 @@ def compare_split(
         )
 
     found = with_redis(settings, body)
-    if as_json:
-        print_json([one.as_dict() for one in found.compared])
-    elif found.compared and found.since is not None:
+    if not as_json and found.compared and found.since is not None:
         out.print(compared_table(found.compared, *pipelines, out.width))
         units = "interactions" if split.unit == "interaction" else "clusters"
         out.print(
@@ -49,3 +50,10 @@ def compare_split(
         err.print(
             f"{pipelines[0]} and {pipelines[1]} have no metric in common yet: both need scores by the same labeler."
         )
+    result = None
+    if gate is not None:
+        result = gate.decide(of_comparison(found.compared, pipelines), as_json=as_json)
+    if as_json:
+        listed = [one.as_dict() for one in found.compared]
+        print_json(listed if result is None else with_gate({"differences": listed}, result))
+    exit_for(result)

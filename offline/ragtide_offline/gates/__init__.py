@@ -1,0 +1,1 @@
+"""Gates: conditions on measured metrics with the outcomes pass, fail and undecided, for CI. No I/O."""

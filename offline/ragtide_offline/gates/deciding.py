@@ -1,0 +1,201 @@
+"""Decides conditions: pass, fail or undecided, for each measurement, each condition and the whole gate. No I/O."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from .conditions import COUNTS, DIFFERENCE, ESTIMATE, OPERATORS, WITH_INTERVAL, Condition, split_name
+from .measurements import Measurement, Quantity
+
+
+class GateOutcome(StrEnum):
+    """The outcome of a condition or of a gate."""
+
+    PASSED = "pass"
+    FAILED = "fail"
+    UNDECIDED = "undecided"
+
+
+class UndecidedPolicy(StrEnum):
+    """How a gate counts a condition that the data do not decide."""
+
+    KEEP = "undecided"
+    PASSED = "pass"
+    FAILED = "fail"
+
+
+EXIT_CODES: Final = {GateOutcome.PASSED: 0, GateOutcome.FAILED: 4, GateOutcome.UNDECIDED: 5}
+"""Exit code of a command by the outcome of its gate: docs/gates.md, "Exit codes"."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeOutcome:
+    """The outcome of a condition in one scope."""
+
+    scope: str
+    outcome: GateOutcome
+    sentence: str
+    measured: bool = True
+    """Whether the metric has values here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionOutcome:
+    """The outcome of one condition over all scopes: the worst of them."""
+
+    condition: str
+    outcome: GateOutcome
+    scopes: Sequence[ScopeOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """The outcome of a gate: the worst of its conditions."""
+
+    outcome: GateOutcome
+    conditions: Sequence[ConditionOutcome]
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command with this gate."""
+        return EXIT_CODES[self.outcome]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as values that JSON can hold."""
+        return {**asdict(self), "exit_code": self.exit_code}
+
+
+def decide_gate(
+    conditions: Sequence[Condition],
+    measurements: Sequence[Measurement],
+    *,
+    known: Collection[str] = (),
+    undecided: UndecidedPolicy = UndecidedPolicy.KEEP,
+) -> GateResult:
+    """Return the outcome of a gate.
+
+    Args:
+        conditions: at least one; each fails the gate when it holds.
+        measurements: of all metrics and scopes; without measurements nothing passes.
+        known: metrics that are known although they have no measurement.
+        undecided: how to count a condition that an interval leaves open. A metric without values never passes.
+
+    Raises:
+        ValueError: no condition, an unknown metric, or a field that was not measured at all.
+    """
+    if not conditions:
+        raise ValueError("a gate without a condition decides nothing: give at least one, such as trace.adherence < 0.8")
+    names = {one.metric for one in measurements} | set(known)
+    found = [_condition(one, measurements, names, undecided) for one in conditions]
+    return GateResult(_worst(one.outcome for one in found), found)
+
+
+def _condition(
+    condition: Condition, measurements: Sequence[Measurement], known: Collection[str], policy: UndecidedPolicy
+) -> ConditionOutcome:
+    metric, field = split_name(condition.name, known, certain=bool(measurements))
+    _check_field(metric, field, measurements)
+    here = [one for one in measurements if one.metric == metric]
+    scopes = [_counted(_scope(condition, field, one), policy) for one in here]
+    if not here:
+        why = f"{metric} was not measured" if measurements else "there are no scored interactions"
+        scopes = [_counted(_not_measured(condition, field, why), policy)]
+    return ConditionOutcome(condition.text, _worst(one.outcome for one in scopes), scopes)
+
+
+def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -> None:
+    """Raise ValueError if the command never measures the quantity of a field."""
+    if measurements and _quantity_of(field) == ESTIMATE and all(one.estimate is None for one in measurements):
+        raise ValueError(f"only differences were measured: write {metric}.{DIFFERENCE}")
+
+
+def _quantity_of(field: str) -> str | None:
+    """Return the quantity that a field is about; None for a count."""
+    if field in COUNTS:
+        return None
+    return DIFFERENCE if field.split(".", maxsplit=1)[0] == DIFFERENCE else ESTIMATE
+
+
+def _scope(condition: Condition, field: str, one: Measurement) -> ScopeOutcome:
+    if field in COUNTS:
+        return _count(condition, field, one)
+    quantity = one.difference if _quantity_of(field) == DIFFERENCE else one.estimate
+    if not one.n:
+        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, _no_values(one), measured=False)
+    if quantity is None or quantity.mean is None:
+        why = f"{one.metric} has no difference: give a baseline that shares interaction ids, or items, with it"
+        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, why, measured=False)
+    if field in WITH_INTERVAL:
+        return _interval(condition, quantity, one)
+    value = {"mean": quantity.mean, "lower": quantity.lower, "upper": quantity.upper}[field.rpartition(".")[2]]
+    if value is None:
+        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, f"{one.metric} has no interval", measured=False)
+    return _number(condition, value, one)
+
+
+def _interval(condition: Condition, quantity: Quantity, one: Measurement) -> ScopeOutcome:
+    """Decide by the whole interval: all of it on one side, or undecided."""
+    if quantity.lower is None or quantity.upper is None:
+        why = f"{one.metric} has no interval: write {one.metric}.mean to decide by the mean alone"
+        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, why, measured=False)
+    surely = condition.surely(quantity.lower, quantity.upper)
+    numbers = f"mean {quantity.mean:.4g}, interval {quantity.lower:.4g} to {quantity.upper:.4g}, n {one.n:,}"
+    _, holds, opposite = OPERATORS[condition.operator]
+    if surely is None:
+        sentence = f"the interval has {condition.threshold:g} inside: more interactions make it narrower ({numbers})"
+        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, sentence)
+    sentence = f"surely {holds if surely else opposite} {condition.threshold:g} ({numbers})"
+    return ScopeOutcome(one.scope, GateOutcome.FAILED if surely else GateOutcome.PASSED, sentence)
+
+
+def _number(condition: Condition, value: float, one: Measurement) -> ScopeOutcome:
+    fails = condition.holds(value)
+    words = OPERATORS[condition.operator][1 if fails else 2]
+    sentence = f"{_shown(value, condition.threshold)} is {words} {condition.threshold:g} (n {one.n:,})"
+    return ScopeOutcome(one.scope, GateOutcome.FAILED if fails else GateOutcome.PASSED, sentence)
+
+
+def _count(condition: Condition, field: str, one: Measurement) -> ScopeOutcome:
+    value = {"n": one.n, "n_absent": one.n_absent, "coverage": one.coverage}[field]
+    if value is not None and (one.n or condition.holds(value)):
+        return _number(condition, value, one)
+    return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, _no_values(one), measured=False)
+
+
+def _not_measured(condition: Condition, field: str, why: str) -> ScopeOutcome:
+    """Return the outcome without a measurement: undecided, but a condition on `n` that holds for 0 fails."""
+    if field == "n" and condition.holds(0):
+        return ScopeOutcome("", GateOutcome.FAILED, f"{why}: n is 0", measured=False)
+    return ScopeOutcome("", GateOutcome.UNDECIDED, why, measured=False)
+
+
+def _no_values(one: Measurement) -> str:
+    if not one.n_absent:
+        return f"{one.metric} has no values"
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in list(one.absent.items())[:3])
+    return f"{one.metric} has no values: absent in {one.n_absent:,} interactions" + (f" ({reasons})" if reasons else "")
+
+
+def _counted(found: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
+    """Return an outcome after the policy; without values an undecided condition never becomes a pass."""
+    if found.outcome is not GateOutcome.UNDECIDED or policy is UndecidedPolicy.KEEP:
+        return found
+    if policy is UndecidedPolicy.PASSED and not found.measured:
+        return found
+    sentence = f"undecided, which counts as {policy} here: {found.sentence}"
+    return ScopeOutcome(found.scope, GateOutcome(policy.value), sentence, found.measured)
+
+
+def _worst(outcomes: Iterable[GateOutcome]) -> GateOutcome:
+    found = set(outcomes)
+    return next((one for one in (GateOutcome.FAILED, GateOutcome.UNDECIDED) if one in found), GateOutcome.PASSED)
+
+
+def _shown(value: float, threshold: float) -> str:
+    """Return a number with four digits, or with as many as show that it is not the threshold."""
+    for digits in (4, 6, 9):
+        shown = f"{value:.{digits}g}"
+        if value == threshold or float(shown) != threshold:
+            return shown
+    return repr(value)

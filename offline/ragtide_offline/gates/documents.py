@@ -1,0 +1,114 @@
+"""The result of a gate as text, as JUnit XML and as Markdown. No I/O."""
+
+import re
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from ragtide_schemas.printable import printable
+
+from .deciding import ConditionOutcome, GateOutcome, GateResult, ScopeOutcome
+
+SHOWN: Final = 20
+"""Most scopes of a condition that are written out."""
+
+MOST_NAME_CHARS: Final = 200
+"""Most characters of a scope's name that are written out."""
+
+_MARKS: Final = {GateOutcome.PASSED: "✅ pass", GateOutcome.FAILED: "❌ fail", GateOutcome.UNDECIDED: "❔ undecided"}
+
+# XML 1.0 has no way to write these, not even as references.
+_NOT_XML: Final = re.compile("[\ufffe\uffff]")
+
+_PUNCTUATION: Final = re.compile(r"[!-/:-@\[-`{-~]")
+
+
+def gate_lines(result: GateResult) -> list[str]:
+    """Return the result as lines of plain text."""
+    lines = [f"gate: {result.outcome}"]
+    for one in result.conditions:
+        lines.append(f"  {one.outcome}: {one.condition}")
+        lines += [f"    {sentence}" for sentence in _sentences(one)]
+    return lines
+
+
+def junit_xml(result: GateResult, suite: str) -> bytes:
+    """Return the result as JUnit XML with a test case for each condition; an undecided one is skipped.
+
+    Args:
+        result: of the gate.
+        suite: name of the test suite, such as `ragtide score`.
+    """
+    count = {outcome: sum(one.outcome is outcome for one in result.conditions) for outcome in GateOutcome}
+    numbers = {
+        "tests": str(len(result.conditions)),
+        "failures": str(count[GateOutcome.FAILED]),
+        "errors": "0",
+        "skipped": str(count[GateOutcome.UNDECIDED]),
+    }
+    root = Element("testsuites", numbers)
+    parent = SubElement(root, "testsuite", {"name": _xml(suite), **numbers})
+    for one in result.conditions:
+        names = {"classname": _xml(suite.replace(" ", ".")), "name": _xml(one.condition)}
+        case = SubElement(parent, "testcase", names)
+        text = "\n".join(_xml(sentence) for sentence in _sentences(one))
+        tag = {GateOutcome.FAILED: "failure", GateOutcome.UNDECIDED: "skipped"}.get(one.outcome)
+        if tag is None:
+            SubElement(case, "system-out").text = text
+        else:
+            SubElement(case, tag, {"message": text.partition("\n")[0]}).text = text
+    indent(root)
+    document: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def markdown_summary(result: GateResult, title: str) -> str:
+    """Return the result as Markdown for a step summary; names from outside cannot add markup.
+
+    Args:
+        result: of the gate.
+        title: of the section, such as `ragtide score`.
+    """
+    lines = [f"### {_plain(title)}: {_MARKS[result.outcome]}", "", "| | condition | scope | |", "|---|---|---|---|"]
+    for one in result.conditions:
+        for found in _shown(one):
+            cells = (_MARKS[found.outcome], _code(one.condition), _code(found.scope), _plain(found.sentence))
+            lines.append(f"| {' | '.join(cells)} |")
+        if len(one.scopes) > SHOWN:
+            lines.append(f"| | {_code(one.condition)} | {len(one.scopes) - SHOWN:,} more | |")
+    return "\n".join(lines) + "\n\n"
+
+
+def _shown(one: ConditionOutcome) -> list[ScopeOutcome]:
+    """Return the first outcomes of a condition: failures, then undecided, then passes."""
+    order = [GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED]
+    return sorted(one.scopes, key=lambda found: order.index(found.outcome))[:SHOWN]
+
+
+def _sentences(one: ConditionOutcome) -> list[str]:
+    lines = [f"{_name(found.scope)}: {found.sentence}" if found.scope else found.sentence for found in _shown(one)]
+    if len(one.scopes) > SHOWN:
+        lines.append(f"{len(one.scopes) - SHOWN:,} more scopes")
+    return lines
+
+
+def _name(scope: str) -> str:
+    text = printable(scope)
+    return text if len(text) <= MOST_NAME_CHARS else f"{text[:MOST_NAME_CHARS]}…"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", printable(text))
+
+
+def _plain(text: str) -> str:
+    return _PUNCTUATION.sub(lambda found: found[0] if found[0] in ".,:()%+-" else f"\\{found[0]}", printable(text))
+
+
+def _code(name: str) -> str:
+    """Return a name as code; characters that end code or a cell are written as references."""
+    text = _name(name)
+    if not text:
+        return ""
+    if not {"`", "|"} & set(text):
+        return f"`{text}`"
+    return f"<code>{_PUNCTUATION.sub(lambda found: f'&#{ord(found[0])};', text)}</code>"

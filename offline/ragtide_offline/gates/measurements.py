@@ -1,0 +1,80 @@
+"""The measured numbers that conditions are about. No I/O."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_schemas import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with its interval; None is unknown."""
+
+    mean: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The numbers of one metric in one scope."""
+
+    metric: str
+    scope: str
+    """Pipeline, run, labeler and profile, or config, in words."""
+    n: int
+    """Number of values; of a difference alone, the smaller number of its two sides."""
+    n_absent: int = 0
+    absent: Mapping[str, int] = field(default_factory=dict)
+    """Number of absent values by reason."""
+    estimate: Quantity | None = None
+    """The metric; None if only a difference was measured."""
+    difference: Quantity | None = None
+    """The metric minus that of the baseline; None without a baseline or without common items."""
+    confidence: float | None = None
+    """Level of the intervals."""
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of interactions with a value; None without interactions."""
+        everything = self.n + self.n_absent
+        return self.n / everything if everything else None
+
+
+Gaps = Mapping[tuple[str, str, str], Difference]
+"""Differences from a baseline by pipeline, metric and labeler."""
+
+
+def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Measurement]:
+    """Return the measurements in estimates of whole pipelines; segments are left out."""
+    return [
+        Measurement(
+            metric=one.metric,
+            scope=scope_of(one.pipeline, one.run, one.labeler, one.labeler_version, one.profile, one.estimator),
+            n=one.n,
+            n_absent=one.n_absent,
+            absent=one.absent,
+            estimate=Quantity(one.estimate, one.lower, one.upper),
+            difference=quantity_of((gaps or {}).get((one.pipeline, one.metric, one.labeler))),
+            confidence=one.confidence,
+        )
+        for one in found
+        if one.segment is None
+    ]
+
+
+def of_segment(found: Iterable[Estimate], segment: str) -> list[Measurement]:
+    """Return the measurements in estimates of one segment value."""
+    chosen = [one for one in found if one.segment == segment]
+    return of_estimates(one.model_copy(update={"segment": None}) for one in chosen)
+
+
+def quantity_of(gap: Difference | None) -> Quantity | None:
+    """Return a difference as a quantity."""
+    return None if gap is None else Quantity(gap.estimate, gap.lower, gap.upper)
+
+
+def scope_of(*parts: str | None) -> str:
+    """Return the name of a scope from its known parts."""
+    return " · ".join(part for part in parts if part and part != "mean")

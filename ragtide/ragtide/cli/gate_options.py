@@ -1,0 +1,137 @@
+"""The options of a gate, shared by `score`, `estimates`, `compare` and `experiment`, and the reports of its result."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from ragtide_offline.gates.conditions import Condition, parse_condition, split_name
+from ragtide_offline.gates.deciding import GateResult, UndecidedPolicy, decide_gate
+from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
+from ragtide_offline.gates.measurements import Measurement
+from ragtide_roles.known_metrics import known_metrics
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+
+from .common import err, out
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""Environment variable with the file to which a step of GitHub Actions adds its summary."""
+
+_FAIL_IF: Final = "--fail-if"
+
+FailIfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        _FAIL_IF,
+        help="Fail if this holds, such as 'trace.adherence < 0.8'; repeatable. Exit code 4: fail, 5: undecided.",
+    ),
+]
+UndecidedOption = Annotated[
+    UndecidedPolicy,
+    typer.Option("--undecided", help="How to count an undecided condition."),
+]
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="Write the gate as JUnit XML here.")]
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option("--summary", help=f"Write the gate as Markdown here [{STEP_SUMMARY}]."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """A gate from the command line, checked before the command begins its work."""
+
+    command: str
+    """Name of the command, for the reports."""
+    conditions: Sequence[Condition]
+    known: Sequence[str]
+    """Names of the metrics that the settings know."""
+    undecided: UndecidedPolicy
+    junit: Path | None
+    summary: Path | None
+
+    def decide(self, measurements: Sequence[Measurement], *, as_json: bool) -> GateResult:
+        """Decide the gate, print the result (on standard error beside JSON), and write its files.
+
+        Raises:
+            typer.BadParameter: a condition names an unknown metric or field.
+            ConfigurationError: a file cannot be written.
+        """
+        try:
+            result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.undecided)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=_FAIL_IF) from None
+        for line in gate_lines(result):
+            (err if as_json else out).print(line, markup=False, highlight=False, soft_wrap=True)
+        if self.junit is not None:
+            _write(self.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
+        page = markdown_summary(result, f"ragtide {self.command}").encode()
+        step = os.environ.get(STEP_SUMMARY)
+        if self.summary is not None:
+            _write(self.summary, page, "--summary")
+        elif step:
+            # A step's file may already hold the summaries of other commands.
+            _write(Path(step), page, STEP_SUMMARY, append=True)
+        return result
+
+
+def gate_of(
+    settings: Settings,
+    command: str,
+    fail_if: Sequence[str] | None,
+    *,
+    undecided: UndecidedPolicy,
+    junit: Path | None,
+    summary: Path | None,
+) -> GateOptions | None:
+    """Return the gate of a command; None without a condition.
+
+    Raises:
+        typer.BadParameter: a condition is not written properly, its metric resembles a known one, or an option of a
+            gate is given without a condition.
+    """
+    if not fail_if:
+        if junit is not None or summary is not None or undecided is not UndecidedPolicy.KEEP:
+            raise typer.BadParameter(
+                f"--junit, --summary and --undecided are for gates: give {_FAIL_IF} 'trace.adherence < 0.8', too"
+            )
+        return None
+    known = list(known_metrics(settings))
+    try:
+        conditions = [parse_condition(text) for text in fail_if]
+        for one in conditions:
+            split_name(one.name, known, certain=False)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=_FAIL_IF) from None
+    return GateOptions(command, conditions, known, undecided, junit, summary)
+
+
+def with_gate(value: Mapping[str, Any], result: GateResult | None) -> dict[str, Any]:
+    """Return JSON fields with those of a gate's result, if there is one."""
+    return {**value} if result is None else {**value, "gate": result.as_dict()}
+
+
+def exit_for(result: GateResult | None, *, otherwise: int = 0) -> None:
+    """End the command with the exit code of its gate: a failure first, then `otherwise`, then undecided.
+
+    Args:
+        result: of the gate; None without a gate.
+        otherwise: the exit code of the command without a gate.
+    """
+    code = 0 if result is None else result.exit_code
+    if otherwise and (result is None or result.outcome != "fail"):
+        code = otherwise
+    if code:
+        raise typer.Exit(code)
+
+
+def _write(path: Path, content: bytes, option: str, *, append: bool = False) -> None:
+    try:
+        with path.open("ab" if append else "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigurationError(f"{option} {path} cannot be written ({error.strerror}): give another path") from None

@@ -1,0 +1,211 @@
+"""Gates on the command line: exit codes, baselines, reports, and JSON, for each of the four commands."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+from tests.ragtide.test_experiment import QUESTIONS, Target, experiment
+from tests.ragtide.test_labelings import labeled, scored
+from tests.support.in_process import Done, run_command
+
+from ragtide_runtime.redis.client import connect_async
+
+pytestmark = pytest.mark.processes
+
+METRIC = "trace.adherence"
+ROWS = Path(__file__).parents[1] / "data" / "ragbench" / "ragbench_sample.jsonl"
+SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@pytest.fixture(autouse=True)
+def _no_step_summary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SUMMARY, raising=False)
+    monkeypatch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+
+
+@pytest.fixture
+def scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A file of 20 scores, which a command continues without labeling again."""
+    output = tmp_path / "scores.jsonl"
+    assert run_command(capsys, "score", str(ROWS), "--limit", "20", "--output", str(output)).code == 0
+    return output
+
+
+def gated(capsys: pytest.CaptureFixture[str], scores: Path, *arguments: str) -> Done:
+    return run_command(capsys, "score", str(ROWS), "--limit", "20", "--output", str(scores), *arguments)
+
+
+def test_score_ends_with_the_exit_code_of_its_gate(capsys: pytest.CaptureFixture[str], scores: Path) -> None:
+    found = json.loads(gated(capsys, scores, "--json").stdout.splitlines()[-1])["summary"]["estimates"]
+    lower, mean, upper = next((e["lower"], e["estimate"], e["upper"]) for e in found if e["metric"] == METRIC)
+    for condition, code in (
+        (f"{METRIC} < {lower}", 0),
+        (f"{METRIC} < {mean}", 5),
+        (f"{METRIC} < {upper + 0.001}", 4),
+        (f"{METRIC}.lower < {mean}", 4),
+    ):
+        done = gated(capsys, scores, "--fail-if", condition)
+        assert (done.code, f": {condition}" in done.stdout) == (code, True), done
+    both = gated(capsys, scores, "--fail-if", f"{METRIC} < {lower}", "--fail-if", f"{METRIC}.n < 21")
+    assert both.code == 4
+    assert gated(capsys, scores, "--fail-if", f"{METRIC} < {mean}", "--undecided", "pass").code == 0
+    assert gated(capsys, scores, "--fail-if", f"{METRIC} < {mean}", "--undecided", "fail").code == 4
+
+
+def test_mistakes_end_before_anything_is_scored(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, scores: Path
+) -> None:
+    missing = str(tmp_path / "missing.jsonl")
+    for arguments, words in (
+        (["--fail-if", "trace.adherance < 0.8"], "did you mean 'trace.adherence'"),
+        (["--fail-if", "trace.adherence.lwer < 0.8"], "did you mean 'lower'"),
+        (["--fail-if", "trace.adherence = 0.8"], "operator '='"),
+        (["--junit", "x.xml"], "give --fail-if"),
+        (["--baseline", str(scores)], "give --fail-if"),
+    ):
+        done = run_command(capsys, "score", missing, *arguments)
+        assert done.code == 2, done
+        assert words in " ".join(done.stderr.split()), done.stderr
+    done = run_command(capsys, "score", missing, "--fail-if", f"{METRIC} < 1", "--baseline", missing)
+    assert done.code == 1
+    assert "ragtide score --output" in done.stderr
+
+
+def test_no_empty_file_and_no_bad_row_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    for more in ([], ["--undecided", "pass"]):
+        done = run_command(capsys, "score", str(empty), "--fail-if", f"{METRIC} < 0", *more)
+        assert done.code != 0
+        assert "there are no scored interactions" in done.stdout
+    row = {"pipeline": "p", "question": "q", "documents": ["Built in 1889."], "response": "Built in 1889."}
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(f"{json.dumps(row)}\nnonsense\n")
+    assert run_command(capsys, "score", str(bad), "--fail-if", f"{METRIC} < 0").code == 1
+    assert run_command(capsys, "score", str(bad), "--fail-if", f"{METRIC}.n < 9").code == 4
+
+
+def test_a_baseline_is_paired_by_interaction_id(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, scores: Path
+) -> None:
+    better = tmp_path / "better.jsonl"
+    lines = [json.loads(line) for line in scores.read_text().splitlines()]
+    for line in lines:
+        line["scores"][METRIC] = min(1.0, line["scores"][METRIC] + 0.05)
+        line["pipeline"] = "of another name"
+    lines = [{**line, "scores": {**line["scores"], METRIC: 1.0}} for line in lines]
+    better.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ours = [json.loads(line)["scores"][METRIC] for line in scores.read_text().splitlines()]
+    gap = sum(ours) / len(ours) - 1
+    condition = f"{METRIC}.difference.mean < {gap + 1e-6}"
+    done = gated(capsys, scores, "--baseline", str(better), "--fail-if", condition)
+    assert done.code == 4, done
+    assert gated(
+        capsys, scores, "--baseline", str(better), "--fail-if", f"{METRIC}.difference.mean < {gap - 1e-6}"
+    ).code == 0  # fmt: skip
+    same = gated(capsys, scores, "--baseline", str(scores), "--fail-if", f"{METRIC}.difference < 0")
+    assert same.code == 5  # an interval around 0: neither surely worse nor surely as good
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(json.dumps({**line, "interaction_id": f"x{i}"}) + "\n" for i, line in enumerate(lines)))
+    none = gated(capsys, scores, "--baseline", str(other), "--fail-if", f"{METRIC}.difference < 0")
+    assert none.code == 5
+    assert "shares interaction ids" in none.stdout
+
+
+def test_reports_are_written_and_the_step_summary_is_added_to(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, scores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    junit, page, step = tmp_path / "gate.xml", tmp_path / "gate.md", tmp_path / "step.md"
+    condition = ("--fail-if", f"{METRIC}.n < 21")
+    step.write_text("before\n")
+    monkeypatch.setenv(SUMMARY, str(step))
+    assert gated(capsys, scores, *condition, "--junit", str(junit)).code == 4
+    suite = fromstring(junit.read_bytes())[0]
+    assert (suite.get("name"), suite.get("failures")) == ("ragtide score", "1")
+    assert step.read_text().startswith("before\n### ragtide score: ❌ fail")
+    assert gated(capsys, scores, *condition, "--summary", str(page)).code == 4
+    assert page.read_text().startswith("### ragtide score")
+    assert step.read_text().count("###") == 1
+    done = gated(capsys, scores, *condition, "--junit", str(tmp_path / "no" / "gate.xml"))
+    assert (done.code, "--junit" in done.told) == (1, True)
+
+
+def test_the_last_json_line_is_the_summary_and_later_commands_skip_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, scores: Path
+) -> None:
+    done = run_command(capsys, "score", str(ROWS), "--limit", "20", "--json", "--fail-if", f"{METRIC}.n < 21")
+    *lines, last = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.code == 4
+    assert all("interaction_id" in line for line in lines)
+    assert (last["summary"]["scored"], last["summary"]["problems"]) == (20, 0)
+    assert last["summary"]["gate"]["outcome"] == "fail"
+    assert last["summary"]["gate"]["exit_code"] == 4
+    values = [line["scores"][METRIC] for line in lines]
+    (mean,) = [one["estimate"] for one in last["summary"]["estimates"] if one["metric"] == METRIC]
+    assert mean == pytest.approx(sum(values) / len(values))
+    saved = tmp_path / "saved.jsonl"
+    saved.write_text(done.stdout)
+    assert run_command(capsys, "agree", str(saved), "--against", str(scores)).code == 0
+    assert gated(capsys, saved).code == 0
+    assert gated(capsys, scores, "--baseline", str(saved), "--fail-if", f"{METRIC}.difference.lower < -1").code == 0
+
+
+async def _two_workspaces(url: str) -> None:
+    async with connect_async(url) as redis:
+        await labeled(redis, "old", scored([0.9] * 400))
+        await labeled(redis, "new", scored([0.5] * 400))
+
+
+@pytest.fixture
+def _workspaces(redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    redis.flushdb()
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    asyncio.run(_two_workspaces(redis_url))
+
+
+@pytest.mark.usefixtures("_workspaces")
+def test_estimates_and_compare_have_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    estimates = ("estimates", "--workspace", "new", "--fail-if")
+    assert run_command(capsys, *estimates, f"{METRIC} < 0.8").code == 4
+    assert run_command(capsys, *estimates, f"{METRIC} < 0.2").code == 0
+    done = run_command(capsys, *estimates, f"{METRIC} < 0.5", "--json")
+    assert done.code == 5
+    assert json.loads(done.stdout)["gate"]["outcome"] == "undecided"
+    assert json.loads(done.stdout)["estimates"]
+    assert isinstance(json.loads(run_command(capsys, "estimates", "--workspace", "new", "--json").stdout), list)
+    # An unknown pipeline is an error, and no pass.
+    assert run_command(capsys, *estimates, f"{METRIC} < 0", "--pipeline", "shpo").code == 1
+    # Live traffic has no estimates: undecided, however undecided conditions count.
+    assert run_command(capsys, "estimates", "--fail-if", f"{METRIC} < 0", "--undecided", "pass").code == 5
+
+    compare = ("compare", "shop", "--workspace", "new", "--workspace", "old", "--fail-if")
+    assert run_command(capsys, *compare, f"{METRIC}.difference < -0.1").code == 4
+    assert run_command(capsys, *compare, f"{METRIC}.difference < -0.9").code == 0
+    refused = run_command(capsys, *compare, f"{METRIC} < 0.8")
+    assert refused.code == 2
+    assert "write trace.adherence.difference" in " ".join(refused.stderr.split())
+    assert json.loads(run_command(capsys, *compare, f"{METRIC}.difference < -0.1", "--json").stdout)["differences"]
+
+
+def test_an_experiment_has_a_gate_on_a_config(
+    capsys: pytest.CaptureFixture[str], redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.flushdb()
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    made = experiment(redis_url, Target(), data=QUESTIONS[:10], race={"enabled": False}, grid={"quality": [0.3, 0.7]})
+    metric = made.run().metric
+    show = ("experiment", "show", "try")
+    assert run_command(capsys, *show, "--fail-if", f"{metric} < 0.5").code == 0  # the leader, on all items
+    assert run_command(capsys, *show, "--fail-if", f"{metric} < 0.5", "--config", "quality=0.3").code == 4
+    worse = ("--config", "quality=0.3", "--baseline", "quality=0.7")
+    assert run_command(capsys, *show, "--fail-if", f"{metric}.difference < 0", *worse).code == 4
+    done = run_command(capsys, *show, "--json", "--fail-if", f"{metric}.difference < 0", "--baseline", "quality=0.3")
+    assert done.code == 0
+    assert json.loads(done.stdout)["gate"]["outcome"] == "pass"
+    wrong = run_command(capsys, *show, "--fail-if", f"{metric} < 0.5", "--config", "quality=0.8")
+    assert wrong.code == 2
+    assert "did you mean" in " ".join(wrong.stderr.split())
