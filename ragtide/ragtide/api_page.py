@@ -52,6 +52,7 @@ _PAGES: Final[Mapping[str, str]] = {
     "PairedComparison": "comparing.md",
     "Race": "racing.md",
     "RaceStanding": "racing.md",
+    "RagtideError": "troubleshooting.md",
     "RedisUnavailable": "redis.md",
     "SentenceLabels": "label-fields.md",
     "hashed_user_id": "security.md",

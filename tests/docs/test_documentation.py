@@ -163,6 +163,14 @@ def test_the_readme_lists_every_page() -> None:
     assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name})" not in readme] == []
 
 
+def test_a_newcomers_questions_are_two_clicks_from_the_readme() -> None:
+    assert "(docs/faq.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    _, *answers = re.split(r"^## (?=.*\?$)", page, flags=re.MULTILINE)
+    assert len(answers) >= 10
+    assert [answer.splitlines()[0] for answer in answers if "](" not in answer] == []
+
+
 def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
     known = set(COMMANDS)
