@@ -68,6 +68,16 @@ def test_watch_says_that_a_pipeline_is_unknown(capsys: pytest.CaptureFixture[str
     assert "did you mean 'shop'?" in run_command(capsys, "watch", "--once", "--pipeline", "shpo").stdout
 
 
+@pytest.mark.usefixtures("scored")
+def test_watch_in_a_pipe_prints_one_screen_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run_command(capsys, "watch")
+    assert done.code == 0
+    assert "shop" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "The output is no terminal, so this is one screen" in done.stderr
+    assert run_command(capsys, "watch", "--once").stderr == ""
+
+
 def test_without_any_estimates_the_next_step_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "run a worker and an aggregator" in run_command(capsys, "estimates", "--pipeline", "shop").stderr
 

@@ -17,7 +17,8 @@ from tests.support.redis_processes import RedisProcess
 from tests.support.roles import environment
 
 from ragtide.cli.common import SafeConsole
-from ragtide.cli.screen import Screen, redraw
+from ragtide.cli.screen import Screen
+from ragtide.cli.watch import LiveWatch
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
@@ -177,9 +178,8 @@ async def test_watch_survives_a_restart_of_redis(tmp_path: Path) -> None:
         async with connect_async(server.url) as client:
             drawn = StringIO()
             screen = Screen(Deployment(client, load_settings(redis_url=server.url)))
-            watching = asyncio.create_task(
-                redraw(SafeConsole(file=drawn, width=200, force_terminal=True), screen, interval_s=0.05)
-            )
+            console = SafeConsole(file=drawn, width=200, force_terminal=True)
+            watching = asyncio.create_task(LiveWatch(console, screen, segments=False).run(0.05))
 
             async def until(words: str) -> None:
                 place = drawn.tell()

@@ -4,9 +4,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
-from redis import RedisError
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
@@ -44,11 +42,11 @@ class Screen:
         self._deployment = deployment
         self._keep = keep
         self._pipeline = pipeline
-        self._trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
+        self.trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
         self.estimates: Sequence[Estimate] = ()
         self.alerts: Sequence[Alert] = ()
-        self._counts = Text()
-        self._warnings: list[str] = []
+        self.counts = Text()
+        self.warnings: list[str] = []
 
     async def refresh(self) -> None:
         """Read estimates, alerts and backlog; if nothing is new, this takes one round trip."""
@@ -60,25 +58,25 @@ class Screen:
         known = {estimate.pipeline for estimate in everything}
         wanted = self._pipeline
         missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
-        self._warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
+        self.warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
         for estimate in self.estimates:
             if estimate.recent is not None:
-                self._trends[estimate_key(estimate)].append(estimate.recent)
-        self._counts = _counts(backlogs)
+                self.trends[estimate_key(estimate)].append(estimate.recent)
+        self.counts = _counts(backlogs)
 
     def render(self, width: int) -> RenderableType:
         """Return the screen for a terminal of `width` columns."""
-        warnings = [Text(sentence, style="yellow") for sentence in self._warnings]
+        warnings = [Text(sentence, style="yellow") for sentence in self.warnings]
         if not self.estimates:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
-            return Group(self._counts, *warnings, waiting)
+            return Group(self.counts, *warnings, waiting)
         note = f"{estimates_note(self.estimates)}; recent: mean of about the last 64"
         return Group(
-            self._counts,
+            self.counts,
             *warnings,
             Text(note, style="bright_black"),
             Text(),
-            estimates_table(self.estimates, width, self._trends),
+            estimates_table(self.estimates, width, self.trends),
             Text(),
             alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
         )
@@ -92,15 +90,3 @@ def _counts(backlogs: Sequence[Backlog]) -> Text:
     text = Text.assemble(("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters ")
     text.append(f"{dead:,}", style="red" if dead else "")
     return text
-
-
-async def redraw(console: Console, screen: Screen, *, interval_s: float) -> None:
-    """Redraw the screen until cancelled, also while Redis does not answer."""
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
-        while True:
-            try:
-                await screen.refresh()
-                live.update(screen.render(console.width), refresh=True)
-            except RedisError as error:
-                live.update(Text(f"Redis does not answer ({error}); trying again ...", style="red"), refresh=True)
-            await asyncio.sleep(interval_s)

@@ -1,17 +1,27 @@
-"""`ragtide watch`: shows estimates, trends and alerts live."""
+"""`ragtide watch`: shows estimates, trends and alerts live, and follows keys."""
 
+import asyncio
+import sys
 from typing import Annotated
 
 import typer
+from redis import RedisError
 from redis.asyncio import Redis
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.running import cancelled_by_signal
+from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 
-from .common import PipelineOption, SegmentsOption, out, with_redis
-from .screen import Screen, redraw
+from .common import PipelineOption, SegmentsOption, err, out, with_redis
+from .keyboard import keyboard
+from .screen import Screen
+from .watch_screen import shown_pipelines, watch_screen
+from .watch_view import View, press
 from .workspace_option import WorkspaceOption, settings_with
 
 
@@ -19,22 +29,88 @@ def watch(
     context: typer.Context,
     pipeline: PipelineOption = None,
     segments: SegmentsOption = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two drawings.")] = 0.5,
-    once: Annotated[bool, typer.Option("--once", help="Draw one screen and exit.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of Redis.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Print one screen and exit; so does a pipe or a file.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Show estimates, trends and alerts live, until Ctrl-C."""
+    """Show estimates, trends and alerts live, until Ctrl-C.
+
+    The last line lists the keys: choose and open a pipeline, sort, filter, quit.
+    """
     settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         def keep(estimate: Estimate) -> bool:
-            return pipeline in (None, estimate.pipeline) and (segments or estimate.segment is None)
+            whole = estimate.segment is None
+            return pipeline in (None, estimate.pipeline) and (whole or segments or not printed)
 
+        printed = once or not out.is_terminal
         screen = Screen(Deployment(redis, settings), keep=keep, pipeline=pipeline)
-        if once:
+        if printed:
             await screen.refresh()
             out.print(screen.render(out.width))
         else:
-            await cancelled_by_signal(redraw(out, screen, interval_s=interval))
+            await cancelled_by_signal(LiveWatch(out, screen, segments=segments).run(interval))
 
     with_redis(settings, body)
+    if not out.is_terminal and not once:
+        err.print("The output is no terminal, so this is one screen of now: --once says so.", highlight=False)
+
+
+class LiveWatch:
+    """Redraws the screen after every key and every reading of Redis, until the user quits.
+
+    Args:
+        console: the terminal.
+        screen: the deployment on the screen.
+        segments: whether the list shows segment values.
+    """
+
+    def __init__(self, console: Console, screen: Screen, *, segments: bool) -> None:
+        self._console = console
+        self._screen = screen
+        self._segments = segments
+        self._view = View()
+        self._problem: str | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self, interval_s: float) -> None:
+        """Draw until the user quits or the task is cancelled; afterwards the terminal is as before."""
+        reading = asyncio.create_task(self._read(interval_s))
+        reading.add_done_callback(lambda _: self._changed.set())
+        try:
+            with (
+                keyboard(sys.stdin, self._press) as keys,
+                Live(console=self._console, auto_refresh=False, screen=True) as live,
+            ):
+                while not self._view.closed:
+                    await self._changed.wait()
+                    self._changed.clear()
+                    if reading.done():
+                        reading.result()
+                    live.update(self._drawn(keys=keys), refresh=True)
+        finally:
+            await end(reading)
+
+    async def _read(self, interval_s: float) -> None:
+        """Read Redis at an interval. A slow answer delays neither keys nor drawing."""
+        while True:
+            try:
+                await self._screen.refresh()
+                self._problem = None
+            except RedisError as error:
+                self._problem = f"Redis does not answer ({error}); trying again ..."
+            self._changed.set()
+            await asyncio.sleep(interval_s)
+
+    def _press(self, key: str) -> None:
+        shown = shown_pipelines(self._screen, self._view, segments=self._segments)
+        self._view = press(self._view, key, list(shown))
+        self._changed.set()
+
+    def _drawn(self, *, keys: bool) -> RenderableType:
+        width, height = self._console.size
+        problem = self._problem
+        lines = height if problem is None else height - 1
+        drawn = watch_screen(self._screen, self._view, width, lines, segments=self._segments, keys=keys)
+        return drawn if problem is None else Group(Text(problem, "red", no_wrap=True, overflow="ellipsis"), drawn)

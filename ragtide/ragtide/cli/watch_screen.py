@@ -1,0 +1,146 @@
+"""Draws `ragtide watch`: a list of pipelines, the estimates of the chosen pipeline, its alerts, and the keys."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from ragtide_schemas import Alert, Estimate
+
+from .alert_views import alerts_view
+from .screen import ALERTS_SHOWN, Screen
+from .tables import estimates_table
+from .watch_view import View, by_pipeline, chosen_of, matching, most_changed, worst_of
+
+LISTED = 8
+"""Most lines of the list of pipelines; the list follows the cursor."""
+
+NAME_CHARS = 20
+"""Most characters of a pipeline's name in the list."""
+
+OTHER_CHARS = 30
+"""Columns of the list for cursor, n, the number of alerts and the gaps."""
+
+
+class Filled:
+    """Three renderables in a number of lines: the middle one is cut, and shown from a first line on.
+
+    Args:
+        above: shown whole.
+        middle: cut to the remaining lines; its last lines if there are not enough from the first line on.
+        below: shown whole.
+        first: number of lines of the middle that are left out above.
+        most: lines of all three.
+    """
+
+    def __init__(
+        self, above: RenderableType, middle: RenderableType, below: RenderableType, *, first: int, most: int
+    ) -> None:
+        self._parts, self._first, self._most = (above, middle, below), first, most
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines."""
+        free = options.update(height=None)
+        above, middle, below = (console.render_lines(part, free, pad=False) for part in self._parts)
+        room = max(self._most - len(above) - len(below), 1)
+        first = max(min(self._first, len(middle) - room), 0)
+        for line in (*above, *middle[first : first + room], *below):
+            yield from line
+            yield Segment.line()
+
+
+def shown_pipelines(screen: Screen, view: View, *, segments: bool) -> dict[str, list[Estimate]]:
+    """Return the estimates of each shown pipeline, in the order of the view."""
+    kept = [one for one in screen.estimates if segments or view.opened or one.segment is None]
+    # The filter selects from the list. A pipeline's own view shows all of it.
+    return by_pipeline(kept if view.opened else matching(kept, view.text), view.sort)
+
+
+def watch_screen(screen: Screen, view: View, width: int, height: int, *, segments: bool, keys: bool) -> RenderableType:
+    """Return the screen of a view, which fills a terminal of `width` columns and `height` lines at most."""
+    pipelines = shown_pipelines(screen, view, segments=segments)
+    chosen = chosen_of(view, list(pipelines))
+    above: list[RenderableType] = [screen.counts, *(Text(one, style="yellow") for one in screen.warnings)]
+    if chosen is None:
+        waiting = "Waiting for the first scored interaction ..."
+        body: RenderableType = Text(f"Nothing matches {view.text!r}." if screen.estimates else waiting, "bright_black")
+    elif view.opened:
+        body = _own_view(screen, chosen, pipelines[chosen], width)
+    else:
+        above.append(_list(pipelines, chosen, screen.alerts, width))
+        body = Group(estimates_table(pipelines[chosen], width, screen.trends), Text(), _alerts(screen.alerts, chosen))
+    below = _below(view) if keys else Text("Ctrl-C ends it.", style="bright_black")
+    return Filled(Group(*above), body, below, first=view.first_line, most=height)
+
+
+def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Alert], width: int) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    name_width = min(max(map(len, pipelines)), NAME_CHARS)
+    share = max((width - name_width - OTHER_CHARS) // 2, 1)
+    table.add_column("")
+    table.add_column("pipeline", overflow="ellipsis", no_wrap=True, max_width=max(name_width, len("pipeline")))
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("worst band", overflow="ellipsis", no_wrap=True, max_width=share)
+    table.add_column("largest change", overflow="ellipsis", no_wrap=True, max_width=share)
+    table.add_column("firing", justify="right", no_wrap=True)
+    names = list(pipelines)
+    first = max(min(names.index(chosen) - LISTED // 2, len(names) - LISTED), 0)
+    for name in names[first : first + LISTED]:
+        found = pipelines[name]
+        firing = sum(one.pipeline == name and one.status != "resolved" for one in alerts)
+        table.add_row(
+            "›" if name == chosen else " ",
+            Text(name, style="bold" if name == chosen else ""),
+            f"{max(one.n for one in found):,}",
+            _worst(found),
+            _change(found),
+            Text(str(firing), style="red") if firing else "0",
+        )
+    return table
+
+
+def _worst(found: Iterable[Estimate]) -> str:
+    worst = worst_of(found)
+    return "" if worst is None else f"{worst.band}: {_name(worst)}"
+
+
+def _change(found: Iterable[Estimate]) -> str:
+    most = most_changed(found)
+    if most is None or most.recent is None or most.estimate is None:
+        return ""
+    return f"{most.recent - most.estimate:+.3f} {_name(most)}"
+
+
+def _name(estimate: Estimate) -> str:
+    return estimate.metric_name.removeprefix("trace.")
+
+
+def _own_view(screen: Screen, pipeline: str, found: Sequence[Estimate], width: int) -> Group:
+    labelers = {(one.labeler, one.labeler_version, one.profile) for one in found}
+    scored = {name: max(one.n for one in found if one.labeler == name[0]) for name in labelers}
+    segments = sorted({one.segment for one in found if one.segment is not None})
+    return Group(
+        Text(pipeline, style="bold cyan"),
+        Text("Labelers: " + "; ".join(f"{' '.join(name)}, n {scored[name]:,}" for name in sorted(labelers))),
+        Text("Segments: " + (", ".join(segments) if segments else "none")),
+        Text(),
+        _alerts(screen.alerts, pipeline),
+        Text(),
+        estimates_table(found, width, screen.trends),
+    )
+
+
+def _alerts(alerts: Iterable[Alert], pipeline: str) -> RenderableType:
+    own = sorted((one for one in alerts if one.pipeline == pipeline), key=lambda alert: alert.fired_at)
+    return alerts_view(own[-ALERTS_SHOWN:])
+
+
+def _below(view: View) -> Text:
+    parts = [view.keys]
+    if view.typing or view.text:
+        parts.append(f"filter: {view.text}{'_' if view.typing else ''}")
+    if not view.opened:
+        parts.append(f"sorted by {view.sort}" if view.sort == "name" else f"sorted: {view.sort}")
+    return Text("   ".join(parts), style="reverse", no_wrap=True, overflow="ellipsis")

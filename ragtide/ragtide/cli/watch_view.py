@@ -1,0 +1,172 @@
+"""The view of `ragtide watch` as a value: each key returns the next view. Reads no keys and draws nothing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from ragtide_schemas import Estimate
+
+FILTER_CHARS: Final = 60
+"""Most characters of a filter."""
+
+WORST_FIRST: Final = ("poor", "acceptable", "good", "excellent")
+"""Bands, the worst first."""
+
+KEYS: Final = "↑↓ choose  Enter open  s sort  / filter  q quit"
+FILTER_KEYS: Final = "type a text  Enter keep the filter  Esc remove it"
+OPENED_KEYS: Final = "↑↓ scroll  ←→ other pipeline  Esc back  q quit"
+
+
+class Sort(StrEnum):
+    """Orders of the pipelines."""
+
+    NAME = "name"
+    WORST = "worst band first"
+    CHANGE = "largest change first"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of the deployment on the screen."""
+
+    sort: Sort = Sort.NAME
+    text: str = ""
+    """Only estimates whose pipeline, segment, metric or labeler contains this text."""
+    typing: bool = False
+    """Whether keys belong to the filter."""
+    chosen: str | None = None
+    """The pipeline under the cursor; None is the first."""
+    opened: bool = False
+    """Whether the chosen pipeline has the whole screen."""
+    first_line: int = 0
+    """Number of lines above the screen."""
+    closed: bool = False
+    """Whether the user has quit."""
+
+    @property
+    def keys(self) -> str:
+        """The keys that have an effect now."""
+        if self.typing:
+            return FILTER_KEYS
+        return OPENED_KEYS if self.opened else KEYS
+
+
+def press(view: View, key: str, pipelines: Sequence[str]) -> View:
+    """Return the view after a key.
+
+    Args:
+        view: the view before.
+        key: a printable character, or a name: up, down, left, right, enter, escape, backspace, page-up, page-down.
+        pipelines: the shown pipelines, in their order.
+    """
+    if view.typing:
+        return _typed(view, key)
+    if key == "q":
+        return replace(view, closed=True)
+    return _pressed_opened(view, key, pipelines) if view.opened else _pressed(view, key, pipelines)
+
+
+def _typed(view: View, key: str) -> View:
+    if key == "enter":
+        return replace(view, typing=False)
+    if key == "escape":
+        return replace(view, typing=False, text="")
+    if key == "backspace":
+        return replace(view, text=view.text[:-1])
+    if len(key) == 1 and len(view.text) < FILTER_CHARS:
+        return replace(view, text=view.text + key)
+    return view
+
+
+def _pressed(view: View, key: str, pipelines: Sequence[str]) -> View:
+    if key in {"up", "k"}:
+        return _moved(view, -1, pipelines)
+    if key in {"down", "j"}:
+        return _moved(view, 1, pipelines)
+    if key in {"enter", "right"} and pipelines:
+        return replace(view, chosen=chosen_of(view, pipelines), opened=True, first_line=0)
+    if key == "s":
+        orders = list(Sort)
+        return replace(view, sort=orders[(orders.index(view.sort) + 1) % len(orders)])
+    if key == "/":
+        return replace(view, typing=True)
+    return replace(view, text="") if key == "escape" else view
+
+
+def _pressed_opened(view: View, key: str, pipelines: Sequence[str]) -> View:
+    scrolled = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
+    if key in scrolled:
+        return replace(view, first_line=max(view.first_line + scrolled[key], 0))
+    if key in {"escape", "backspace"}:
+        return replace(view, opened=False, first_line=0)
+    if key in {"left", "right"}:
+        return replace(_moved(view, 1 if key == "right" else -1, pipelines), first_line=0)
+    return view
+
+
+def _moved(view: View, steps: int, pipelines: Sequence[str]) -> View:
+    now = chosen_of(view, pipelines)
+    if now is None:
+        return view
+    place = min(max(pipelines.index(now) + steps, 0), len(pipelines) - 1)
+    return replace(view, chosen=pipelines[place])
+
+
+def chosen_of(view: View, pipelines: Sequence[str]) -> str | None:
+    """Return the pipeline under the cursor: the first if the chosen pipeline is not shown; None without pipelines."""
+    if view.chosen in pipelines:
+        return view.chosen
+    return pipelines[0] if pipelines else None
+
+
+def matching(estimates: Iterable[Estimate], text: str) -> list[Estimate]:
+    """Return the estimates whose pipeline, segment, metric or labeler contains a text, in any case."""
+    wanted = text.casefold()
+    return [
+        one
+        for one in estimates
+        if any(wanted in name.casefold() for name in (one.pipeline, one.segment or "", one.metric, one.labeler))
+    ]
+
+
+def by_pipeline(estimates: Iterable[Estimate], sort: Sort) -> dict[str, list[Estimate]]:
+    """Return the estimates of each pipeline, with the pipelines in their order."""
+    found: dict[str, list[Estimate]] = {}
+    for one in estimates:
+        found.setdefault(one.pipeline, []).append(one)
+
+    def key(name: str) -> tuple[float, float, str]:
+        if sort is Sort.WORST:
+            worst = worst_of(found[name])
+            place = len(WORST_FIRST) if worst is None else _place(worst)
+            return place, -sum(_place(one) == place for one in found[name]), name
+        if sort is Sort.CHANGE:
+            most = most_changed(found[name])
+            return 0.0 if most is None else -change_of(most), 0.0, name
+        return 0.0, 0.0, name
+
+    return {name: found[name] for name in sorted(found, key=key)}
+
+
+def worst_of(estimates: Iterable[Estimate]) -> Estimate | None:
+    """Return the first estimate in the worst band; None if no estimate has a band."""
+    rated = [one for one in estimates if one.band in WORST_FIRST]
+    return min(rated, key=_place, default=None)
+
+
+def most_changed(estimates: Iterable[Estimate]) -> Estimate | None:
+    """Return the estimate whose recent mean is farthest from it; None if no estimate has a recent mean."""
+    return max((one for one in estimates if change_of(one) > 0), key=change_of, default=None)
+
+
+def change_of(estimate: Estimate) -> float:
+    """Return the distance of the recent mean from the estimate, as a share of the metric's range."""
+    if estimate.recent is None or estimate.estimate is None:
+        return 0.0
+    lowest, highest = estimate.value_range
+    return abs(estimate.recent - estimate.estimate) / (highest - lowest) if highest > lowest else 0.0
+
+
+def _place(estimate: Estimate) -> int:
+    return WORST_FIRST.index(estimate.band) if estimate.band in WORST_FIRST else len(WORST_FIRST)

@@ -1,0 +1,174 @@
+"""The keys, the order and the screen of `ragtide watch`, apart from any terminal."""
+
+import re
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+from tests.support.metric_events import event
+
+from ragtide.cli.watch_screen import watch_screen
+from ragtide.cli.watch_view import FILTER_CHARS, Sort, View, by_pipeline, chosen_of, matching, press
+from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_schemas import Estimate
+
+NAMES = ["a", "b", "c"]
+
+
+def pressed(*keys: str, view: View | None = None, names: list[str] | None = None) -> View:
+    view = view or View()
+    for key in keys:
+        view = press(view, key, NAMES if names is None else names)
+    return view
+
+
+def found(values: dict[str, float], *, segments: bool = False, count: int = 100) -> list[Estimate]:
+    """Estimates of pipelines whose adherence is high first and then the given value."""
+    state = AggregatorState(StateOptions())
+    number = 0
+    for pipeline, value in values.items():
+        for place in range(count):
+            number += 1
+            more: dict[str, Any] = {"segments": {"lang": "de"}} if segments else {}
+            score = 1.0 if place < count // 2 else value
+            state.apply(event(number, {"trace.adherence": score}, pipeline=pipeline, **more))
+    return chosen(estimates(state))
+
+
+def test_the_cursor_moves_and_stays_in_the_list() -> None:
+    assert chosen_of(View(), NAMES) == "a"
+    assert pressed("down").chosen == "b"
+    assert pressed("down", "j", "down", "down").chosen == "c"
+    assert pressed("down", "up", "k").chosen == "a"
+    assert pressed("down", names=[]).chosen is None
+
+
+def test_the_cursor_follows_its_pipeline_when_the_order_changes() -> None:
+    view = pressed("down")
+    assert chosen_of(view, ["b", "c", "a"]) == "b"
+    assert chosen_of(view, ["c", "a"]) == "c"
+
+
+def test_s_goes_through_the_orders_and_begins_again() -> None:
+    assert [pressed(*"s" * number).sort for number in range(4)] == [Sort.NAME, Sort.WORST, Sort.CHANGE, Sort.NAME]
+
+
+def test_a_filter_takes_every_character_until_enter_or_escape() -> None:
+    typing = pressed("/", "q", "s", "x", "backspace")
+    assert typing == View(text="qs", typing=True)
+    assert pressed("enter", view=typing) == View(text="qs")
+    assert pressed("escape", view=typing) == View()
+    assert pressed("enter", "escape", view=typing) == View()
+    assert len(pressed("/", *"y" * 500).text) == FILTER_CHARS
+
+
+def test_a_pipeline_opens_scrolls_and_closes() -> None:
+    opened = pressed("down", "enter")
+    assert (opened.chosen, opened.opened) == ("b", True)
+    assert pressed("down", "page-down", "up", view=opened).first_line == 10
+    assert pressed("up", view=opened).first_line == 0
+    assert pressed("down", "right", view=opened) == View(chosen="c", opened=True)
+    assert pressed("down", "escape", view=opened) == View(chosen="b")
+    assert not pressed("enter", names=[]).opened
+
+
+def test_q_quits_from_everywhere_but_the_filter() -> None:
+    assert pressed("q").closed
+    assert pressed("enter", "q").closed
+    assert not pressed("/", "q").closed
+
+
+def test_unknown_keys_change_nothing() -> None:
+    assert pressed("ü", "left", "page-up", "backspace") == View()
+
+
+def test_a_view_names_the_keys_that_have_an_effect() -> None:
+    assert "s sort" in View().keys
+    assert "Esc remove it" in pressed("/").keys
+    assert "Esc back" in pressed("enter").keys
+
+
+def test_pipelines_are_sorted_by_name_worst_band_and_largest_change() -> None:
+    all_found = found({"fine": 1.0, "low": 0.0, "mid": 0.6})
+    assert list(by_pipeline(all_found, Sort.NAME)) == ["fine", "low", "mid"]
+    assert next(iter(by_pipeline(all_found, Sort.WORST))) == "low"
+    assert list(by_pipeline(all_found, Sort.CHANGE)) == ["low", "mid", "fine"]
+
+
+def test_a_filter_finds_pipelines_metrics_and_labelers_in_any_case() -> None:
+    all_found = found({"shop": 0.5, "search": 0.5})
+    assert {one.pipeline for one in matching(all_found, "SHO")} == {"shop"}
+    assert {one.pipeline for one in matching(all_found, "adher")} == {"shop", "search"}
+    assert matching(all_found, "[") == []
+    assert matching(all_found, "") == all_found
+
+
+class FakeScreen:
+    """The parts of a screen that drawing uses, without Redis."""
+
+    def __init__(self, estimates_: list[Estimate]) -> None:
+        self.estimates = estimates_
+        self.alerts: list[Any] = []
+        self.trends: dict[Any, Any] = {}
+        self.warnings: list[str] = []
+        self.counts = Text("ragtide   scored 200")
+
+
+def drawn(view: View, estimates_: list[Estimate], *, width: int = 80, height: int = 24) -> list[str]:
+    console = Console(file=StringIO(), width=width, height=height)
+    screen: Any = FakeScreen(estimates_)
+    console.print(watch_screen(screen, view, width, height, segments=False, keys=True))
+    output = console.file
+    assert isinstance(output, StringIO)
+    return output.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("view", [View(), View(opened=True), View(text="p1"), View(typing=True, text="p")])
+def test_the_screen_fits_and_its_last_line_lists_the_keys(view: View, width: int) -> None:
+    lines = drawn(view, found({f"p{number}": 0.5 for number in range(12)}, segments=True, count=4), width=width)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+    assert lines[-1].startswith(view.keys)
+
+
+def test_the_list_shows_worst_band_and_change_beside_each_pipeline_at_80_columns() -> None:
+    screen = drawn(View(sort=Sort.WORST), found({"fine": 1.0, "low": 0.0}))
+    first = next(line for line in screen if line.startswith("›"))
+    assert first.split()[1] == "low"
+    assert "poor: adherence" in first
+    assert re.search(r"-0\.\d{3} adherence", first)
+
+
+def test_a_pipeline_of_its_own_has_segments_and_labelers() -> None:
+    screen = "\n".join(drawn(View(chosen="shop", opened=True), found({"shop": 0.5}, segments=True), height=60))
+    assert "Segments: lang=de" in screen
+    assert "Labelers: " in screen
+    assert "No alerts." in screen
+
+
+def test_long_metrics_and_a_warning_of_two_lines_cost_neither_names_nor_keys() -> None:
+    state = AggregatorState(StateOptions())
+    for number in range(60):
+        state.apply(event(number, {"trace.context_utilization": 1.0 if number < 30 else 0.0}, pipeline="checkout"))
+    screen: Any = FakeScreen(chosen(estimates(state)))
+    screen.warnings = ["a warning " * 12]
+    console = Console(file=StringIO(), width=80, height=24)
+    console.print(watch_screen(screen, View(), 80, 24, segments=False, keys=True))
+    output = console.file
+    assert isinstance(output, StringIO)
+    lines = output.getvalue().splitlines()
+    assert len(lines) <= 24
+    assert any(line.startswith("›  checkout  ") for line in lines)
+    assert any("firing" in line for line in lines)
+    assert lines[-1].startswith("↑↓ choose")
+
+
+def test_scrolling_too_far_shows_the_end() -> None:
+    all_found = found({"shop": 0.5}, segments=True)
+    end = drawn(View(chosen="shop", opened=True, first_line=1000), all_found, height=10)
+    assert any("lang=de" in line or "adherence" in line for line in end)
+    assert drawn(View(chosen="none", text="zzz"), all_found)[1].startswith("Nothing matches 'zzz'")
