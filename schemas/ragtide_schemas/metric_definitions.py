@@ -26,11 +26,14 @@ def _trace(
     needs: tuple[str, ...],
     bands: Bands | None = None,
     *,
+    does_not_tell: str,
+    related: tuple[str, ...],
     source: str = _RAGBENCH,
 ) -> MetricDefinition:
     return MetricDefinition(
-        f"trace.{name}", 0.0, 1.0, Direction.HIGHER, Kind.ALGEBRAIC, meaning, source, definition, needs, bands
-    )
+        f"trace.{name}", 0.0, 1.0, Direction.HIGHER, Kind.ALGEBRAIC, meaning, source, definition, needs, bands,
+        does_not_tell=does_not_tell, related=related,
+    )  # fmt: skip
 
 
 TRACE: Final = (
@@ -40,6 +43,8 @@ TRACE: Final = (
         "Share of the retrieved sentences relevant to the question.",
         _SENTENCES,
         Bands(0.2, 0.4, 0.7),
+        does_not_tell="Whether the documents hold all that the answer needs: a single relevant sentence scores 1.",
+        related=("trace.context_utilization", "ragchecker.claim_recall", "retrieval.empty"),
     ),
     _trace(
         "context_utilization",
@@ -47,6 +52,8 @@ TRACE: Final = (
         "Share of the retrieved sentences that the response used.",
         _SENTENCES,
         Bands(0.1, 0.25, 0.5),
+        does_not_tell="Whether the response is correct; a short response from long documents scores low.",
+        related=("trace.context_relevance", "trace.completeness"),
     ),
     _trace(
         "completeness",
@@ -54,6 +61,8 @@ TRACE: Final = (
         "Share of the relevant sentences that the response used.",
         _RELEVANT,
         Bands(0.4, 0.6, 0.8),
+        does_not_tell="Whether the retriever found all that was needed: only retrieved sentences count.",
+        related=("trace.context_utilization", "ragchecker.recall"),
     ),
     _trace(
         "adherence",
@@ -61,6 +70,8 @@ TRACE: Final = (
         "1 if every sentence of the response is supported by the documents (a probability from the local labeler).",
         _RESPONSE,
         Bands(0.7, 0.8, 0.9),
+        does_not_tell="Whether the response is correct or complete: a copy of the documents scores high.",
+        related=("trace.supported_fraction", "ragchecker.faithfulness", "response.empty"),
     ),
     _trace(
         "supported_fraction",
@@ -68,6 +79,8 @@ TRACE: Final = (
         "Share of the response's sentences that are supported.",
         _RESPONSE,
         Bands(0.8, 0.9, 0.95),
+        does_not_tell="Whether the response is correct, and how grave an unsupported sentence is.",
+        related=("trace.adherence", "ragchecker.faithfulness"),
     ),
     _trace(
         "average",
@@ -75,6 +88,8 @@ TRACE: Final = (
         "Mean of relevance, utilization, completeness and adherence of one interaction.",
         _ALL_FOUR,
         source=_CAPSTONE,
+        does_not_tell="Which of the four scores is low: read the four.",
+        related=("trace.context_relevance", "trace.context_utilization", "trace.completeness", "trace.adherence"),
     ),
     MetricDefinition(
         "trace.rmse_aggregation",
@@ -88,12 +103,16 @@ TRACE: Final = (
         _ALL_FOUR,
         # The bands of the two source documents, which contradict each other: 0.10/0.20/0.30 and 0.15/0.30.
         edges=(0.10, 0.15, 0.20, 0.30),
+        does_not_tell="Quality: four equally poor scores have the value 0.",
+        related=("trace.average",),
     ),
 )
 """R relevant, U utilized document sentences, of T."""
 
 
-def _count(name: str, definition: str, meaning: str) -> MetricDefinition:
+def _count(
+    name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...]
+) -> MetricDefinition:
     return MetricDefinition(
         f"sentences.{name}",
         0.0,
@@ -104,6 +123,8 @@ def _count(name: str, definition: str, meaning: str) -> MetricDefinition:
         _CAPSTONE,
         definition,
         _RESPONSE,
+        does_not_tell=does_not_tell,
+        related=related,
     )
 
 
@@ -112,16 +133,22 @@ COUNTS: Final = (
         "fully_supported",
         "response sentences with support and no verdict against it",
         "Number of fully supported sentences of the response; past 100 it says 100.",
+        does_not_tell="The share of such sentences: a long response has more of every kind.",
+        related=("trace.supported_fraction",),
     ),
     _count(
         "partially_supported",
         "response sentences with a supporting key and fully_supported = false",
         "Number of sentences of which only a part is supported.",
+        does_not_tell="The share of such sentences: a long response has more of every kind.",
+        related=("trace.supported_fraction",),
     ),
     _count(
         "unsupported",
         "response sentences without a supporting key",
         "Number of sentences that nothing supports.",
+        does_not_tell="The share of such sentences: a long response has more of every kind.",
+        related=("trace.supported_fraction", "trace.adherence"),
     ),
 )
 """Of the response's sentences; published by a judge."""
@@ -134,11 +161,14 @@ def _claims(
     needs: tuple[str, ...],
     bands: Bands | None = None,
     *,
+    does_not_tell: str,
+    related: tuple[str, ...],
     direction: Direction = Direction.HIGHER,
 ) -> MetricDefinition:
     return MetricDefinition(
-        f"ragchecker.{name}", 0.0, 1.0, direction, Kind.ALGEBRAIC, meaning, _RAGCHECKER, definition, needs, bands
-    )
+        f"ragchecker.{name}", 0.0, 1.0, direction, Kind.ALGEBRAIC, meaning, _RAGCHECKER, definition, needs, bands,
+        does_not_tell=does_not_tell, related=related,
+    )  # fmt: skip
 
 
 _OF_RESPONSE: Final = ("response claims", "reference answer")
@@ -152,6 +182,8 @@ RAGCHECKER: Final = (
         "Share of the response's claims that are correct.",
         _OF_RESPONSE,
         Bands(0.5, 0.6, 0.75),
+        does_not_tell="Whether the response says enough: a single correct claim scores 1.",
+        related=("ragchecker.recall", "ragchecker.hallucination"),
     ),
     _claims(
         "recall",
@@ -159,6 +191,8 @@ RAGCHECKER: Final = (
         "Share of the reference answer's claims that the response makes.",
         _OF_REFERENCE,
         Bands(0.4, 0.5, 0.7),
+        does_not_tell="Whether the other claims of the response are wrong.",
+        related=("ragchecker.precision", "ragchecker.claim_recall"),
     ),
     _claims(
         "f1",
@@ -166,6 +200,8 @@ RAGCHECKER: Final = (
         "Harmonic mean of precision and recall of one interaction.",
         _BOTH,
         Bands(0.4, 0.5, 0.7),
+        does_not_tell="Whether claims are wrong or missing: read precision and recall.",
+        related=("ragchecker.precision", "ragchecker.recall"),
     ),
     _claims(
         "claim_recall",
@@ -173,6 +209,8 @@ RAGCHECKER: Final = (
         "Retriever: share of the reference answer's claims that the documents hold.",
         _OF_REFERENCE,
         Bands(0.6, 0.75, 0.9),
+        does_not_tell="Whether the response uses the claims.",
+        related=("ragchecker.recall", "ragchecker.context_utilization", "retrieval.empty"),
     ),
     _claims(
         "context_precision",
@@ -180,6 +218,8 @@ RAGCHECKER: Final = (
         "Retriever: share of the documents that hold a claim of the reference answer.",
         ("reference claims", "documents"),
         Bands(0.3, 0.5, 0.7),
+        does_not_tell="Whether the documents together hold all that the answer needs.",
+        related=("ragchecker.claim_recall", "trace.context_relevance"),
     ),
     _claims(
         "context_utilization",
@@ -187,6 +227,8 @@ RAGCHECKER: Final = (
         "Generator: share of the claims the documents hold that the response makes.",
         ("reference claims", "documents", "a recalled claim"),
         Bands(0.5, 0.6, 0.75),
+        does_not_tell="Whether the response also has wrong claims.",
+        related=("ragchecker.claim_recall", "ragchecker.precision"),
     ),
     _claims(
         "noise_sensitivity_in_relevant",
@@ -195,6 +237,8 @@ RAGCHECKER: Final = (
         _BOTH,
         Bands(0.35, 0.25, 0.15),
         direction=Direction.LOWER,
+        does_not_tell="Whether the response says enough: a response with few claims scores well.",
+        related=("ragchecker.precision", "ragchecker.noise_sensitivity_in_irrelevant"),
     ),
     _claims(
         "noise_sensitivity_in_irrelevant",
@@ -203,6 +247,8 @@ RAGCHECKER: Final = (
         _BOTH,
         Bands(0.1, 0.05, 0.02),
         direction=Direction.LOWER,
+        does_not_tell="Whether the response says enough: a response with few claims scores well.",
+        related=("ragchecker.precision", "ragchecker.noise_sensitivity_in_relevant"),
     ),
     _claims(
         "hallucination",
@@ -211,6 +257,8 @@ RAGCHECKER: Final = (
         _OF_RESPONSE,
         Bands(0.15, 0.1, 0.05),
         direction=Direction.LOWER,
+        does_not_tell="Whether claims from the documents are wrong: noise sensitivity counts those.",
+        related=("ragchecker.faithfulness", "ragchecker.precision", "trace.adherence"),
     ),
     _claims(
         "self_knowledge",
@@ -218,6 +266,8 @@ RAGCHECKER: Final = (
         "Generator: share of its claims that are correct and from its own knowledge.",
         _OF_RESPONSE,
         direction=Direction.NEITHER,
+        does_not_tell="Whether knowledge beyond the documents is welcome: your application decides.",
+        related=("ragchecker.faithfulness", "ragchecker.hallucination"),
     ),
     _claims(
         "faithfulness",
@@ -225,12 +275,16 @@ RAGCHECKER: Final = (
         "Generator: share of its claims that the documents hold.",
         ("response claims",),
         Bands(0.8, 0.9, 0.95),
+        does_not_tell="Whether the claims are correct: the documents may be wrong.",
+        related=("ragchecker.hallucination", "trace.adherence"),
     ),
 )
 """Claims of response and reference answer, and the texts that entail them."""
 
 
-def _outcome(name: str, definition: str, meaning: str) -> MetricDefinition:
+def _outcome(
+    name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...]
+) -> MetricDefinition:
     return MetricDefinition(
         name,
         0.0,
@@ -242,6 +296,8 @@ def _outcome(name: str, definition: str, meaning: str) -> MetricDefinition:
         definition,
         needs=("nothing",),
         bands=Bands(0.2, 0.1, 0.02),
+        does_not_tell=does_not_tell,
+        related=related,
     )
 
 
@@ -249,12 +305,16 @@ EMPTY_RETRIEVAL: Final = _outcome(
     "retrieval.empty",
     "1 if there is no document, else 0",
     "Share of the interactions for which nothing was retrieved.",
+    does_not_tell="Whether the retrieved documents are relevant.",
+    related=("trace.context_relevance", "response.empty"),
 )
 
 EMPTY_RESPONSE: Final = _outcome(
     "response.empty",
     "1 if the response is empty or only white space, else 0",
     "Share of the interactions without a response, such as refusals and errors of tools.",
+    does_not_tell="Why a response is empty: refusals, errors and timeouts count alike.",
+    related=("retrieval.empty",),
 )
 
 CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
@@ -268,3 +328,54 @@ RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, *OUTCOMES)
 
 METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})
 """The same by qualified name. Metrics of the user's own are not in it: events declare them (`declared.py`)."""
+
+
+def definitions_of_errors(metrics: Mapping[str, MetricDefinition]) -> Mapping[str, MetricDefinition]:
+    """Return the definitions of the errors against gold scores: of each metric, and of each family of scores."""
+    made = [
+        _error(
+            f"rmse.{metric.name}",
+            f"Root mean squared error of {metric.name} against gold scores.",
+            "sqrt(mean((score - gold score)²))",
+            (metric.name, f"rmse.{metric.family}"),
+            upper=metric.upper - metric.lower,
+        )
+        for metric in metrics.values()
+        if metric.family in _SCORED
+    ]
+    for family in _SCORED:
+        consistency, errors = f"consistency_score.{family}", f"rmse.{family}"
+        together = f"Error of the metrics of {family} against gold scores, together."
+        agreeing = f"Agreement of the metrics of {family} with gold scores."
+        made += [
+            _error(errors, together, "sqrt(mean(RMSE²)) over the metrics with gold scores", (consistency,)),
+            _error(consistency, agreeing, f"1 - {errors}", (errors,), direction=Direction.HIGHER),
+        ]
+    return {metric.name: metric for metric in made}
+
+
+_SCORED: Final = ("trace", "ragchecker")
+
+
+def _error(
+    name: str,
+    meaning: str,
+    definition: str,
+    related: tuple[str, ...],
+    *,
+    upper: float = 1.0,
+    direction: Direction = Direction.LOWER,
+) -> MetricDefinition:
+    return MetricDefinition(
+        name,
+        0.0,
+        upper,
+        direction,
+        Kind.ALGEBRAIC,
+        meaning,
+        _CAPSTONE,
+        definition,
+        ("gold scores",),
+        does_not_tell="Whether the scores are too high or too low: ragtide agree shows the mean error.",
+        related=related,
+    )

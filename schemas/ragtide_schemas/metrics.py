@@ -70,6 +70,10 @@ class MetricDefinition:
     bands: Bands | None = None
     edges: tuple[float, ...] = ()
     """Rising values at which the distribution is shown: the share of interactions at or below each."""
+    does_not_tell: str = ""
+    """The conclusion that readers often draw from the metric, and that it does not support."""
+    related: tuple[str, ...] = ()
+    """Names of metrics to read beside it."""
 
     def __post_init__(self) -> None:
         """Check the definition.

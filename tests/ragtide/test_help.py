@@ -106,5 +106,5 @@ def test_completion_of_a_command_has_its_line_of_help() -> None:
     group = root()
     context = group.make_context("ragtide", [], resilient_parsing=True)
     found = {item.value: item.help for item in group.shell_complete(context, "e")}
-    assert found == {name: COMMANDS[name].help for name in ("estimates", "explain-drift", "experiment")}
+    assert found == {name: COMMANDS[name].help for name in ("estimates", "explain", "explain-drift", "experiment")}
     assert [item.value for item in group.shell_complete(context, "--red")] == ["--redis-url"]

@@ -1,7 +1,10 @@
 """Lists the metrics that workers with given settings may publish, without building their labelers."""
 
+from typing import Final
+
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS
+from ragtide_schemas.metric_definitions import OUTCOMES
 
 from .local.withheld import WITHHELD
 from .nli import NliLabeler
@@ -18,10 +21,24 @@ def published_metrics(settings: Settings) -> frozenset[str] | None:
     return found
 
 
+def labelers_of(metric: str) -> list[str]:
+    """Return the labelers of ragtide that may give one of its own metrics, in words; empty for another metric.
+
+    >>> labelers_of("trace.adherence"), labelers_of("retrieval.empty")
+    (['local', 'nli', 'judge', 'labels stored in a file'], ['every labeler'])
+    """
+    if metric in {outcome.name for outcome in OUTCOMES}:
+        return ["every labeler"]
+    if metric not in METRICS:
+        return []
+    found = [name for name, metrics in (("local", _LOCAL), ("nli", NliLabeler.metrics)) if metric in metrics]
+    judge = "judge with family ragchecker" if metric.startswith("ragchecker.") else "judge"
+    return [*found, judge, "labels stored in a file"]
+
+
 def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
-    local = _of("trace.") - WITHHELD
     if labeler == "local":
-        return local
+        return _LOCAL
     if labeler == "nli":
         return frozenset(NliLabeler.metrics)
     if labeler != "judge":
@@ -30,8 +47,11 @@ def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
     if "trace" in settings.judge.families:
         judged |= _of("sentences.")
     falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
-    return judged | local if falls_back else judged
+    return judged | _LOCAL if falls_back else judged
 
 
 def _of(*families: str) -> frozenset[str]:
     return frozenset(name for name in METRICS if name.startswith(families))
+
+
+_LOCAL: Final = _of("trace.") - WITHHELD

@@ -28,6 +28,7 @@ GROUPS: Final = {
         "watch": Listed("watch:watch", "Show estimates, trends and alerts live, until Ctrl-C."),
         "estimates": Listed("estimates:estimates", "Show the running estimates with their intervals, once."),
         "compare": Listed("compare:compare", "Compare two pipelines, two workspaces or two labelers."),
+        "explain": Listed("explain:explain", "Explain a metric: formula, direction, limits and labelers."),
         "explain-drift": Listed("explain_drift:explain", "Split a change into changed traffic and changed quality."),
         "alerts": Listed("alerts:alerts", "Show the alerts, or wait for new ones."),
         "dead-letters": Listed(

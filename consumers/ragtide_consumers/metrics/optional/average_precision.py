@@ -58,6 +58,8 @@ METRIC = CustomMetric(
         source="Manning, Raghavan and Schütze, Introduction to Information Retrieval (2008), section 8.4",
         definition="mean over relevant documents of relevant documents up to its rank / rank",
         needs=("relevance of document sentences", "a relevant document"),
+        does_not_tell="Whether relevant documents are missing: only retrieved documents count.",
+        related=("trace.context_relevance", "ragchecker.claim_recall"),
     ),
     of_labels,
 )
