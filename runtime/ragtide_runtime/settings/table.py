@@ -1,25 +1,63 @@
 """Makes the tables of settings in the documentation; `python -m ragtide_runtime.settings.table` prints all settings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ragtide_schemas import AlertRule
 
+from .environment import PREFIX
 from .model import Settings
 from .remote import ServiceName, ServiceSettings
 
+_HEADER: Final = ("| setting | default | meaning |", "|---|---|---|")
+
+_SECTIONS: Final[Mapping[str, str]] = {
+    "redis_url": "Redis",
+    "partitions": "Partitions and streams",
+    "producer.policy": "Producers",
+    "hash_user_ids": "Users and feedback",
+    "labeler": "Labelers and metrics",
+    "judge.timeout_s": "The judge",
+    "services.NAME.timeout_s": "HTTP services",
+    "cascade.proxy": "The cascade",
+    "worker_batch": "Workers",
+    "confidence": "Aggregators",
+    "recorder.url": "The recorder",
+    "clusters.by": "Clusters",
+    "stall.labeling_s": "Alerts about the pipeline itself",
+    "segments": "Estimates, keys and windows",
+    "budget.false_alarms": "Alert rules",
+    "log_level": "Logs and HTTP",
+}
+"""Title of each section, by its first setting."""
+
 
 def settings_table() -> str:
-    """Return every setting of a deployment as a Markdown table."""
-    return table_of(Settings)
+    """Return every setting of a deployment with its variable, as a Markdown table for each section."""
+    lines = []
+    for name, default, meaning in _rows(Settings):
+        if name in _SECTIONS:
+            lines += ["", f"## {_SECTIONS[name]}", "", *_HEADER]
+        variable = "" if ".NAME." in name else f"<br>`{variable_of(name)}`"
+        lines.append(f"| `{name}`{variable} | {default} | {meaning} |")
+    return "\n".join(lines).lstrip() + "\n"
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting.
+
+    >>> variable_of("judge.base_url")
+    'RAGTIDE_JUDGE_BASE_URL'
+    """
+    return PREFIX + name.replace(".", "_").upper()
 
 
 def table_of(model: type[BaseModel]) -> str:
     """Return the fields of a model, with default and meaning, as a Markdown table; inner fields as `table.name`."""
-    lines = ["| setting | default | meaning |", "|---|---|---|"]
-    lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in _rows(model)]
+    lines = [*_HEADER, *(f"| `{name}` | {default} | {meaning} |" for name, default, meaning in _rows(model))]
     return "\n".join(lines) + "\n"
 
 
