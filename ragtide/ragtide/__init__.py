@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         trace_metrics,
     )
     from ragtide_offline.experiments import Answer, Experiment, ExperimentControl
+    from ragtide_offline.gates import GateResult, gate
+    from ragtide_offline.score import Summary, estimates, load, score
     from ragtide_producers import (
         InteractionProducer,
         Item,
@@ -98,6 +100,8 @@ _HOMES = {
         "trace_metrics",
     ),
     "ragtide_offline.experiments": ("Answer", "Experiment", "ExperimentControl"),
+    "ragtide_offline.gates": ("GateResult", "gate"),
+    "ragtide_offline.score": ("Summary", "estimates", "load", "score"),
     "ragtide_producers": (
         "InteractionProducer",
         "Item",
@@ -153,6 +157,7 @@ __all__ = [
     "Experiment",
     "ExperimentControl",
     "Feedback",
+    "GateResult",
     "InteractionProducer",
     "Interval",
     "InvalidEntryError",
@@ -181,14 +186,19 @@ __all__ = [
     "SentenceLabels",
     "Services",
     "StreamFullError",
+    "Summary",
     "UnreadableRecordingError",
     "__version__",
     "confidence_sequence",
+    "estimates",
+    "gate",
     "hashed_user_id",
     "interval",
     "items_of",
+    "load",
     "ragchecker_metrics",
     "read_items",
+    "score",
     "trace_metrics",
 ]
 

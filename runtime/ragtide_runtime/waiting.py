@@ -2,7 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.1
 """Seconds after the first failure, by default."""
@@ -55,3 +60,13 @@ class Backoff:
     def succeeded(self) -> None:
         """Begin with the first pause again."""
         self._whole_s = 0.0
+
+
+def blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, also if an event loop runs already, as in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1, thread_name_prefix="ragtide") as thread:
+        return thread.submit(asyncio.run, work).result()

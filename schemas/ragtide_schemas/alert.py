@@ -6,9 +6,11 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
+from .html_tables import html_table
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Direction, MetricDefinition, MetricName
+from .short_repr import short_repr
 from .suggestions import unknown
 
 Movement = Literal["fall", "rise"]
@@ -356,6 +358,21 @@ class Alert(VersionedModel):
     """Diagnoses of the recent scores of the scope, in sentences with evidence and advice."""
     message: str
     """The alert in one or two sentences."""
+
+    def __repr__(self) -> str:
+        """Return status, rule, scope and the message, in bounded length."""
+        names = ("status", "rule", "pipeline", "segment", "metric", "fired_at", "message")
+        fields = [(name, getattr(self, name)) for name in names]
+        return short_repr("Alert", [(name, value) for name, value in fields if value is not None])
+
+    def _repr_html_(self) -> str:
+        """Return the alert as a table, for notebooks."""
+        columns = ("status", "rule", "pipeline", "segment", "metric", "fired at", "baseline", "observed")
+        fired_at = f"{self.fired_at:%Y-%m-%d %H:%M} UTC"
+        row = (
+            self.status, self.rule, self.pipeline, self.segment, self.metric, fired_at, self.baseline, self.observed
+        )  # fmt: skip
+        return html_table(columns, [row], caption=self.message)
 
     @model_validator(mode="after")
     def _statistics_are_told(self) -> Self:

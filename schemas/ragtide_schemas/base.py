@@ -28,6 +28,7 @@ from .limits import (
     VALUE_MAX,
 )
 from .printable import NAME_PATTERN, printable
+from .short_repr import short_repr
 from .times import to_utc, to_wire_time
 
 SCHEMA_VERSION = 1
@@ -107,6 +108,14 @@ class WireModel(BaseModel):
 
     max_bytes: ClassVar[int | None] = ENTRY_MAX_BYTES
     """Most bytes of JSON that `decode` accepts; None for no limit."""
+
+    def __repr__(self) -> str:
+        """Return the fields that were given, in bounded length."""
+        return short_repr(type(self).__name__, [one for one in self.__repr_args__() if one[0] in self.model_fields_set])
+
+    def __str__(self) -> str:
+        """Return the same as `repr`."""
+        return repr(self)
 
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), without fields that have no value."""

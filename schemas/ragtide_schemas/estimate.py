@@ -6,7 +6,9 @@ from pydantic import Field
 
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireModel
 from .declared import range_of
+from .html_tables import html_table
 from .metrics import Direction, Kind, MetricName
+from .short_repr import short_repr
 
 
 def shown_metric(metric: str, version: str | None) -> str:
@@ -129,6 +131,19 @@ class Estimate(VersionedModel):
     """Quality band of the estimate, for metrics that have bands."""
     updated_at: UtcTime | None = None
     """Time of the latest interaction counted."""
+
+    def __repr__(self) -> str:
+        """Return scope, metric, mean, interval and n."""
+        names = ("pipeline", "run", "segment", "labeler", "metric", "window", "estimate", "lower", "upper", "n")
+        fields = [(name, getattr(self, name)) for name in names]
+        return short_repr("Estimate", [(name, value) for name, value in fields if value not in (None, "all")])
+
+    def _repr_html_(self) -> str:
+        """Return the estimate as a table, for notebooks."""
+        row = (
+            self.pipeline, self.segment, self.labeler, self.metric_name, self.estimate, self.lower, self.upper, self.n
+        )  # fmt: skip
+        return html_table(("pipeline", "segment", "labeler", "metric", "mean", "lower", "upper", "n"), [row])
 
     @property
     def metric_name(self) -> str:

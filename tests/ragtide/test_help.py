@@ -1,5 +1,6 @@
 """The help of every command: groups, whole texts at 80 columns, and suggestions for a mistyped name."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_flags_take_no_value_and_limits_are_in_words() -> None:
     (_, page), *_ = pages("estimates")
     assert "--json  " in page
     assert "[from 0.01 to 0.9999]" in in_one_line(page)
-    assert "<" not in page
+    assert not re.search(r"<\w", page)  # such as <float>; a condition has a "<", too
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_runtime.data_frames import Library, frame_of
+from ragtide_schemas.html_tables import html_table
+from ragtide_schemas.short_repr import short_repr
 
 from .differences import decided, difference_of, differences
 from .projections import Projection, projected
@@ -16,11 +19,16 @@ from .state import ConfigStatus, ExperimentState
 RACED_MAX: Final = 100
 """With more configs a leaderboard has no race intervals of running configs, because each is slow to compute."""
 
+_COLUMNS: Final = (
+    "name", "number", "status", "n_items", "n_failed", "n_unlabeled", "cost_usd", "tokens", "latency_s", "pareto",
+)  # fmt: skip
+"""Fields of a row that are columns of the data frame."""
+
 LATENCIES: Final = (0.5, 0.95)
 """Quantiles of latency on the leaderboard."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BoardRow:
     """The row of one config on the leaderboard."""
 
@@ -57,13 +65,25 @@ class BoardRow:
     reason: str | None = None
     """Reason of the stop."""
 
+    def __repr__(self) -> str:
+        """Return name, status and the means, in bounded length."""
+        means = {name: found.estimate for name, found in self.estimates.items()}
+        fields: list[tuple[str | None, object]] = [
+            (None, self.name),
+            ("status", self.status),
+            ("n_items", self.n_items),
+            ("means", means),
+            ("cost_usd", self.cost_usd),
+        ]
+        return short_repr("BoardRow", fields)
+
     @property
     def cost_per_item_usd(self) -> float:
         """The mean cost of an answer with its labels."""
         return self.cost_usd / self.n_executed if self.n_executed else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Board:
     """The leaderboard of an experiment."""
 
@@ -93,6 +113,52 @@ class Board:
         """The best config so far; None if no config has a score."""
         first = self.rows[0] if self.rows else None
         return first if first is not None and _value(first, self.metric) is not None else None
+
+    def __repr__(self) -> str:
+        """Return progress and leader, in bounded length."""
+        leader = self.leader
+        fields: list[tuple[str | None, object]] = [
+            (None, self.run),
+            ("metric", self.metric),
+            ("configs", len(self.rows)),
+            ("compared", self.compared),
+            ("of", self.population_size),
+            ("completed", self.completed),
+            ("leader", None if leader is None else leader.name),
+        ]
+        return short_repr("Board", fields)
+
+    def _repr_html_(self) -> str:
+        """Return the leaderboard as a table, for notebooks."""
+        columns = ("#", "config", "status", self.metric, "lower", "upper", "items", "failed", "cost $", "p50 s")
+        rows = [
+            (
+                one.number, one.name, one.status, found.estimate, found.lower, found.upper, one.n_items, one.n_failed,
+                one.cost_usd, one.latency_quantiles_s.get("p50"),
+            )
+            for one in self.rows
+            if (found := one.estimates[self.metric])
+        ]  # fmt: skip
+        done = "complete" if self.completed else self.paused or "not complete"
+        return html_table(columns, rows, caption=f"{self.run}: {self.compared:,} of {self.population_size:,}, {done}")
+
+    def to_frame(self, library: Library | None = None) -> Any:
+        """Return a row for each config as a data frame of pandas, or of Polars if only that is installed.
+
+        Raises:
+            ConfigurationError: neither is installed.
+        """
+        rows = [
+            {
+                **{f"parameter.{name}": value for name, value in one.parameters.items()},
+                **{name: getattr(one, name) for name in _COLUMNS},
+                **{metric: found.estimate for metric, found in one.estimates.items()},
+                **{f"{metric}.lower": found.lower for metric, found in one.estimates.items()},
+                **{f"{metric}.upper": found.upper for metric, found in one.estimates.items()},
+            }
+            for one in self.rows
+        ]
+        return frame_of(rows, list(dict.fromkeys([*_COLUMNS, *(name for row in rows for name in row)])), library)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the board as JSON fields."""

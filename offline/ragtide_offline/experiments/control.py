@@ -1,9 +1,7 @@
 """Commands to an experiment, from any process that reaches its Redis: stop, resume, clone, delete, set limits."""
 
-import asyncio
 import getpass
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -13,6 +11,7 @@ from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_runtime.waiting import blocking
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas import describe
 from ragtide_schemas.experiments import Command
@@ -125,16 +124,6 @@ class ExperimentControl:
 
         with resolve_redis(self._settings.redis_address, self._settings.data_dir) as handle:
             return blocking(read(handle.url))
-
-
-def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, also if an event loop runs already, as in notebooks."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1, thread_name_prefix="ragtide-experiment") as thread:
-        return thread.submit(asyncio.run, work).result()
 
 
 def _user() -> str:

@@ -10,11 +10,12 @@ from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.telemetry.logs import keep_logs_apart
+from ragtide_runtime.waiting import blocking
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Config, Plan
 
 from .board import Board
-from .control import ExperimentControl, blocking
+from .control import ExperimentControl
 from .drafts import draft_of, plan_of, read_draft
 from .driver import begin, drive
 from .errors import ExperimentError
@@ -98,6 +99,11 @@ class Experiment:
         self._measure = None if draft.measure is None else function_of(draft.measure, self._folder, "measure")
         self._plan, self._items = plan_of(draft, read_items(draft.data), labeler=settings.labeler)
         return self
+
+    def __repr__(self) -> str:
+        """Return name, size and metric."""
+        plan = self._plan
+        return f"Experiment({plan.run!r}, {len(plan.configs)} configs x {plan.population_size:,} items, {plan.metric})"
 
     @property
     def plan(self) -> Plan:

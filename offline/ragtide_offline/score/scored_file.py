@@ -69,7 +69,7 @@ class ScoredFile:
             RagtideError: the file cannot be read, the output cannot be continued, or nothing can be labeled now.
         """
         options = self.options
-        async with _labeling(self.settings) as (label, labeler, at_once):
+        async with labeling_of(self.settings) as (label, labeler, at_once):
             named = None if labeler.name in {STORED, "cascade"} else f"{labeler.name} {labeler.version}"
             output = ScoreFile(options.output, labeler=named) if options.output is not None else None
             rows = self._new_rows(read_rows(options.source, options.file), {} if output is None else output.done)
@@ -122,7 +122,7 @@ class ScoredFile:
 
 
 @asynccontextmanager
-async def _labeling(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
+async def labeling_of(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
     """Yield the function that labels a row, the labeler's id, and the number of rows in flight."""
     if settings.labeler == STORED:
 

@@ -7,14 +7,26 @@ from typing import Any, Final
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent
 from ragtide_schemas.diagnosis import DIAGNOSED_N, Diagnosis, Score, diagnose
+from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.reference_results import ReferenceResult
 
 _PREFERRED: Final = ("prediction_powered", "mean", "weighted")
 
 
-@dataclass(frozen=True, slots=True)
+COLUMNS: Final = (
+    "pipeline", "run", "segment", "labeler", "profile", "metric", "estimate", "lower", "upper", "n", "n_absent", "band",
+    "estimator", "strategy", "confidence",
+)  # fmt: skip
+"""Columns of a summary as a data frame."""
+
+MOST_LINES: Final = 12
+"""Most estimates in the text of a summary."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Summary:
     """Estimates of a scored file, with their diagnoses."""
 
@@ -22,7 +34,43 @@ class Summary:
     diagnoses: Sequence[tuple[str, Diagnosis]]
     """Diagnoses by pipeline."""
     problems: Sequence[str] = ()
-    """Events that could not be counted."""
+    """Rows that could not be scored, and events that could not be counted."""
+    events: Sequence[MetricEvent] = ()
+    """The scores of the interactions, if they were asked for."""
+
+    def to_frame(self, library: Library | None = None) -> Any:
+        """Return the estimates as a data frame of pandas, or of Polars if only that is installed.
+
+        Raises:
+            ConfigurationError: neither is installed.
+        """
+        return frame_of([one.model_dump(mode="json") for one in self.estimates], COLUMNS, library)
+
+    def __repr__(self) -> str:
+        """Return the first means with their intervals, as text of bounded length."""
+        lines = [
+            f"  {one.metric}: {one.estimate:.3f}"
+            + (f" ({one.lower:.3f} to {one.upper:.3f})" if one.lower is not None and one.upper is not None else "")
+            + f", n {one.n:,}"
+            for one in self.estimates
+            if one.estimate is not None
+        ]
+        more = [f"  and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
+        bad = [f"  {len(self.problems):,} problems: see .problems"] if self.problems else []
+        return "\n".join([f"Summary of {len(self.estimates):,} estimates", *lines[:MOST_LINES], *more, *bad])
+
+    def _repr_html_(self) -> str:
+        """Return the estimates as a table, for notebooks."""
+        columns = ("pipeline", "segment", "labeler", "metric", "mean", "lower", "upper", "n", "absent", "band")
+        rows = [
+            (
+                one.pipeline, one.segment, one.labeler, one.metric_name, one.estimate, one.lower, one.upper, one.n,
+                one.n_absent, one.band,
+            )
+            for one in self.estimates
+        ]  # fmt: skip
+        caption = f"{len(self.problems):,} problems" if self.problems else ""
+        return html_table(columns, rows, caption=caption)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as values that JSON can hold."""

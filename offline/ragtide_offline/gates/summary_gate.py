@@ -1,0 +1,36 @@
+"""The gate of a summary, for notebooks and tests. No I/O."""
+
+from ragtide_schemas import METRICS
+
+from ..score.summary import Summary
+from .baselines import baseline_gaps
+from .conditions import parse_condition
+from .deciding import GateResult, UndecidedPolicy, decide_gate
+from .measurements import of_estimates
+
+CONFIDENCE = 0.95
+"""Level of the intervals of differences if the summary has no estimate with a level."""
+
+
+def gate(
+    summary: Summary, *conditions: str, baseline: Summary | None = None, undecided: str = UndecidedPolicy.KEEP
+) -> GateResult:
+    """Return the outcome of a gate on a summary: `pass`, `fail` or `undecided`.
+
+    >>> gate(Summary((), ()), "trace.adherence < 0.8").outcome.value
+    'undecided'
+
+    Args:
+        summary: of `ragtide.score` or `ragtide.estimates`.
+        conditions: each fails the gate if it holds, such as `trace.adherence < 0.8` (docs/gates.md, "Conditions").
+        baseline: scores of the same interactions, for conditions on `.difference`.
+        undecided: whether an undecided condition stays `undecided`, or counts as `pass` or `fail`.
+
+    Raises:
+        ValueError: a condition is not written properly, or its metric is unknown.
+    """
+    level = next((one.confidence for one in summary.estimates), CONFIDENCE)
+    gaps = None if baseline is None else baseline_gaps(summary.events, baseline.events, confidence=level)
+    parsed = [parse_condition(text) for text in conditions]
+    measured = of_estimates(summary.estimates, gaps)
+    return decide_gate(parsed, measured, known=METRICS, undecided=UndecidedPolicy(undecided))

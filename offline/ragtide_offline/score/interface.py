@@ -1,0 +1,148 @@
+"""Scoring and reading for notebooks and tests: `load`, `score` and `estimates` return values and print nothing."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chosen
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.statistics.strategies import AUTO
+from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings, settings_of_application
+from ragtide_runtime.waiting import blocking
+from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas.suggestions import unknown
+
+from .scored_file import labeling_of
+from .scoring import score_rows
+from .summary import Summary, diagnoses, summarize
+
+Rows = str | Path | Iterable[RagInteraction | Mapping[str, Any]]
+"""A file, a Hugging Face data set, or the interactions themselves, perhaps as objects with their fields."""
+
+
+def load(source: Rows, *, pipeline: str | None = None) -> list[RagInteraction]:
+    """Return the interactions of a file, of a Hugging Face data set, or of objects, in their order.
+
+    Args:
+        source: a path, `hf:owner/name?split=test`, or interactions as objects.
+        pipeline: pipeline of rows without one.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or a row is no interaction; the message names row and field.
+    """
+    return [row.interaction for row in _rows(source, pipeline) if row.interaction is not None]
+
+
+def score(
+    data: Rows,
+    *,
+    labeler: str | None = None,
+    pipeline: str | None = None,
+    strategy: str = "normal",
+    confidence: float | None = None,
+    settings: Settings | None = None,
+) -> Summary:
+    """Return the summary of scored interactions, without Redis, also while an event loop runs.
+
+    Args:
+        data: a path, a Hugging Face data set, or interactions.
+        labeler: name of the labeler; by default that of the settings.
+        pipeline: pipeline of rows without one.
+        strategy: method of the intervals; `normal` is valid at one look, `running` at every look.
+        confidence: level of the intervals; by default that of the settings.
+        settings: all settings at once, instead of the environment.
+
+    Raises:
+        ConfigurationError: the labeler or the strategy is unknown.
+        UnreadableFileError: the data cannot be read.
+    """
+    if strategy not in STRATEGIES:
+        raise ConfigurationError(unknown("strategy", strategy, STRATEGIES))
+    given = {} if labeler is None else {"labeler": labeler}
+    known = settings_of_application(**given) if settings is None else settings.model_copy(update=given)
+    level = known.confidence if confidence is None else confidence
+    rows = list(_rows(data, pipeline))
+    events, problems = blocking(_scored(rows, known))
+    found = summarize(events, strategy=strategy, confidence=level)
+    return Summary(found.estimates, found.diagnoses, (*problems, *found.problems), tuple(events))
+
+
+def estimates(
+    pipeline: str | None = None,
+    *,
+    redis_url: str | None = None,
+    confidence: float | None = None,
+    settings: Settings | None = None,
+) -> Summary:
+    """Return the recommended estimates of live traffic at the last commits, valid at every look.
+
+    Args:
+        pipeline: only this pipeline.
+        redis_url: Redis to use; by default that of the settings.
+        confidence: level of the intervals; by default that of the settings.
+        settings: all settings at once, instead of the URL and the environment.
+
+    Raises:
+        ConfigurationError: there are estimates, but none of this pipeline.
+        RedisUnavailable: Redis cannot be reached.
+    """
+
+    async def read() -> list[Estimate]:
+        async with Deployment.connect(redis_url, settings=settings) as deployment:
+            return await deployment.estimates(strategy=AUTO, confidence=confidence, windows=False)
+
+    everything = chosen(blocking(read()), estimator=RECOMMENDED)
+    known = {one.pipeline for one in everything}
+    if pipeline is not None and known and pipeline not in known:
+        raise ConfigurationError(unknown("pipeline", pipeline, known))
+    found = [one for one in everything if pipeline in (None, one.pipeline)]
+    return Summary(found, diagnoses(found))
+
+
+async def _scored(rows: list[Row], settings: Settings) -> tuple[list[MetricEvent], list[str]]:
+    events: list[MetricEvent] = []
+    problems: list[str] = []
+    async with (
+        labeling_of(settings) as (label, labeler, at_once),
+        aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes,
+    ):
+        async for outcome in outcomes:
+            if outcome.event is not None:
+                events.append(outcome.event)
+            else:
+                problems.append(f"row {outcome.row.line}: {outcome.problem}")
+    return events, problems
+
+
+def _rows(source: Rows, pipeline: str | None) -> Iterator[Row]:
+    """Yield the rows of a source.
+
+    Raises:
+        UnreadableFileError: the source cannot be opened, or a row is no interaction.
+    """
+    if isinstance(source, str | Path):
+        rows, place = read_rows(source, FileOptions(pipeline)), f"{source}:"
+    else:
+        rows, place = _of_objects(source, pipeline), "row "
+    for row in rows:
+        if row.interaction is None:
+            raise UnreadableFileError(f"{place}{row.line}: {row.problem}")
+        yield row
+
+
+def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], pipeline: str | None) -> Iterator[Row]:
+    for number, one in enumerate(source, start=1):
+        if isinstance(one, RagInteraction):
+            yield Row(number, one)
+        elif isinstance(one, Mapping):
+            fields = ({} if pipeline is None else {"pipeline": pipeline}) | dict(one)
+            try:
+                yield Row(number, RagInteraction.from_fields(fields))
+            except InvalidEntryError as error:
+                yield Row(number, problem=error.detail)
+        else:
+            shown = type(one).__name__
+            yield Row(number, problem=f"it is of type {shown}: give a RagInteraction or an object with its fields")
