@@ -41,6 +41,7 @@ _PAGES: Final[Mapping[str, str]] = {
     "Dropped": "producers.md",
     "Elimination": "racing.md",
     "Estimate": "statistics.md",
+    "GateResult": "gates.md",
     "InvalidEntryError": "dead-letters.md",
     "Item": "offline.md",
     "Kind": "metrics.md",
@@ -55,10 +56,15 @@ _PAGES: Final[Mapping[str, str]] = {
     "RagtideError": "troubleshooting.md",
     "RedisUnavailable": "redis.md",
     "SentenceLabels": "label-fields.md",
+    "Summary": "notebooks.md",
+    "estimates": "notebooks.md",
+    "gate": "gates.md",
     "hashed_user_id": "security.md",
     "items_of": "offline.md",
+    "load": "notebooks.md",
     "ragchecker_metrics": "metrics.md",
     "read_items": "offline.md",
+    "score": "notebooks.md",
     "trace_metrics": "metrics.md",
 }
 """The page that explains a name, where it is not that of its package."""

@@ -1,9 +1,9 @@
-"""The pytest plugin: the fixture `ragtide_gate` fails a test whose scores are surely too bad (docs/gates.md, "pytest").
+"""The pytest plugin: the fixtures `ragtide_gate` (docs/gates.md, "pytest") and `ragtide_redis` (docs/testing.md).
 
 pytest loads this module in every test run of an environment with ragtide, so it imports the rest at the first use.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -60,6 +60,15 @@ def _summary(data: Any, options: Mapping[str, Any]) -> "Summary":
     from ragtide_offline.score.summary import Summary  # noqa: PLC0415
 
     return data if isinstance(data, Summary) else score(data, **options)
+
+
+@pytest.fixture
+def ragtide_redis() -> Iterator[str]:
+    """Yield the URL of an empty Redis that ends with the test (docs/testing.md)."""
+    from .testing import embedded_redis  # noqa: PLC0415 - see the module's docstring
+
+    with embedded_redis() as url:
+        yield url
 
 
 @pytest.fixture

@@ -1,13 +1,15 @@
 """Scoring and reading for notebooks and tests: `load`, `score` and `estimates` return values and print nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.strategies import AUTO
+from ragtide_consumers.labelers.event import labeler_id
+from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings, settings_of_application
@@ -15,8 +17,8 @@ from ragtide_runtime.waiting import blocking
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.suggestions import unknown
 
-from .scored_file import labeling_of
-from .scoring import score_rows
+from .scored_file import AT_ONCE_LOCAL, labeling_of
+from .scoring import Label, score_rows
 from .summary import Summary, diagnoses, summarize
 
 Rows = str | Path | Iterable[RagInteraction | Mapping[str, Any]]
@@ -39,7 +41,7 @@ def load(source: Rows, *, pipeline: str | None = None) -> list[RagInteraction]:
 def score(
     data: Rows,
     *,
-    labeler: str | None = None,
+    labeler: str | Labeler | None = None,
     pipeline: str | None = None,
     strategy: str = "normal",
     confidence: float | None = None,
@@ -49,7 +51,7 @@ def score(
 
     Args:
         data: a path, a Hugging Face data set, or interactions.
-        labeler: name of the labeler; by default that of the settings.
+        labeler: name of the labeler, or a labeler; by default that of the settings.
         pipeline: pipeline of rows without one.
         strategy: method of the intervals; `normal` is valid at one look, `running` at every look.
         confidence: level of the intervals; by default that of the settings.
@@ -61,11 +63,11 @@ def score(
     """
     if strategy not in STRATEGIES:
         raise ConfigurationError(unknown("strategy", strategy, STRATEGIES))
-    given = {} if labeler is None else {"labeler": labeler}
+    given = {"labeler": labeler} if isinstance(labeler, str) else {}
     known = settings_of_application(**given) if settings is None else settings.model_copy(update=given)
     level = known.confidence if confidence is None else confidence
     rows = list(_rows(data, pipeline))
-    events, problems = blocking(_scored(rows, known))
+    events, problems = blocking(_scored(rows, known, None if isinstance(labeler, str) else labeler))
     found = summarize(events, strategy=strategy, confidence=level)
     return Summary(found.estimates, found.diagnoses, (*problems, *found.problems), tuple(events))
 
@@ -102,11 +104,22 @@ def estimates(
     return Summary(found, diagnoses(found))
 
 
-async def _scored(rows: list[Row], settings: Settings) -> tuple[list[MetricEvent], list[str]]:
+@asynccontextmanager
+async def _labeling_by(labeler: Labeler) -> AsyncIterator[tuple[Label, LabelerId, int]]:
+    """Yield what `labeling_of` yields, for a labeler that belongs to the caller and is not closed."""
+
+    async def label(row: Row) -> Labeling:
+        assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
+        return await labeler.label(row.interaction)
+
+    yield label, labeler_id(labeler), AT_ONCE_LOCAL
+
+
+async def _scored(rows: list[Row], settings: Settings, own: Labeler | None) -> tuple[list[MetricEvent], list[str]]:
     events: list[MetricEvent] = []
     problems: list[str] = []
     async with (
-        labeling_of(settings) as (label, labeler, at_once),
+        labeling_of(settings) if own is None else _labeling_by(own) as (label, labeler, at_once),
         aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes,
     ):
         async for outcome in outcomes:
