@@ -11,6 +11,7 @@ from tests.consumers.recorder.running import add_all, caught_up, recording, sett
 from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
 
+import ragtide
 from ragtide import RagInteraction, api_page
 from ragtide.cli.command_list import COMMANDS
 from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
@@ -161,6 +162,12 @@ def test_a_page_has_one_subject_and_at_most_2000_words(page: Path) -> None:
 def test_the_readme_lists_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name})" not in readme] == []
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
+    page = api_page.api_page()
+    names = set(ragtide.__all__) - {"__version__"}
+    assert {name for name in names if f"| `{name}` |" not in page and f"| `{name}()` |" not in page} == set()
 
 
 def test_a_newcomers_questions_are_two_clicks_from_the_readme() -> None:
