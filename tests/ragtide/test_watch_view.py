@@ -10,7 +10,7 @@ from rich.text import Text
 from tests.support.metric_events import event
 
 from ragtide.cli.watch_screen import watch_screen
-from ragtide.cli.watch_view import FILTER_CHARS, Sort, View, by_pipeline, chosen_of, matching, press
+from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import Estimate
@@ -18,8 +18,8 @@ from ragtide_schemas import Estimate
 NAMES = ["a", "b", "c"]
 
 
-def pressed(*keys: str, view: View | None = None, names: list[str] | None = None) -> View:
-    view = view or View()
+def pressed(*keys: str, view: WatchView | None = None, names: list[str] | None = None) -> WatchView:
+    view = view or WatchView()
     for key in keys:
         view = press(view, key, NAMES if names is None else names)
     return view
@@ -39,7 +39,7 @@ def found(values: dict[str, float], *, segments: bool = False, count: int = 100)
 
 
 def test_the_cursor_moves_and_stays_in_the_list() -> None:
-    assert chosen_of(View(), NAMES) == "a"
+    assert chosen_of(WatchView(), NAMES) == "a"
     assert pressed("down").chosen == "b"
     assert pressed("down", "j", "down", "down").chosen == "c"
     assert pressed("down", "up", "k").chosen == "a"
@@ -58,10 +58,10 @@ def test_s_goes_through_the_orders_and_begins_again() -> None:
 
 def test_a_filter_takes_every_character_until_enter_or_escape() -> None:
     typing = pressed("/", "q", "s", "x", "backspace")
-    assert typing == View(text="qs", typing=True)
-    assert pressed("enter", view=typing) == View(text="qs")
-    assert pressed("escape", view=typing) == View()
-    assert pressed("enter", "escape", view=typing) == View()
+    assert typing == WatchView(text="qs", typing=True)
+    assert pressed("enter", view=typing) == WatchView(text="qs")
+    assert pressed("escape", view=typing) == WatchView()
+    assert pressed("enter", "escape", view=typing) == WatchView()
     assert len(pressed("/", *"y" * 500).text) == FILTER_CHARS
 
 
@@ -70,8 +70,8 @@ def test_a_pipeline_opens_scrolls_and_closes() -> None:
     assert (opened.chosen, opened.opened) == ("b", True)
     assert pressed("down", "page-down", "up", view=opened).first_line == 10
     assert pressed("up", view=opened).first_line == 0
-    assert pressed("down", "right", view=opened) == View(chosen="c", opened=True)
-    assert pressed("down", "escape", view=opened) == View(chosen="b")
+    assert pressed("down", "right", view=opened) == WatchView(chosen="c", opened=True)
+    assert pressed("down", "escape", view=opened) == WatchView(chosen="b")
     assert not pressed("enter", names=[]).opened
 
 
@@ -82,11 +82,11 @@ def test_q_quits_from_everywhere_but_the_filter() -> None:
 
 
 def test_unknown_keys_change_nothing() -> None:
-    assert pressed("ü", "left", "page-up", "backspace") == View()
+    assert pressed("ü", "left", "page-up", "backspace") == WatchView()
 
 
 def test_a_view_names_the_keys_that_have_an_effect() -> None:
-    assert "s sort" in View().keys
+    assert "s sort" in WatchView().keys
     assert "Esc remove it" in pressed("/").keys
     assert "Esc back" in pressed("enter").keys
 
@@ -117,7 +117,7 @@ class FakeScreen:
         self.counts = Text("ragtide   scored 200")
 
 
-def drawn(view: View, estimates_: list[Estimate], *, width: int = 80, height: int = 24) -> list[str]:
+def drawn(view: WatchView, estimates_: list[Estimate], *, width: int = 80, height: int = 24) -> list[str]:
     console = Console(file=StringIO(), width=width, height=height)
     screen: Any = FakeScreen(estimates_)
     console.print(watch_screen(screen, view, width, height, segments=False, keys=True))
@@ -127,8 +127,10 @@ def drawn(view: View, estimates_: list[Estimate], *, width: int = 80, height: in
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize("view", [View(), View(opened=True), View(text="p1"), View(typing=True, text="p")])
-def test_the_screen_fits_and_its_last_line_lists_the_keys(view: View, width: int) -> None:
+@pytest.mark.parametrize(
+    "view", [WatchView(), WatchView(opened=True), WatchView(text="p1"), WatchView(typing=True, text="p")]
+)
+def test_the_screen_fits_and_its_last_line_lists_the_keys(view: WatchView, width: int) -> None:
     lines = drawn(view, found({f"p{number}": 0.5 for number in range(12)}, segments=True, count=4), width=width)
     assert len(lines) <= 24
     assert max(map(len, lines)) <= width
@@ -136,7 +138,7 @@ def test_the_screen_fits_and_its_last_line_lists_the_keys(view: View, width: int
 
 
 def test_the_list_shows_worst_band_and_change_beside_each_pipeline_at_80_columns() -> None:
-    screen = drawn(View(sort=Sort.WORST), found({"fine": 1.0, "low": 0.0}))
+    screen = drawn(WatchView(sort=Sort.WORST), found({"fine": 1.0, "low": 0.0}))
     first = next(line for line in screen if line.startswith("›"))
     assert first.split()[1] == "low"
     assert "poor: adherence" in first
@@ -144,7 +146,7 @@ def test_the_list_shows_worst_band_and_change_beside_each_pipeline_at_80_columns
 
 
 def test_a_pipeline_of_its_own_has_segments_and_labelers() -> None:
-    screen = "\n".join(drawn(View(chosen="shop", opened=True), found({"shop": 0.5}, segments=True), height=60))
+    screen = "\n".join(drawn(WatchView(chosen="shop", opened=True), found({"shop": 0.5}, segments=True), height=60))
     assert "Segments: lang=de" in screen
     assert "Labelers: " in screen
     assert "No alerts." in screen
@@ -157,7 +159,7 @@ def test_long_metrics_and_a_warning_of_two_lines_cost_neither_names_nor_keys() -
     screen: Any = FakeScreen(chosen(estimates(state)))
     screen.warnings = ["a warning " * 12]
     console = Console(file=StringIO(), width=80, height=24)
-    console.print(watch_screen(screen, View(), 80, 24, segments=False, keys=True))
+    console.print(watch_screen(screen, WatchView(), 80, 24, segments=False, keys=True))
     output = console.file
     assert isinstance(output, StringIO)
     lines = output.getvalue().splitlines()
@@ -169,6 +171,6 @@ def test_long_metrics_and_a_warning_of_two_lines_cost_neither_names_nor_keys() -
 
 def test_scrolling_too_far_shows_the_end() -> None:
     all_found = found({"shop": 0.5}, segments=True)
-    end = drawn(View(chosen="shop", opened=True, first_line=1000), all_found, height=10)
+    end = drawn(WatchView(chosen="shop", opened=True, first_line=1000), all_found, height=10)
     assert any("lang=de" in line or "adherence" in line for line in end)
-    assert drawn(View(chosen="none", text="zzz"), all_found)[1].startswith("Nothing matches 'zzz'")
+    assert drawn(WatchView(chosen="none", text="zzz"), all_found)[1].startswith("Nothing matches 'zzz'")

@@ -34,6 +34,7 @@ from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .experiment_gate import ExperimentGate, GateBaseline, GateConfig, experiment_gate
 from .experiment_tables import board_view, shown_metrics
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
+from .progress import BarView, cost_note, interrupted
 
 REDRAW_S = 1.0
 """Seconds between two drawings of the leaderboard."""
@@ -227,13 +228,20 @@ def _run(
     made = Experiment.from_file(file, settings, name=name)
     err.print(_summary(made.plan), markup=False, highlight=False, soft_wrap=True)
 
+    signalled = False
+
     async def body(url: str) -> None:
         stopping = asyncio.Event()
 
         async def table(redis: Redis) -> None:
             await _follow(ExperimentReader(redis, streams_of(settings, made.plan.run)))
 
-        with on_signal(stopping.set):
+        def stop() -> None:
+            nonlocal signalled
+            signalled = True
+            stopping.set()
+
+        with on_signal(stop):
             beside = [] if as_json or not out.is_terminal else [table]
             await made.drive(url, stopping, roles=roles, beside=beside)
 
@@ -242,12 +250,17 @@ def _run(
         state = made.control.state()
         found = board(state)
         result = _print(found, state, gate, as_json=as_json)
+        if signalled and not found.completed:
+            interrupted(
+                f"{found.executed:,} answers and their scores are kept: to go on, give ragtide experiment run {file}."
+            )
         if not found.completed:
             err.print(f"Not complete. Continue with: ragtide experiment run {file}", markup=False, highlight=False)
         exit_for(result, otherwise=0 if found.completed else NOT_COMPLETE)
 
 
 async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]] | None = None) -> None:
+    bar = BarView(out, "items compared")
     with Live(console=out, auto_refresh=False, transient=True) as live:
         while True:
             try:
@@ -260,7 +273,11 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
             if reader.begun:
                 # In a thread: the leaderboard is slow to compute, and other tasks of this process must not wait.
                 found = await asyncio.to_thread(board, reader.state, metrics=[reader.state.plan.metric])
-                view: list[RenderableType] = [board_view(found, out.width)]
+                cost = cost_note(found.cost_usd, found.compared, found.population_size)
+                view: list[RenderableType] = [
+                    board_view(found, out.width),
+                    bar.drawn(found.compared, found.population_size, cost),
+                ]
                 if not (found.completed or runs):
                     view.append(Text(f"No driver runs. To continue, {GO_ON}.", style="yellow"))
                 live.update(Group(*view), refresh=True)

@@ -4,13 +4,13 @@ from collections import Counter
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ragtide_producers import FileOptions, InteractionProducer, count_rows
 from ragtide_producers.file_publisher import publish_file
 
 from .common import JsonOption, err, given, print_json
 from .problems import Problems
+from .progress import interruptible, progress_bar
 
 
 def publish(
@@ -36,19 +36,29 @@ def publish(
     Publishing the file again adds only the interactions that are missing in Redis.
     """
     options, counts = FileOptions(pipeline, run), Counter(published=0, duplicates=0, dropped=0, bad=0)
-    columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    settings = given(context).settings()
+
+    def kept() -> str:
+        return (
+            f"{counts['published']:,} published interactions stay: to go on, give the same command again. It adds only "
+            "the missing interactions."
+        )
+
+    problems = Problems(err, file)
     with (
-        InteractionProducer(settings=given(context).settings()) as producer,
-        Progress(*columns, console=err, disable=not err.is_terminal) as progress,
+        interruptible(kept),
+        InteractionProducer(settings=settings) as producer,
+        progress_bar("publishing", count_rows(file, options)) as show,
     ):
-        problems, task = Problems(err, file), progress.add_task("publishing", total=count_rows(file, options))
+        done = 0
         for batch in publish_file(producer, file, options, rate=rate):
             counts.update(batch.counts())
             for row in batch.rows:
                 if row.interaction is None:
                     problems.add(row.line, row.problem or "")
-            progress.advance(task, len(batch.rows))
-        problems.sum_up()
+            done += len(batch.rows)
+            show(done)
+    problems.sum_up()
     if as_json:
         print_json(counts)
     else:

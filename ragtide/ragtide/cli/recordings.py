@@ -13,6 +13,7 @@ from ragtide_runtime.recordings.contents import COUNTS, counts_by_day, partition
 
 from .common import JsonOption, err, given, out, print_json
 from .fitting import Column, fitted
+from .progress import interruptible, progress_bar
 
 
 def recordings(
@@ -33,7 +34,7 @@ def recordings(
         raise ConfigurationError("no recording is named: give its folder or URL, or set RAGTIDE_RECORDER_URL")
     recording = Recording.open(place, storage_options=settings.storage_options)
     rows = counts_by_day(recording)
-    problems = recording.verify() if verify else []
+    problems = _verified(recording) if verify else []
     if as_json:
         found = {"url": place, "partitions": partitions_of(recording), "days": rows}
         print_json({**found, "problems": problems} if verify else found)
@@ -45,6 +46,24 @@ def recordings(
             err.print("every file matches its manifest", highlight=False)
     if problems:
         raise typer.Exit(1)
+
+
+def _verified(recording: Recording) -> list[str]:
+    """Return the problems of the files, with a progress bar."""
+    done, problems = 0, list[str]()
+
+    def kept() -> str:
+        return f"{done:,} of {recording.file_count:,} files were read: to verify all, give the same command again."
+
+    with interruptible(kept), progress_bar("verifying", recording.file_count) as show:
+
+        def each() -> None:
+            nonlocal done
+            done += 1
+            show(done)
+
+        problems += recording.verify(each)
+    return problems
 
 
 def contents_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableType:

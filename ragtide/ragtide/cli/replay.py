@@ -23,7 +23,8 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, utc_now
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
-from .replay_bar import replay_bar
+from .progress import interrupted, interruptible, progress_bar
+from .replay_notes import shown_replay
 from .tables import estimates_table
 
 ORDERS = ("time", "random")
@@ -82,14 +83,15 @@ def replay(
         rules=settings.alerts if rules is None else rules_of(rules),
         labeling=labeling,
     )
-    replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
+    with interruptible(lambda: "Nothing is replayed yet: to begin, give the same command again."):
+        replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
     total = replaying.counted.total
     err.print(f"workspace {plan.run}: {total:,} {'interactions' if relabel else 'metric events'}", highlight=False)
 
     async def body(redis: Redis, handle: RedisHandle) -> ReplayResult:
         stop = asyncio.Event()
-        with on_signal(stop.set), replay_bar(err, total) as show:
-            return await replaying.run(redis, handle.url, stop, show)
+        with on_signal(stop.set), progress_bar("replaying", total) as bar:
+            return await replaying.run(redis, handle.url, stop, shown_replay(bar))
 
     found = with_redis(settings, body, convert=True)
     if as_json:
@@ -98,11 +100,10 @@ def replay(
         _print(plan, found)
     warn(*found.unfired)
     if not found.counts["complete"]:
-        reached = found.counts.get("over_cost")
-        warn(
-            f"Stopped {'at --max-cost-usd' if reached else 'by a signal'}. "
-            f"To continue, give the same command with --workspace {plan.run}."
-        )
+        go_on = f"to go on, give the same command with --workspace {plan.run}"
+        if not found.counts.get("over_cost"):
+            interrupted(f"{found.counts['n']:,} of {total:,} are kept in the workspace: {go_on}.")
+        warn(f"Stopped at --max-cost-usd: {go_on} and a higher limit.")
         raise typer.Exit(1)
 
 

@@ -13,6 +13,7 @@ from ragtide_offline.report.reports import Report, ReportRequest, fields_of, jso
 from ragtide_runtime.errors import ConfigurationError
 
 from .common import JsonOption, err, given, print_json, warn, with_redis
+from .progress import interruptible, progress_bar
 
 STDOUT = "-"
 """The value of --output that selects standard output."""
@@ -71,7 +72,11 @@ def report(
         raise typer.BadParameter("--tracking-uri is the address of MLflow: give --mlflow too")
     settings = given(context).settings()
     request = ReportRequest(workspace, compare, config or (), confidence, items, recording)
-    found, warnings = with_redis(settings, lambda redis, _: read_report(redis, settings, request))
+    with (
+        interruptible(lambda: "No report was written: give the same command again."),
+        progress_bar("reading the workspace", None),
+    ):
+        found, warnings = with_redis(settings, lambda redis, _: read_report(redis, settings, request))
     warn(*warnings)
     if mlflow and not isinstance(found, ExperimentReport):
         raise ConfigurationError(f"workspace {workspace} is a replay: only experiments are exported to MLflow")

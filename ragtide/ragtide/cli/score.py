@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ragtide_aggregator.estimates.estimates import STRATEGIES
 from ragtide_offline.gates.deciding import UndecidedPolicy
@@ -25,33 +24,35 @@ from ragtide_schemas.reference_results import reference_results
 from .common import JsonOption, err, given, out, print_json
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .problems import Problems
+from .progress import cost_note, interruptible, progress_bar
 from .score_tables import reference_table, summary_table
 
 
 async def _score(scored: ScoredFile, *, as_json: bool) -> None:
     """Score the file with a progress bar; print its problems, and the lines if `as_json` is set."""
-    columns = (
-        TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(), TextColumn("{task.fields[money]}"),
-    )  # fmt: skip
-    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
-        task = progress.add_task("scoring", total=scored.total(), rate="", money="")
-        problems = Problems(err, scored.options.source)
+    problems, total = Problems(err, scored.options.source), scored.total()
+    with progress_bar("scoring", total) as show:
         try:
             async for outcome, line in scored.score():
                 if line is None:
                     problems.add(outcome.row.line, outcome.problem or "")
                 elif as_json:
                     print_json(line)
-                speed = progress.tasks[0].speed
-                progress.update(
-                    task,
-                    completed=scored.counts.total(),
-                    rate=f"{speed:,.0f}/s" if speed else "",
-                    money=f"${scored.cost_usd:.4f}" if scored.cost_usd else "",
-                )
+                done = scored.counts.total()
+                show(done, cost_note(scored.cost_usd, done, total))
         finally:
             problems.sum_up()
+
+
+def _kept(scored: ScoredFile) -> str:
+    """Return the sentence after Ctrl-C."""
+    count = scored.counts["scored"] + scored.counts["before"]
+    if scored.options.output is None:
+        return (
+            f"{count:,} interactions were scored and are not kept: with --output FILE a stopped command can go on "
+            "when it is given again."
+        )
+    return f"{count:,} scored interactions are in {scored.options.output}: to go on, give the same command again."
 
 
 def with_choices(settings: Settings, *, model: str | None, base_url: str | None, families: str | None) -> Settings:
@@ -141,7 +142,8 @@ def score(
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
     before = None if baseline is None else [event for event, _ in read_lines(baseline)]
     scored = ScoredFile(settings, ScoreOptions(file, files, output, labels, limit, export_ragchecker))
-    asyncio.run(_score(scored, as_json=as_json))
+    with interruptible(lambda: _kept(scored)):
+        asyncio.run(_score(scored, as_json=as_json))
     level = confidence or settings.confidence
     found = summarize(scored.events, strategy=strategy, confidence=level)
     _report(scored, found, f"intervals: {strategy}, {level:.0%}", reference, as_json=as_json)

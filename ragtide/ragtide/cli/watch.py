@@ -21,7 +21,7 @@ from .common import PipelineOption, SegmentsOption, err, out, with_redis
 from .keyboard import keyboard
 from .screen import Screen
 from .watch_screen import shown_pipelines, watch_screen
-from .watch_view import View, press
+from .watch_view import WatchView, press
 from .workspace_option import WorkspaceOption, settings_with
 
 
@@ -70,7 +70,7 @@ class LiveWatch:
         self._console = console
         self._screen = screen
         self._segments = segments
-        self._view = View()
+        self._view = WatchView()
         self._problem: str | None = None
         self._changed = asyncio.Event()
 

@@ -12,7 +12,7 @@ from ragtide_schemas import Alert, Estimate
 from .alert_views import alerts_view
 from .screen import ALERTS_SHOWN, Screen
 from .tables import estimates_table
-from .watch_view import View, by_pipeline, chosen_of, matching, most_changed, worst_of
+from .watch_view import WatchView, by_pipeline, chosen_of, matching, most_changed, worst_of
 
 LISTED = 8
 """Most lines of the list of pipelines; the list follows the cursor."""
@@ -51,14 +51,16 @@ class Filled:
             yield Segment.line()
 
 
-def shown_pipelines(screen: Screen, view: View, *, segments: bool) -> dict[str, list[Estimate]]:
+def shown_pipelines(screen: Screen, view: WatchView, *, segments: bool) -> dict[str, list[Estimate]]:
     """Return the estimates of each shown pipeline, in the order of the view."""
     kept = [one for one in screen.estimates if segments or view.opened or one.segment is None]
     # The filter selects from the list. A pipeline's own view shows all of it.
     return by_pipeline(kept if view.opened else matching(kept, view.text), view.sort)
 
 
-def watch_screen(screen: Screen, view: View, width: int, height: int, *, segments: bool, keys: bool) -> RenderableType:
+def watch_screen(
+    screen: Screen, view: WatchView, width: int, height: int, *, segments: bool, keys: bool
+) -> RenderableType:
     """Return the screen of a view, which fills a terminal of `width` columns and `height` lines at most."""
     pipelines = shown_pipelines(screen, view, segments=segments)
     chosen = chosen_of(view, list(pipelines))
@@ -137,7 +139,7 @@ def _alerts(alerts: Iterable[Alert], pipeline: str) -> RenderableType:
     return alerts_view(own[-ALERTS_SHOWN:])
 
 
-def _below(view: View) -> Text:
+def _below(view: WatchView) -> Text:
     parts = [view.keys]
     if view.typing or view.text:
         parts.append(f"filter: {view.text}{'_' if view.typing else ''}")

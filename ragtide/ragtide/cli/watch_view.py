@@ -27,7 +27,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class WatchView:
     """The part of the deployment on the screen."""
 
     sort: Sort = Sort.NAME
@@ -52,7 +52,7 @@ class View:
         return OPENED_KEYS if self.opened else KEYS
 
 
-def press(view: View, key: str, pipelines: Sequence[str]) -> View:
+def press(view: WatchView, key: str, pipelines: Sequence[str]) -> WatchView:
     """Return the view after a key.
 
     Args:
@@ -67,7 +67,7 @@ def press(view: View, key: str, pipelines: Sequence[str]) -> View:
     return _pressed_opened(view, key, pipelines) if view.opened else _pressed(view, key, pipelines)
 
 
-def _typed(view: View, key: str) -> View:
+def _typed(view: WatchView, key: str) -> WatchView:
     if key == "enter":
         return replace(view, typing=False)
     if key == "escape":
@@ -79,7 +79,7 @@ def _typed(view: View, key: str) -> View:
     return view
 
 
-def _pressed(view: View, key: str, pipelines: Sequence[str]) -> View:
+def _pressed(view: WatchView, key: str, pipelines: Sequence[str]) -> WatchView:
     if key in {"up", "k"}:
         return _moved(view, -1, pipelines)
     if key in {"down", "j"}:
@@ -94,7 +94,7 @@ def _pressed(view: View, key: str, pipelines: Sequence[str]) -> View:
     return replace(view, text="") if key == "escape" else view
 
 
-def _pressed_opened(view: View, key: str, pipelines: Sequence[str]) -> View:
+def _pressed_opened(view: WatchView, key: str, pipelines: Sequence[str]) -> WatchView:
     scrolled = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
     if key in scrolled:
         return replace(view, first_line=max(view.first_line + scrolled[key], 0))
@@ -105,7 +105,7 @@ def _pressed_opened(view: View, key: str, pipelines: Sequence[str]) -> View:
     return view
 
 
-def _moved(view: View, steps: int, pipelines: Sequence[str]) -> View:
+def _moved(view: WatchView, steps: int, pipelines: Sequence[str]) -> WatchView:
     now = chosen_of(view, pipelines)
     if now is None:
         return view
@@ -113,7 +113,7 @@ def _moved(view: View, steps: int, pipelines: Sequence[str]) -> View:
     return replace(view, chosen=pipelines[place])
 
 
-def chosen_of(view: View, pipelines: Sequence[str]) -> str | None:
+def chosen_of(view: WatchView, pipelines: Sequence[str]) -> str | None:
     """Return the pipeline under the cursor: the first if the chosen pipeline is not shown; None without pipelines."""
     if view.chosen in pipelines:
         return view.chosen

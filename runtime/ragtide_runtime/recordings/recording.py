@@ -1,7 +1,7 @@
 """Reads a recording: its files, its entries in the order of the streams, and a check of all files."""
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -156,10 +156,18 @@ class Recording:
         """Return the pipelines that have entries of any kind."""
         return sorted({file.pipeline for kind in EntryKind for file in self.files(kind) if file.pipeline is not None})
 
-    def verify(self) -> list[str]:
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return sum(len(one.files) for one in self.partitions.values())
+
+    def verify(self, each: Callable[[], object] = lambda: None) -> list[str]:
         """Return a sentence for each file that is missing or differs from its manifest.
 
         Rows of Parquet files are counted only if pyarrow is installed.
+
+        Args:
+            each: called after each file.
         """
         problems = []
         for one in self.partitions.values():
@@ -169,6 +177,7 @@ class Recording:
                         _check(file, self._data(file))
                 except UnreadableRecordingError as error:
                     problems.append(str(error))
+                each()
         return problems
 
     def _lines(self, file: RecordedFile) -> list[RecordedEntry]:
