@@ -14,15 +14,17 @@ from ragtide.cli.common import SafeConsole
 from ragtide.cli.comparison_tables import compared_table
 from ragtide.cli.dead_letters import letters_table
 from ragtide.cli.experiment_tables import board_view
-from ragtide.cli.explanation_tables import differences_table
+from ragtide.cli.explanation_tables import differences_table, segments_table
 from ragtide.cli.fitting import Column, fitted, shortened
 from ragtide.cli.recordings import contents_table
+from ragtide.cli.replay import rules_table
 from ragtide.cli.workspaces import workspaces_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.bootstrap import Measured
 from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
+from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_offline.report.pipelines import Compared
 from ragtide_runtime.recordings.contents import COUNTS
 from ragtide_schemas import DeadLetter, Kind, Reason, Workspace
@@ -38,15 +40,13 @@ def compared(n: tuple[int, int], metric: str = LONG_METRIC) -> Compared:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("names", [("a", "b"), (LONG, f"{LONG}-2")])
+@pytest.mark.parametrize("names", [("a", "b"), (LONG, f"{LONG}-2"), ("shop-v1-de", "shop-v2-de")])
 def test_each_difference_has_its_interval_n_and_verdict(names: tuple[str, str], width: int) -> None:
     found = [compared((12_345_678, 9_876_543)), compared((1_234, 1_234), "trace.adherence")]
     text = drawn(compared_table(found, *names, width), width)
-    rows = [line for line in text.splitlines() if "-0.024 to +0.015" in line]
-    assert [re.search(r"-0\.011  +-0\.024 to \+0\.015  +(.*\d)  undecided$", row) is not None for row in rows] == [
-        True
-    ] * 2
-    assert "12,345,678 and 9,876,543" in rows[0]
+    rows = re.findall(r"-0\.011  +-0\.024 to \+0\.015  .*undecided$", text, re.MULTILINE)
+    assert len(rows) == 2
+    assert "12,345,678 and 9,876,543" in text
     assert text.count("1,234") == 1
     assert (text.count("0.511"), text.count("0.522")) == (2, 2)
 
@@ -59,6 +59,28 @@ def test_each_difference_in_two_parts_has_three_numbers_and_two_intervals(width:
     )
     text = drawn(differences_table([one], width), width)
     assert (text.count("-0.123"), text.count("-0.456 to +0.789")) == (3, 2)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_segment_value_of_a_change_has_its_shares_means_and_parts(width: int) -> None:
+    share = SimpleNamespace(estimate=1.0)
+    part = SimpleNamespace(
+        name="customer=" + "a-customer-" * 9, share=(share, share), mean=(0.512, 0.389), is_new=False, within=-0.123,
+        mix=0.045, is_carrier=True,
+    )  # fmt: skip
+    change: Any = SimpleNamespace(segments=[part] * 14, mean=(0.5, 0.4), mix=part, within=part)
+    part.estimate = -0.5
+    text = drawn(segments_table(change, "customer", width), width)
+    assert len(re.findall(r"100\.0% 100\.0%  +0\.512 0\.389  \+0\.045  -0\.123$", text, re.MULTILINE)) == 12
+    assert "2 more" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_each_rule_of_a_replay_has_both_numbers_and_all_times(width: int) -> None:
+    fired: Any = SimpleNamespace(pipeline=LONG, segment=None, fired_at=WHEN)
+    text = drawn(rules_table({LONG: RuleAlerts([fired] * 7, 1_234_567)}, width), width)
+    assert re.search(r" 7  +1,234,567", text)
+    assert " ".join(text.split()).count("2026-11-22 10:30") == 7
 
 
 @pytest.mark.parametrize("width", WIDTHS)

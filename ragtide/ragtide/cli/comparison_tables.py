@@ -23,15 +23,16 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     long = max(map(len, names)) > TITLE_CHARS
     a, b = ("A", "B") if long else names
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
+    gaps = [f"{one.difference.estimate:+.3f}" for one in found]
     columns = [
         Column("metric", [_name(one) for one in found], yields=3, shortest=16),
         *(
             Column(title, [f"{one.means[place]:.3f}" for one in found], right=True, yields=4, stacks=True)
             for place, title in enumerate((a, b))
         ),
-        Column(f"{a} - {b}", [f"{one.difference.estimate:+.3f}" for one in found], right=True),
+        Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
         Column("interval", [f"{one.difference.lower:+.3f} to {one.difference.upper:+.3f}" for one in found]),
-        Column("n", [_counts(one) for one in found], right=True),
+        Column("n", [_counts(one) for one in found], right=True, yields=5, stacks=True),
         Column("verdict", [_verdict(one) for one in found]),
     ]
     return Group(*legend, fitted(columns, width))

@@ -72,7 +72,7 @@ def explain(
     if as_json:
         print_json(found.as_dict())
         return
-    out.print(segments_table(found.change, found.segment))
+    out.print(segments_table(found.change, found.segment, out.width))
     out.print(parts_table(found.change))
     out.print(found.sentence, highlight=False)
     for name, words in found.others.items():

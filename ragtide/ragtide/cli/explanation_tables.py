@@ -1,4 +1,4 @@
-"""Explained changes as tables of 80 columns. Renderables only; this module reads and prints nothing."""
+"""Explained changes as tables. Renderables only; this module reads and prints nothing."""
 
 from collections.abc import Sequence
 
@@ -9,41 +9,38 @@ from rich.text import Text
 from ragtide_aggregator.statistics.explained_change import ExplainedChange, NumberWithEnds, SegmentPart
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
 from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.printable import printable
 
-from .fitting import Column, fitted, shortened
+from .fitting import Column, fitted
 from .groups import short_name
 
 MOST_ROWS = 12
 """Segment values that a table shows."""
 
-LONGEST = 20
-"""Characters of a segment value that are shown."""
 
-
-def segments_table(change: ExplainedChange, name: str, stretches: tuple[str, str] = ("before", "since")) -> Table:
+def segments_table(
+    change: ExplainedChange, name: str, width: int, stretches: tuple[str, str] = ("before", "since")
+) -> RenderableType:
     """Return the parts of segment values in a change, the largest first, and the whole.
 
     Args:
         change: to show.
         name: of the segment.
+        width: columns of the terminal.
         stretches: names of the two stretches.
     """
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(name, no_wrap=True)
-    for title in ("share", "mean"):
-        table.add_column(f"{title} {stretches[0]}, {stretches[1]}", no_wrap=True, justify="right")
-    for title in ("mix", "within"):
-        table.add_column(title, no_wrap=True, justify="right")
-    for one in change.segments[:MOST_ROWS]:
-        table.add_row(*_cells(one, name))
+    rows = [_cells(one, name) for one in change.segments[:MOST_ROWS]]
     left = change.segments[MOST_ROWS:]
     if left:
         parts = (sum(one.mix for one in left), sum(one.within for one in left))
-        table.add_row(f"{len(left):,} more", "", "", *(f"{part:+.3f}" for part in parts))
+        rows.append((f"{len(left):,} more", "", "", *(f"{part:+.3f}" for part in parts)))
     before, since = change.mean
     whole = ("all", "", f"{before:.3f} {since:.3f}", f"{change.mix.estimate:+.3f}", f"{change.within.estimate:+.3f}")
-    table.add_row(*(Text(cell, style="bold") for cell in whole))
-    return table
+    rows.append(tuple(Text(cell, style="bold") for cell in whole))
+    shown, *numbers = zip(*rows, strict=True)
+    titles = (*(f"{title} {stretches[0]}, {stretches[1]}" for title in ("share", "mean")), "mix", "within")
+    columns = [Column(title, cells, right=True) for title, cells in zip(titles, numbers, strict=True)]
+    return fitted([Column(printable(name), shown, yields=1, shortest=8), *columns], width)
 
 
 def parts_table(change: ExplainedChange) -> Table:
@@ -72,11 +69,10 @@ def differences_table(found: Sequence[ExplainedDifference], width: int) -> Rende
 
 def _cells(one: SegmentPart, name: str) -> tuple[Text | str, ...]:
     label = one.name.removeprefix(f"{name}=")
-    shown = shortened(label, LONGEST)
     shares = " ".join(f"{100 * share.estimate:5.1f}%" for share in one.share)
     means = " ".join("    —" if mean is None else f"{mean:.3f}" for mean in one.mean)
     within = "new" if one.is_new else f"{one.within:+.3f}"
-    return Text(shown, style="bold" if one.is_carrier else ""), shares, means, f"{one.mix:+.3f}", within
+    return Text(printable(label), style="bold" if one.is_carrier else ""), shares, means, f"{one.mix:+.3f}", within
 
 
 def _ends(part: NumberWithEnds) -> str:

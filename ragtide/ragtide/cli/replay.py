@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from redis.asyncio import Redis
-from rich.table import Table
+from rich.console import RenderableType
 
 from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_offline.replay.plan import ReplayPlan, rules_of
@@ -23,6 +23,7 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, utc_now
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .fitting import Column, fitted
 from .progress import interrupted, interruptible, progress_bar
 from .replay_notes import shown_replay
 from .tables import estimates_table
@@ -116,7 +117,7 @@ def _print(plan: ReplayPlan, found: ReplayResult) -> None:
     out.print(estimates_table([one for one in found.estimates if one.segment is None], out.width))
     out.print()
     if plan.seed is None:
-        out.print(_rules_table(found.rules))
+        out.print(rules_table(found.rules, out.width))
     else:
         out.print("No rule was tested, because a random order has no change over time.")
     counts = found.counts
@@ -130,15 +131,15 @@ def _print(plan: ReplayPlan, found: ReplayResult) -> None:
     )
 
 
-def _rules_table(rules: Mapping[str, RuleAlerts]) -> Table:
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("rule", no_wrap=True)
-    table.add_column("alerts", justify="right")
-    table.add_column("in production", justify="right")
-    table.add_column("fired", overflow="fold")
-    for name, one in rules.items():
-        table.add_row(name, str(len(one.replay)), str(one.production), ", ".join(map(_fired, one.replay)))
-    return table
+def rules_table(rules: Mapping[str, RuleAlerts], width: int) -> RenderableType:
+    """Return the alerts of each rule in the replay, and their number in production; many times are below their row."""
+    columns = [
+        Column("rule", list(rules), yields=2, shortest=16),
+        Column("alerts", [f"{len(one.replay):,}" for one in rules.values()], right=True),
+        Column("in production", [f"{one.production:,}" for one in rules.values()], right=True),
+        Column("fired", [", ".join(map(_fired, one.replay)) for one in rules.values()], yields=1, stacks=True),
+    ]
+    return fitted(columns, width)
 
 
 def _fired(alert: Alert) -> str:
