@@ -73,7 +73,7 @@ def test_the_fixture_is_a_redis_for_each_test(pytester: pytest.Pytester) -> None
                 producer.publish_many(interactions(2))
         """
     )
-    pytester.runpytest_subprocess("-p", "ragtide.pytest_plugin").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
 @pytest.mark.processes
