@@ -153,8 +153,8 @@ def test_an_experiment_is_begun_in_one_folder_and_goes_on_from_another(redis_url
     (place / "questions.jsonl").write_text('{"question": "one"}\n{"question": "two"}\n')
     begun = command(redis_url, "experiment", "run", "here/experiment.toml")
     assert begun.returncode == 0, begun.stderr
-    # A terminal of 80 columns shows every config in full.
-    assert all(f"quality={quality}" in begun.stdout for quality in (0.3, 0.55))
+    # A config is its number and the values of its parameters.
+    assert all(quality in begun.stdout for quality in ("quality", "0.3", "0.55")), begun.stdout
     calls = (place / "calls.txt").read_text()
     assert command(redis_url, "experiment", "clone", "race", "#0", "more", "--set", "quality=0.9").returncode == 0
     goes_on = command(redis_url, "experiment", "resume", "race", "--file", "here/experiment.toml", "--json")
