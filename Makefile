@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy test-fast chaos power record check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -31,6 +31,9 @@ power: .venv/.dev ## cut the power of Redis again and again, and count what is l
 
 record: .venv/.dev ## record 20,000 live interactions while workers and recorders die, replay them, and compare to the bit
 	$(BIN)/python -m tests.end_to_end.recording_live $(ARGS)
+
+journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
+	$(BIN)/python -m tests.journeys.record $(ARGS)
 
 check: lint layers types wheel test test-heavy ## everything CI looks at
 

@@ -48,6 +48,13 @@ def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[
     return done  # type: ignore[no-any-return]
 
 
+def build(folder: Path) -> Path:
+    """Build the wheel in a folder, and return its path."""
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT)
+    (wheel,) = folder.glob("ragtide-*.whl")
+    return wheel
+
+
 def environment(folder: Path, requirement: str) -> Path:
     """Return the bin folder of a new environment with the wheel in it."""
     venv.create(folder)
@@ -61,8 +68,7 @@ def main() -> None:
     """Build, install, try."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        run(sys.executable, "-m", "build", "--wheel", "--outdir", work, ROOT)
-        (wheel,) = work.glob("ragtide-*.whl")
+        wheel = build(work)
         full = environment(work / "full", f"{wheel}[service,embedded]")
         demo = run(full / "ragtide", "demo", "--fast", "--json", cwd=work)
         run(full / "python", "-c", FULL_CHECK, cwd=work)

@@ -28,7 +28,9 @@ def main() -> None:
     """Serve until the socket is closed."""
     from ragtide.cli.command_list import COMMANDS
 
-    os.environ.pop("COLUMNS", None)  # a console keeps the width that is stated when it is made: each process has its own
+    os.environ.pop(
+        "COLUMNS", None
+    )  # a console keeps the width that is stated when it is made: each process has its own
     for listed in COMMANDS.values():
         import_module(f"ragtide.cli.{listed.target.partition(':')[0]}")
     for name in IMPORTED:
