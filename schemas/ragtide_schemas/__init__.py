@@ -1,6 +1,7 @@
 """The wire contract: models, limits and definitions of metrics. No I/O, no import of another ragtide package."""
 
-from .alert import Alert, AlertRule, ChangeCause, Movement, alarm_line
+from .alert import Alert, ChangeCause
+from .alert_rule import AlertRule, Movement, alarm_line
 from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
 from .dead_letter import DeadLetter
 from .declared import Measure, MetricDeclaration, declaration_of, definition_of, range_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from .alert import AlertRule
+from .alert_rule import AlertRule
 from .base import WireModel
 from .declared import MetricDeclaration
 from .feedback import Feedback

@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from .alert import Alert, AlertRule
+from .alert import Alert
+from .alert_rule import AlertRule
 from .base import WireModel
 from .dead_letter import DeadLetter
 from .estimate import Estimate

@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from ragtide_schemas import AlertRule, Movement
-from ragtide_schemas.alert import ADJUSTED_MAX
+from ragtide_schemas.alert_rule import ADJUSTED_MAX
 
 from ..statistics.batches import Floats, Rows
 from .baseline import BASELINE_CONFIDENCE, Reference

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ragtide_schemas import Alert, AlertRule
-from ragtide_schemas.alert import duration_ms
+from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.batch import Times
 from ..events.keys import EstimateKey

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
-from ragtide_schemas.alert import SEASONAL, duration_ms
+from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.batches import Floats

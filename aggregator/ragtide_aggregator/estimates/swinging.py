@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ragtide_schemas import AlertRule, Movement
-from ragtide_schemas.alert import SEASONAL, duration_ms
+from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 
 from ..alerts.rule_state import matches
 from ..state.state import AggregatorState

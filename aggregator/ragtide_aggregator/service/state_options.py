@@ -2,7 +2,7 @@
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas.alert import duration_ms
+from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.controlled_evaluator import FalseDiscovery
 from ..events.clusters import BLOCKS, FOREVER_MS, ClusterOptions

@@ -10,7 +10,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explaining import ExplainedDrift, Moment, explain_drift, moment_of_alert
 from ragtide_runtime.redis.url import RedisHandle
-from ragtide_schemas.alert import Duration, duration_ms
+from ragtide_schemas.alert_rule import Duration, duration_ms
 
 from .common import JsonOption, out, print_json, with_redis
 from .explanation_tables import parts_table, segments_table

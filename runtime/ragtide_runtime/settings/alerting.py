@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ragtide_schemas import AlertRule
-from ragtide_schemas.alert import Duration
+from ragtide_schemas.alert_rule import Duration
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),

@@ -1,0 +1,238 @@
+"""Alert rules."""
+
+from difflib import get_close_matches
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from .base import Name, WireModel
+from .limits import COUNTER_MAX, RUN_LENGTH_MAX
+from .metric_definitions import CLOSED_FAMILIES, METRICS
+from .metrics import Direction, MetricDefinition, MetricName
+from .suggestions import unknown
+
+Movement = Literal["fall", "rise"]
+
+
+RuleDirection = Literal["fall", "rise", "both"]
+
+Season = Literal["day", "week"]
+"""The hours of a day repeat, or those of a week."""
+
+ADJUSTED_MAX: Final = 64
+"""Most segment values with a baseline of their own in a rule with `adjust`."""
+
+Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[mhd]$")]
+"""A length of time such as `30m`, `6h` or `7d`."""
+
+
+class AlertRule(WireModel):
+    """An alert rule: a metric, a baseline, and a false-alarm budget.
+
+    - `threshold` fires on a mean beyond `target`.
+    - `drift` fires on a mean that left its baseline.
+    - `rmse` fires on an error against gold scores beyond `target`, or beyond its baseline.
+    - `distribution` fires on a mean or a spread that left its baseline, in either direction.
+
+    The baseline is given, learned from the first `learn_n` values, taken from the `baseline_window` before the present
+    one, or learned for each hour of the day or of the week (`seasonal`). With `adjust`, each value of a segment has a
+    baseline of its own. A rule fires on evidence of an e-detector. The mean number of values between false alarms is at
+    least `run_length`, or follows from the budget or the false-discovery rate of the deployment (docs/drift.md).
+    """
+
+    name: Name
+    """Unique name of the rule."""
+    kind: Literal["threshold", "drift", "rmse", "distribution"]
+    """Comparison that the rule makes."""
+    metric: MetricName
+    """Qualified metric name; for `rmse` the metric that has gold scores."""
+    direction: RuleDirection | None = None
+    """Direction of a bad change; by default against the metric's own direction, and both for `distribution`."""
+    pipeline: Name = "*"
+    """Shell-style pattern of the names of pipelines."""
+    segment: Name | None = None
+    """Name of a segment, to evaluate each of its values by itself; None evaluates whole pipelines."""
+    adjust: Name | None = None
+    """For `drift` on whole pipelines: name of a segment whose mix is held fixed. Each interaction is compared with the
+    baseline of its own segment value, so a change of the mix does not fire."""
+    target: float | None = None
+    """For `threshold` and `rmse`: the limit."""
+    baseline: float | Literal["seasonal"] | None = None
+    """The normal mean or error; None learns it. `seasonal` learns it for each hour of the `season`."""
+    baselines: Annotated[dict[Name, float], Field(min_length=1, max_length=ADJUSTED_MAX)] | None = None
+    """With `adjust`: the normal mean of each segment value, such as `de`; None learns each from its first `learn_n`
+    values. Segment values that are not named are not compared."""
+    baseline_spread: Annotated[float, Field(gt=0)] | None = None
+    """For `distribution` with a baseline: the normal standard deviation."""
+    baseline_window: Duration | None = None
+    """Length of the windows, such as `1d`: the baseline is that of the whole window before the present one."""
+    season: Season | None = None
+    """With the baseline `seasonal`: hours of the `day`, which None stands for, or of the `week`."""
+    learn_n: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 200
+    """Number of first values from which a baseline is learned, or least number of values in its window."""
+    min_effect: Annotated[float, Field(ge=0)] = 0.02
+    """Largest change that does not matter, in the metric's unit."""
+    hysteresis: Annotated[float, Field(ge=0)] = 0.0
+    """Distance from the alarm limit to which the mean must return before the alert resolves, in the metric's unit."""
+    run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] | None = None
+    """Least mean number of values between false alarms, per pipeline or segment value; None takes a share of the
+    deployment's budget or false-discovery rate, or 10,000 without both."""
+    resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
+    """Least mean number of values before a false resolve; a lower number resolves sooner."""
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _is_number_or_seasonal(cls, value: object) -> object:
+        if isinstance(value, str) and value != SEASONAL:
+            try:
+                float(value)
+            except ValueError:
+                raise ValueError('is no number: give the normal mean, or "seasonal"') from None
+        return value
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        family, _, rest = self.metric.partition(".")
+        if family == "rmse":
+            near = get_close_matches(rest, METRICS, n=1)
+            meant = near[0] if near and rest not in METRICS else rest
+            raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {meant}")
+        if family in _ESTIMATED:
+            raise ValueError(f"no rule can use {self.metric}: name a metric that has scores, such as trace.adherence")
+        self._check_reference()
+        self._check_adjusted()
+        definition = METRICS.get(self.metric)
+        if definition is not None:
+            self.check_definition(definition)
+        elif family in CLOSED_FAMILIES:
+            raise ValueError(unknown("metric", self.metric, (one for one in METRICS if one.startswith(f"{family}."))))
+        return self
+
+    def _check_reference(self) -> None:
+        if self.kind == "threshold" and self.target is None:
+            raise ValueError("a threshold rule needs target: the limit of the mean")
+        if self.kind == "threshold" and (self.baseline is not None or self.baseline_window is not None):
+            raise ValueError("baseline belongs to a drift rule: use target in a threshold rule")
+        if self.kind in ("drift", "distribution") and self.target is not None:
+            raise ValueError(f"target belongs to a threshold rule: use baseline in a {self.kind} rule")
+        if self.season is not None and self.baseline != SEASONAL:
+            raise ValueError('season goes with baseline = "seasonal": set it, or leave season out')
+        if self.baseline == SEASONAL and self.kind == "distribution":
+            raise ValueError(
+                'baseline = "seasonal" knows means, and a distribution rule compares spreads too: use kind = "drift"'
+            )
+        if len(self._referred()) > 1:
+            raise ValueError(f"{' and '.join(self._referred())} exclude each other: keep one")
+        if self.kind == "threshold" and self.direction == "both":
+            raise ValueError("a threshold is on one side: state direction, fall or rise")
+        if self.kind == "rmse" and self.direction not in (None, "rise"):
+            raise ValueError("an rmse rule fires on a rising error: leave direction out")
+        if self.kind == "distribution" and self.direction not in (None, "both"):
+            raise ValueError("a distribution rule fires in both directions: leave direction out")
+        if (self.baseline_spread is not None) != (self.kind == "distribution" and self.baseline is not None):
+            raise ValueError("baseline_spread goes with baseline in a distribution rule: give both or neither")
+
+    def _check_adjusted(self) -> None:
+        if self.adjust is None:
+            if self.baselines is not None:
+                raise ValueError('baselines goes with adjust: set adjust = "lang", or another segment, or use baseline')
+            return
+        if self.kind != "drift":
+            raise ValueError(f'adjust compares means with baselines, and kind is {self.kind}: use kind = "drift"')
+        if self.segment is not None:
+            raise ValueError(
+                f"segment = {self.segment} and adjust = {self.adjust} exclude each other: keep adjust to compare whole "
+                "pipelines with the mix held fixed, or segment to watch each segment value by itself"
+            )
+        if self.given_baseline is not None:
+            raise ValueError(
+                f"baseline = {self.given_baseline:g} is one mean for all values of {self.adjust}, and adjust needs "
+                "one for each: give baselines, or leave baseline out to learn them"
+            )
+        if self.baseline is not None or self.baseline_window is not None:
+            raise ValueError(
+                f"{self._referred()[0]} = {self.baseline or self.baseline_window} and adjust exclude each other: give "
+                "baselines, or leave it out to learn the mean of each segment value"
+            )
+
+    def _referred(self) -> list[str]:
+        return [name for name in ("target", "baseline", "baseline_window") if getattr(self, name) is not None]
+
+    def check_definition(self, definition: MetricDefinition) -> None:
+        """Check that the rule fits its metric, and that it can fire.
+
+        Args:
+            definition: of the rule's metric.
+
+        Raises:
+            ValueError: the rule has no direction for a metric without one, or no mean in the metric's range is beyond
+                the alarm limit.
+        """
+        stated = self.direction is not None or self.kind not in ("threshold", "drift")
+        if not stated and definition.direction is Direction.NEITHER:
+            raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
+        lower, upper = definition.lower, definition.upper
+        if self.kind == "rmse":
+            lower, upper = 0.0, upper - lower
+        for value, mean in (self.baselines or {}).items():
+            ends = [alarm_line(mean, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
+            if not all(lower < end < upper for end in ends):
+                raise ValueError(
+                    f"the rule could never fire for {value}: baselines.{value} is {mean:g}, and with min_effect "
+                    f"{self.min_effect:g} its alarm limit is not inside the metric's range {lower:g} to {upper:g}; "
+                    "choose another mean or a smaller min_effect, or leave the segment value out"
+                )
+        given = self.given_baseline if self.target is None else self.target
+        if given is None:
+            return
+        lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
+        if not any(lower < line < upper for line in lines):
+            raise ValueError(
+                f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
+                f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
+            )
+
+    @property
+    def given_baseline(self) -> float | None:
+        """The baseline, if the rule states it."""
+        return self.baseline if isinstance(self.baseline, float) else None
+
+    @property
+    def movements(self) -> tuple[Movement, ...]:
+        """Directions of a bad change, if the metric is ragtide's own or the rule has a direction."""
+        definition = METRICS.get(self.metric)
+        return self.movements_of(None if definition is None else definition.direction)
+
+    def movements_of(self, better: Direction | None) -> tuple[Movement, ...]:
+        """Return the directions of a bad change of a metric that gets better in a direction (None if unknown)."""
+        if self.kind == "rmse":
+            return ("rise",)
+        if self.kind == "distribution" or self.direction == "both":
+            return ("fall", "rise")
+        if self.direction is not None:
+            return (self.direction,)
+        if better is Direction.NEITHER:
+            # Only for a declared metric: a rule on ragtide's own metrics must have a direction.
+            return ("fall", "rise") if self.kind == "drift" else ("fall",)
+        return ("rise",) if better is Direction.LOWER else ("fall",)
+
+
+SEASONAL: Final = "seasonal"
+"""The baseline of a rule that learns each hour of the day or of the week."""
+
+_ESTIMATED = ("consistency_score", "labeling")
+"""Families of estimates without scores."""
+
+
+def alarm_line(reference: float, movement: Movement, min_effect: float) -> float:
+    """Return the alarm limit: an alert may fire on a mean beyond it."""
+    return reference - min_effect if movement == "fall" else reference + min_effect
+
+
+def duration_ms(text: str) -> int:
+    """Return the milliseconds of a duration.
+
+    >>> duration_ms("6h")
+    21600000
+    """
+    return int(text[:-1]) * {"m": 60_000, "h": 3_600_000, "d": 86_400_000}[text[-1]]
