@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final, Literal
 
 from ragtide_consumers.labelers.published import published_metrics
@@ -10,6 +9,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, AlertRule
 from ragtide_schemas.metric_definitions import OUTCOMES
+from ragtide_schemas.suggestions import closest
 
 from .known_metrics import check_rules, known_metrics
 
@@ -66,8 +66,8 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
 
 
 def _unknown(metric: str, known: Iterable[str]) -> str:
-    near = get_close_matches(metric, list(known), n=1, cutoff=0.75)
-    meant = f"did you mean {near[0]}? If not, name" if near else "name"
+    near = closest(metric, known, likeness=0.75)
+    meant = f"did you mean {near}? If not, name" if near else "name"
     return (
         f"no metric {metric} is known here; {meant} it in the setting metrics (module:attribute). "
         "Unless workers declare it, the rule never fires"

@@ -5,6 +5,7 @@ from typing import cast
 from redis.asyncio import Redis
 
 from ragtide_schemas import InvalidEntryError, Reason, Workspace
+from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName, is_workspace_name
 
 from .errors import ConfigurationError
@@ -66,7 +67,7 @@ async def get_workspace(redis: Redis, settings: Settings, name: str) -> Workspac
     found = await find_workspace(redis, settings, name)
     if found is None:
         known = [one.run for one in await list_workspaces(redis, settings)]
-        raise ConfigurationError(f"there is no workspace {name!r}: use one of {', '.join(known) or '(none yet)'}")
+        raise ConfigurationError(unknown("workspace", name, known))
     return found
 
 

@@ -1,6 +1,5 @@
 """Alert rules."""
 
-from difflib import get_close_matches
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -9,7 +8,7 @@ from .base import Name, WireModel
 from .limits import COUNTER_MAX, RUN_LENGTH_MAX
 from .metric_definitions import CLOSED_FAMILIES, METRICS
 from .metrics import Direction, MetricDefinition, MetricName
-from .suggestions import unknown
+from .suggestions import closest, unknown
 
 Movement = Literal["fall", "rise"]
 
@@ -94,8 +93,7 @@ class AlertRule(WireModel):
     def _fields_agree(self) -> Self:
         family, _, rest = self.metric.partition(".")
         if family == "rmse":
-            near = get_close_matches(rest, METRICS, n=1)
-            meant = near[0] if near and rest not in METRICS else rest
+            meant = rest if rest in METRICS else closest(rest, METRICS) or rest
             raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {meant}")
         if family in _ESTIMATED:
             raise ValueError(f"no rule can use {self.metric}: name a metric that has scores, such as trace.adherence")

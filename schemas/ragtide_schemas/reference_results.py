@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .suggestions import unknown
+
 
 @dataclass(frozen=True, slots=True)
 class ReferenceResult:
@@ -95,6 +97,6 @@ def reference_results(dataset: str | None = None) -> list[ReferenceResult]:
     """
     found = [result for result in REFERENCE_RESULTS if dataset in {None, result.dataset}]
     if not found:
-        known = ", ".join(dict.fromkeys(result.dataset for result in REFERENCE_RESULTS))
-        raise ValueError(f"no published results for {dataset!r}: use one of {known}")
+        known = [result.dataset for result in REFERENCE_RESULTS]
+        raise ValueError(unknown("published result for", dataset or "", known))
     return found

@@ -329,5 +329,5 @@ async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Re
 
 
 async def test_an_empty_selection_is_refused(recording: Recording) -> None:
-    with pytest.raises(ConfigurationError, match="no metric events in this selection"):
+    with pytest.raises(ConfigurationError, match="no pipeline 'other'"):
         count_selected(recording, EntryKind.METRICS, selection(pipelines=["other"]), SCOPE_FIELDS)

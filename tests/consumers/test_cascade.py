@@ -266,5 +266,5 @@ def test_a_cascade_is_of_two_different_labelers(pair: dict[str, str]) -> None:
 
 
 async def test_a_reference_that_is_unknown_is_named(server: JudgeServer) -> None:
-    with pytest.raises(ConfigurationError, match="'nobody', which is unknown"):
+    with pytest.raises(ConfigurationError, match=r"no labeler 'nobody'\. There are: local, judge"):
         await event_of(server, TOWER, {"reference": "nobody"})

@@ -84,9 +84,9 @@ def test_windows_comparisons_samples_and_labeling_are_shown(redis: Any, redis_ur
 @pytest.mark.parametrize(
     ("arguments", "extra", "words"),
     [
-        (("estimates", "--window", "5m"), {}, "'5m' is unknown: use one of all, 1h, 24h/1h"),
-        (("compare", "a", "b", "--window", "5m"), {}, "'5m' is unknown"),
-        (("estimates", "--estimator", "best"), {}, "'best' is unknown"),
+        (("estimates", "--window", "5m"), {}, "no window '5m'. There are: all, 1h, 24h/1h"),
+        (("compare", "a", "b", "--window", "5m"), {}, "no window '5m'"),
+        (("estimates", "--estimator", "best"), {}, "no estimator 'best'. There are: mean"),
         (("estimates",), {"RAGTIDE_WINDOWS": '["25h/2h"]'}, "whole number of steps"),
         (("estimates",), {"RAGTIDE_WINDOWS": '["soon"]'}, "windows"),
         (("estimates",), {"RAGTIDE_BUDGET_FALSE_ALARMS": "0"}, "false_alarms"),

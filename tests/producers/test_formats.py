@@ -169,7 +169,7 @@ def test_a_file_that_is_not_of_its_format_is_a_clear_error(
 
 def test_a_format_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("{}")
-    with pytest.raises(UnreadableFileError, match="use one of jsonl, csv, parquet, json"):
+    with pytest.raises(UnreadableFileError, match="There are: jsonl, csv, parquet, json"):
         list(read_rows(tmp_path / "a.txt", FileOptions(format="xml")))
 
 

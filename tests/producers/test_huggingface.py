@@ -125,7 +125,7 @@ def test_what_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:
     Dataset.from_list(OWN).save_to_disk(tmp_path / "one")
     for source, said in (
         (f"hf:{lines}", "several splits: choose one of train, test"),
-        (f"hf:{lines}?split=dev", "no split 'dev': choose one of train, test"),
+        (f"hf:{lines}?split=dev", "no split 'dev'. There are: t"),
         (f"hf:{lines}?split=test&config=de", "'de' not found"),
         (f"hf:{tmp_path / 'one'}?split=test", "leave split out"),
         (f"hf:{tmp_path / 'absent'}", "cannot be opened"),

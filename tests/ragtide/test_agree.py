@@ -136,6 +136,6 @@ def test_options_that_do_not_fit_together_are_refused(scores: Path) -> None:
     run("agree", scores, "--gold", ROWS, "--against", scores, exit_code=2)
     run("agree", scores, "--by-question", exit_code=2)
     unknown = CliRunner().invoke(cli, ["agree", str(scores), "--metric", "trace.other"])
-    assert "has no trace.other: it has trace.adherence" in str(unknown.exception)
+    assert "no metric 'trace.other' in the gold scores in the lines" in str(unknown.exception)
     result = CliRunner().invoke(cli, ["agree", str(scores), "--plot", "x.doc"])
     assert "svg, png or pdf" in str(result.exception)

@@ -51,6 +51,7 @@ def scored(redis: Any, redis_url: str) -> None:
         (("estimates", "--segment", "lang=de"), "no segment 'lang=de'"),
         (("compare", "shop", "serch"), "no pipeline 'serch'; did you mean 'search'?"),
         (("compare", "zzz", "shop"), "no pipeline 'zzz'. There are: search, shop"),
+        (("estimates", "--pipeline", "shp"), "no pipeline 'shp'; did you mean 'shop'?"),
     ],
 )
 def test_an_unknown_name_says_which_there_are(
@@ -61,6 +62,39 @@ def test_an_unknown_name_says_which_there_are(
     assert "No estimates yet" not in done.stderr
     assert done.code == 1
     assert json.loads(run_command(capsys, *arguments, "--json").stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("estimates", "--window", "al"), "no window 'al'; did you mean 'all'? There are: all, 1h"),
+        (("estimates", "--estimator", "prediction-powered"), "did you mean 'prediction_powered'?"),
+        (("estimates", "--strategy", "runing"), "no strategy 'runing'; did you mean 'running'?"),
+        (("compare", "shop", "search", "--window", "ALL"), "no window 'ALL'; did you mean 'all'?"),
+        (("score", "rows.jsonl", "--strategy", "norml"), "no strategy 'norml'; did you mean 'normal'?"),
+        (("score", "rows.jsonl", "--reference", "clapnq"), "no published result for 'clapnq'; did you mean 'ClapNQ'?"),
+        (("score", "rows.jsonl", "--format", "josnl"), "no format 'josnl'; did you mean 'jsonl'?"),
+        (("score", "rows.jsonl", "--labeler", "locl"), "no labeler 'locl'; did you mean 'local'?"),
+        (("score", "rows.jsonl", "--profile", "ragbnch"), "no profile 'ragbnch'; did you mean 'ragbench'?"),
+        (("agree", "scores.jsonl", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
+        (("dead-letters", "--reason", "not_jsn"), "no reason 'not_jsn'; did you mean 'not_json'?"),
+        (("replay", ".", "--order", "radnom"), "no order 'radnom'; did you mean 'random'?"),
+        (
+            ("feedback", "--pipeline", "p", "--interaction", "i", "--gold", "trace.adherance=1"),
+            "no metric 'trace.adherance'; did you mean 'trace.adherence'?",
+        ),
+    ],
+)
+def test_an_unknown_choice_is_suggested(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(rows(0))
+    score = {"interaction_id": "1", "pipeline": "p", "labeler": "a", "labeler_version": "1", "profile": ""}
+    line = {**score, "scores": {"trace.adherence": 0.5}, "absent": {}, "gold_scores": {"trace.adherence": 0.5}}
+    (tmp_path / "scores.jsonl").write_text(json.dumps(line) + "\n")
+    done = run_command(capsys, *arguments)
+    assert words in done.told
+    assert done.code in {1, 2}
 
 
 @pytest.mark.usefixtures("scored")

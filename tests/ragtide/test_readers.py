@@ -130,7 +130,7 @@ def test_runs_shows_the_readable_ones_and_removes_any(
     assert "workspace 'bad' cannot be read" in done.stderr
     assert "ragtide workspaces remove bad" in done.stderr
     done = run_command(capsys, "alerts", "--workspace", "nowhere")
-    assert "use one of good" in done.stderr
+    assert "There are: good" in done.stderr
     assert run_command(capsys, "workspaces", "remove", "bad", "*").code == 0
     assert not redis.exists("ragtide.run.bad:{0}:checkpoint")
     # The name `*` is no pattern.

@@ -339,11 +339,11 @@ def test_scores_of_different_labelers_are_not_compared(redis_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nothing",), "there is no workspace 'nothing': use one of may"),
+        (("nothing",), "there is no workspace 'nothing'. There are: may"),
         (("may", "--compare", "june"), "there is no workspace 'june'"),
         (("may", "--config", "a=b"), "give --compare OTHER too"),
         (("may", "--tracking-uri", "x"), "give --mlflow too"),
-        (("may", "--compare", "may", "--config", "a=b"), "'a=b' names no pair: give A=B with A one of top_k=2"),
+        (("may", "--compare", "may", "--config", "a=b"), "'a=b' names no pair A=B of both. There are: top_k=2"),
         (("may", "--output", "no/such/folder/x.html"), "cannot be written (No such file or directory)"),
         (("may", "--json", "--format", "md"), "contradict each other"),
     ],

@@ -217,12 +217,12 @@ def test_a_spend_limit_is_that_of_all_runs_on_this_machine(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--labeler", "nobody"], "RAGTIDE_LABELER to local, judge, cascade"),
+        (["--labeler", "nobody"], "There are: local, judge, cascade"),
         (["--labeler", "judge"], "judge.model is not set"),
         (["--labeler", "stored", "--profile", "other"], "other"),
-        (["--strategy", "magic"], "use one of"),
-        (["--reference", "magic"], "use one of ClapNQ"),
-        (["--format", "xml"], "use one of jsonl"),
+        (["--strategy", "magic"], "There are: auto, running"),
+        (["--reference", "magic"], "There are: ClapNQ"),
+        (["--format", "xml"], "There are: jsonl"),
     ],
 )
 def test_a_choice_that_does_not_exist_is_refused_with_those_that_do(arguments: list[str], said: str) -> None:

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -11,7 +12,7 @@ from tests.support.recorded import record
 
 from ragtide import RagInteraction
 from ragtide_offline.replay.counting import Scope, count_selected
-from ragtide_offline.replay.selection import selection
+from ragtide_offline.replay.selection import Selection, selection
 from ragtide_offline.replay.shuffling import Shuffled, random_place
 from ragtide_offline.replay.speed import ReplayPace, Speed, speed
 from ragtide_runtime.errors import ConfigurationError
@@ -72,6 +73,26 @@ def test_what_is_selected_is_counted_by_scope(kind: EntryKind, tmp_path: Path) -
     for pipeline in ("shop", "docs"):
         n = sum(one.pipeline == pipeline for one in wanted)
         assert counted.scopes[Scope((pipeline,))] == counted.scopes[Scope((pipeline,), "lang=de")] == n
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (selection(pipelines=["shop", "dosc"]), "--pipeline: there is no pipeline 'dosc'; did you mean 'docs'?"),
+        (selection(segments=["lang=dee"]), "--segment: there is no segment value 'lang=dee'; did you mean 'lang=de'?"),
+        (selection(segments=["lang=de", "lang=fr"]), "no segment value 'lang=fr'"),
+        (selection(segments=["land=de"]), "did you mean 'lang=de'"),
+        (selection("2026-11-02T00:00:00Z"), "has no interactions in this selection"),
+        (selection("2026-11-02T00:00:00Z", segments=["lang=de"]), "has no interactions in this selection"),
+    ],
+)
+def test_a_selection_of_an_unknown_name_is_refused(chosen: Selection, said: str, tmp_path: Path) -> None:
+    some = [interaction(n, pipeline=("shop", "docs")[n % 2], segments={"lang": "de"}) for n in range(4)]
+    ms = int(NOON.timestamp() * 1000)
+    entries = [(EntryKind.INTERACTIONS, RecordedEntry(0, f"{ms}-{n}", one)) for n, one in enumerate(some)]
+    recording = record(entries, tmp_path / "r")
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        count_selected(recording, EntryKind.INTERACTIONS, chosen, ("pipeline",))
 
 
 @pytest.mark.parametrize("word", ["", "fast", "0x", "-1x", "10", "x", "infx"])

@@ -44,7 +44,7 @@ async def test_the_first_of_a_name_is_listed(async_redis: Any) -> None:
     await register_workspace(async_redis, settings_of_workspace(settings, "a"), info("b"))
     assert [one.run for one in await list_workspaces(async_redis, settings)] == ["a", "b"]
     assert await find_workspace(async_redis, settings, "c") is None
-    with pytest.raises(ConfigurationError, match="'c': use one of a, b"):
+    with pytest.raises(ConfigurationError, match=r"workspace 'c'\. There are: a, b"):
         await get_workspace(async_redis, settings, "c")
 
 

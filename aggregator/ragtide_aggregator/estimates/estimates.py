@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ragtide_schemas import Estimate
+from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import GOLD_LABELER, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
@@ -52,7 +53,7 @@ def estimates(
         ValueError: unknown strategy, or a confidence outside (0, 1).
     """
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy {strategy!r} is unknown: use one of {', '.join(STRATEGIES)}")
+        raise ValueError(unknown("strategy", strategy, STRATEGIES))
     method = IntervalMethod(strategy, confidence)
     found = [state.index(key) for key in (state.keys if keys is None else keys)]
     rows = [row for row in found if row is not None]

@@ -11,11 +11,13 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
+from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric
 from .cascade import CascadeLabeler
 from .local.labeler import LocalLabeler
 from .plugins import custom_labeler, custom_metrics, installed_labelers
+from .profiles import check_profiles
 from .protocol import Labeler, Labeling, close
 from .remote.services import Services
 from .remote.telemetry import LabelerTelemetry
@@ -112,13 +114,13 @@ class _Builder:
             return LocalLabeler()
         if name == "judge":
             return self._judge()
+        if name in IN_ONE_FILE:
+            check_profiles(self._settings)
         services = Services(self._settings, self._redis, self._telemetry.services)
         labeler = custom_labeler(IN_ONE_FILE.get(name, name), self._settings, services)
         if labeler is None:
-            names = ", ".join([*BUILT_IN, *installed_labelers()])
-            raise ConfigurationError(
-                f"labeler is {name!r}, which is unknown: set RAGTIDE_LABELER to {names}, or to module:attribute"
-            )
+            found = unknown("labeler", name, [*BUILT_IN, *installed_labelers()])
+            raise ConfigurationError(f"{found}. To use one of your own, give module:attribute")
         return Bounded(labeler, self._settings.label_timeout_s)
 
     def _judge(self) -> Labeler:

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Final
 
 from ragtide_schemas import ClaimLabels, Entailment
+from ragtide_schemas.suggestions import unknown
 
 from .scores import AbsentReason, MetricScores
 
@@ -74,7 +75,7 @@ def ragchecker_metrics(labels: ClaimLabels, *, profile: str = "ragchecker_strict
     0.5
     """
     if profile not in PROFILES:
-        raise ValueError(f"profile {profile!r} is unknown: use one of {', '.join(PROFILES)}")
+        raise ValueError(unknown("profile", profile, list(PROFILES)))
     tables = _tables(labels)
     has_reference = labels.answer2response is not None
     values = _values(tables, has_reference=has_reference)

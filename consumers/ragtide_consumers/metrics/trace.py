@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ragtide_schemas import SentenceLabels, SentenceProbabilities
+from ragtide_schemas.suggestions import unknown
 
 from ..text.keys import normalize_key, normalize_keys
 from .scores import AbsentReason, MetricScores
@@ -54,7 +55,7 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     0.5
     """
     if profile not in PROFILES:
-        raise ValueError(f"profile {profile!r} is unknown: use one of {', '.join(PROFILES)}")
+        raise ValueError(unknown("profile", profile, list(PROFILES)))
     missing = _metrics_without_labels(labels)
     if not missing:
         return PROFILES[profile](labels)

@@ -9,6 +9,8 @@ import numpy as np
 
 from ragtide_aggregator.statistics.agreement import Agreement, FamilyAgreement, agreement, family_agreement
 from ragtide_aggregator.statistics.bootstrap import Floats
+from ragtide_schemas.base import shortened
+from ragtide_schemas.suggestions import suggestion
 
 from .predictions import Key, Predictions, ReferenceScores, UnusablePredictionsError
 
@@ -66,10 +68,10 @@ def compare(
     )
     known = {metric for key in keys for metric in reference.scores[key]}
     wanted = list(metrics) or sorted(known)
-    unknown = [metric for metric in metrics if metric not in known]
-    if unknown:
+    odd = next((metric for metric in metrics if metric not in known), None)
+    if odd is not None:
         raise UnusablePredictionsError(
-            f"{reference.name} has no {', '.join(unknown)}: it has {', '.join(sorted(known)) or 'none'}"
+            f"there is no metric {shortened(odd)!r} in {reference.name}{suggestion(odd, known)}"
         )
     clusters = np.array([reference.clusters.get(key, key[1]) for key in keys]) if clustered else None
     found: dict[str, Agreement] = {}

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ragtide_producers.files.items import Item
 from ragtide_schemas import InvalidEntryError, RagInteraction
 from ragtide_schemas.experiments import OWN_SCORES, Config, Plan
+from ragtide_schemas.suggestions import unknown
 
 from .errors import AnswerError
 
@@ -58,8 +59,10 @@ def answer_from(value: object) -> Answer:
     if isinstance(value, Answer):
         answer = value
     elif isinstance(value, Mapping):
-        unknown = [str(name) for name in value if name not in _FIELDS]
-        if unknown or not {"documents", "response"} <= value.keys():
+        odd = next((str(name) for name in value if name not in _FIELDS), None)
+        if odd is not None:
+            raise AnswerError(unknown("field of an answer", odd, _FIELDS))
+        if not {"documents", "response"} <= value.keys():
             raise AnswerError(
                 f"the answer has the fields {', '.join(map(str, value)) or '(none)'}: give documents, response, and "
                 f"optionally {', '.join(_FIELDS[2:])}"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ragtide_producers.files.items import Item, digest
 from ragtide_schemas import METRICS, Direction, Kind, describe
 from ragtide_schemas.experiments import OWN, Config, ExperimentOptions, IntervalOptions, OwnMetric, Plan
+from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName
 
 from .errors import ExperimentError
@@ -72,11 +73,9 @@ class Draft(ExperimentOptions):
     def _has_configs(self) -> Self:
         if not self.configs and not self.grid:
             raise ValueError("configs and grid are both missing: give a list of configs, a grid of parameters, or both")
-        unknown = [key for key in self.online_strategy_kwargs if key not in _STRATEGY_KEYS]
-        if unknown:
-            raise ValueError(
-                f"online_strategy_kwargs has {', '.join(unknown)}, which is unknown: use {', '.join(_STRATEGY_KEYS)}"
-            )
+        odd = next((key for key in self.online_strategy_kwargs if key not in _STRATEGY_KEYS), None)
+        if odd is not None:
+            raise ValueError(unknown("option of online_strategy_kwargs", odd, list(_STRATEGY_KEYS)))
         if self.online_strategy_kwargs and "intervals" in self.model_fields_set:
             raise ValueError("intervals and online_strategy_kwargs contradict each other: give one of them")
         return self
@@ -154,10 +153,8 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
     own = {qualified(name): metric for name, metric in draft.metrics.items()}
     metric = draft.metric if draft.metric in METRICS else qualified(draft.metric)
     if metric not in METRICS and metric not in own:
-        raise ExperimentError(
-            f"metric {draft.metric!r} is unknown: use a name of docs/metric-registry.md, such as trace.adherence, or "
-            "declare the metric under metrics and give a function as measure"
-        )
+        known = unknown("metric", draft.metric, [*own, *METRICS])
+        raise ExperimentError(f"{known}. To use a metric of your own, declare it under metrics, and give a measure")
     direction = METRICS[metric].direction if metric in METRICS else own[metric].named(metric).direction
     given = {name: getattr(draft, name) for name in ExperimentOptions.model_fields if name in draft.model_fields_set}
     fields = {

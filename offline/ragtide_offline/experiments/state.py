@@ -175,7 +175,7 @@ class ExperimentState:
             return None
         name, status = command.config, self.configs.get(command.config or "")
         if status is None:
-            return f"there is no config {name!r}: use one of {', '.join(one.config.name for one in self.shown)}"
+            return unknown("config", name or "", [one.config.name for one in self.shown])
         reasons = (
             (status.status == "deleted", f"config {name!r} was deleted"),
             (command.op == "stop" and not status.running, f"config {name!r} is stopped already"),

@@ -6,7 +6,7 @@ from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Final
 
-from ragtide_schemas.suggestions import unknown
+from ragtide_schemas.suggestions import closest, unknown
 
 OPERATORS: Final[dict[str, tuple[Callable[[float, float], bool], str, str]]] = {
     "<": (lt, "below", "at least"),
@@ -110,9 +110,8 @@ def split_name(name: str, known: Collection[str], *, certain: bool = True) -> tu
                 return metric, field
             raise ValueError(unknown(f"field of {metric}", field, FIELDS))
     metric, field = _guessed(parts)
-    sentence = unknown("metric", metric, known)
-    if certain or "did you mean" in sentence:
-        raise ValueError(sentence)
+    if certain or closest(metric, known) is not None:
+        raise ValueError(unknown("metric", metric, known))
     return metric, field
 
 

@@ -1,7 +1,7 @@
 """Counts the selected entries of a recording: the population sizes of a replay, for every scope."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, cast
@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import MetricEvent, RagInteraction
+from ragtide_schemas.suggestions import unknown
 
 from .selection import Selection
 
@@ -41,18 +42,40 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
         fields: names of the fields that separate scopes.
 
     Raises:
-        ConfigurationError: nothing is selected.
+        ConfigurationError: nothing is selected, or the recording has no such pipeline or segment value.
         UnreadableRecordingError: a file is missing or damaged.
     """
+    for name in sorted(selection.pipelines or ()):
+        if name not in (known := recording.pipelines()):
+            raise ConfigurationError(f"--pipeline: {unknown('pipeline', name, known)}")
     scopes: Counter[Scope] = Counter()
     for values, of_segment, count in _found(recording, kind, selection, fields):
         scopes[Scope(values, of_segment)] += count
+    _check_segments(recording, kind, selection, {scope.segment for scope in scopes})
     total = sum(count for scope, count in scopes.items() if scope.segment is None)
     if not total:
         raise ConfigurationError(
             f"{recording.url} has no {NAMES[kind]} in this selection: widen --since, --until, --pipeline or --segment"
         )
     return EntryCounts(total, scopes)
+
+
+def _check_segments(
+    recording: Recording, kind: EntryKind, selection: Selection, selected: Collection[str | None]
+) -> None:
+    """Check that the recording has every segment value that the selection names; a second pass only if one is missing.
+
+    Raises:
+        ConfigurationError: a segment value is in no entry.
+    """
+    missing = [one for one in map("=".join, selection.segments) if one not in selected]
+    if not missing:
+        return
+    everything = Selection(pipelines=selection.pipelines)
+    known = {segment for _, segment, _ in _found(recording, kind, everything, ()) if segment is not None}
+    for name in missing:
+        if name not in known:
+            raise ConfigurationError(f"--segment: {unknown('segment value', name, known)}")
 
 
 NAMES = {EntryKind.INTERACTIONS: "interactions", EntryKind.METRICS: "metric events"}

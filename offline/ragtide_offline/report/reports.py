@@ -14,6 +14,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace, settings_of_workspace
 from ragtide_schemas import Workspace, utc_now
 from ragtide_schemas.printable import escaped_json
+from ragtide_schemas.suggestions import suggestion
 
 from .comparing import (
     Names,
@@ -195,9 +196,8 @@ def names_given(text: str, first: Collection[str], second: Collection[str]) -> t
     cuts = [index for index, letter in enumerate(text) if letter == "="]
     found = [(text[:cut], text[cut + 1 :]) for cut in cuts if text[:cut] in first and text[cut + 1 :] in second]
     if len(found) != 1:
-        raise ValueError(
-            f"{text!r} names no pair: give A=B with A one of {', '.join(first)} and B one of {', '.join(second)}"
-        )
+        pairs = (f"{one}={other}" for one in first for other in second)
+        raise ValueError(f"{text!r} names no pair A=B of both{suggestion(text, pairs)}")
     return found[0]
 
 

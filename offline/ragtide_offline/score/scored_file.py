@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtide_consumers.labelers.event import labeler_id
+from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
@@ -123,8 +124,13 @@ class ScoredFile:
 
 @asynccontextmanager
 async def labeling_of(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
-    """Yield the function that labels a row, the labeler's id, and the number of rows in flight."""
+    """Yield the function that labels a row, the labeler's id, and the number of rows in flight.
+
+    Raises:
+        ConfigurationError: the labeler or a profile is unknown, or a setting that the labeler needs is missing.
+    """
     if settings.labeler == STORED:
+        check_profiles(settings)
 
         async def label_stored(row: Row) -> Labeling:
             return stored_labeling(row, profile=settings.profile, claim_profile=settings.claim_profile)

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
+from ragtide_schemas.suggestions import unknown
 
 from ..errors import UnreadableFileError
 from . import ragbench
@@ -99,7 +100,7 @@ def _format(source: str | Path, options: FileOptions) -> tuple[ModuleType, str |
     path = Path(source)
     name = options.format or _SUFFIXES.get(path.suffix.lower(), "jsonl")
     if name not in FORMATS:
-        raise UnreadableFileError(f"format {name!r} is unknown: use one of {', '.join(FORMATS)}")
+        raise UnreadableFileError(unknown("format", name, list(FORMATS)))
     return FORMATS[name], path
 
 

@@ -22,6 +22,7 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .comparison_tables import compared_table
@@ -107,9 +108,7 @@ def compare(
         compare_split(settings, (first, second), split, recording, gate, confidence=confidence, as_json=as_json)
         return
     if window not in (ALL_TIME, *settings.windows):
-        raise typer.BadParameter(
-            f"{window!r} is unknown: use one of {', '.join((ALL_TIME, *settings.windows))}", param_hint="--window"
-        )
+        raise typer.BadParameter(unknown("window", window, (ALL_TIME, *settings.windows)), param_hint="--window")
     workspaces = workspace or []
     labelers = labeler or []
     if labelers and (len(labelers) != 2 or len(set(labelers)) != 2 or second is not None or len(workspaces) > 1):

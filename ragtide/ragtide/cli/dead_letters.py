@@ -15,6 +15,8 @@ from ragtide_producers.publishing.retrying import Retrier
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Reason
+from ragtide_schemas.suggestions import unknown
 
 from .command_groups import command_group
 from .common import JsonOption, err, out, print_json, warn, with_redis
@@ -42,6 +44,9 @@ def list_dead_letters(
     """Show the newest entries that could not be used; with --json all of them with payload, one per line."""
     if context.invoked_subcommand is not None:
         return
+    known = [one.value for one in Reason]
+    if reason is not None and reason not in known:
+        raise typer.BadParameter(unknown("reason", reason, known), param_hint="--reason")
     settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[int, list[StoredDeadLetter]]:

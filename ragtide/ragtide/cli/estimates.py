@@ -71,7 +71,7 @@ def estimates(
         (estimator, (*ESTIMATORS, RECOMMENDED, "all"), "--estimator"),
     ):
         if value not in known:
-            raise typer.BadParameter(f"{value!r} is unknown: use one of {', '.join(known)}", param_hint=hint)
+            raise typer.BadParameter(unknown(hint.removeprefix("--"), value, known), param_hint=hint)
 
     async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
         return await Deployment(redis, settings).estimates(

@@ -9,7 +9,9 @@ import typer
 
 from ragtide_producers import InteractionProducer
 from ragtide_producers.files.feedback import read_feedback
-from ragtide_schemas import Feedback, InvalidEntryError
+from ragtide_schemas import METRICS, Feedback, InvalidEntryError
+from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
+from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, err, given, print_json
 from .problems import Problems
@@ -68,9 +70,12 @@ def _good_lines(file: Path, counts: Counter[str]) -> Iterator[Feedback]:
 
 
 def _score(text: str) -> tuple[str, float]:
-    metric, _, value = text.partition("=")
+    name, _, value = text.partition("=")
+    metric = name.strip()
+    if metric not in METRICS and metric.partition(".")[0] in CLOSED_FAMILIES:
+        raise typer.BadParameter(unknown("metric", metric, METRICS), param_hint="--gold")
     try:
-        return metric.strip(), float(value)
+        return metric, float(value)
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not a gold score: write metric=number, such as trace.adherence=1"

@@ -21,6 +21,7 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .fitting import Column, fitted
@@ -70,7 +71,7 @@ def replay(
     configure_logging("error")
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)
     if order not in ORDERS:
-        raise ConfigurationError(f"--order {order!r} is unknown: use one of {', '.join(ORDERS)}")
+        raise ConfigurationError(f"--order: {unknown('order', order, ORDERS)}")
     chosen = {"labeler": labeler, "profile": profile, "judge_model": judge_model}
     labeling = {name: value for name, value in chosen.items() if value is not None}
     if not relabel and (labeling or max_cost_usd is not None):

@@ -9,10 +9,13 @@ import typer
 from pydantic import ValidationError
 
 from ragtide_aggregator.estimates.estimates import STRATEGIES
+from ragtide_consumers.labelers.profiles import check_profiles
+from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_offline.gates.deciding import UndecidedPolicy
 from ragtide_offline.gates.measurements import Gaps, of_estimates
 from ragtide_offline.score.lines import SUMMARY, read_lines
 from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
+from ragtide_offline.score.stored_labels import STORED
 from ragtide_offline.score.summary import Summary, summarize
 from ragtide_producers import FORMATS, FileOptions
 from ragtide_runtime.settings.judge import JudgeSettings
@@ -20,6 +23,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import MetricEvent, describe
 from ragtide_schemas.reference_results import reference_results
+from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, err, given, out, print_json
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
@@ -125,12 +129,12 @@ def score(
     """
     chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
     settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
+    if (profile or claim_profile) and settings.labeler in (*BUILT_IN, STORED):
+        check_profiles(settings)
     settings = with_choices(settings, model=model, base_url=base_url, families=families)
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
     if strategy not in STRATEGIES:
-        raise typer.BadParameter(
-            f"{strategy!r} is unknown: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
-        )
+        raise typer.BadParameter(unknown("strategy", strategy, STRATEGIES), param_hint="--strategy")
     if reference is not None:
         try:
             reference_results(reference)

@@ -4,13 +4,14 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
+
+from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
 
@@ -61,11 +62,11 @@ def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | N
 
 def _sentence(name: str, known: list[str]) -> str:
     wanted = re.sub("_+", "_", name.upper()).removeprefix(PREFIX)
-    near = get_close_matches(wanted, [variable.removeprefix(PREFIX) for variable in known], n=1, cutoff=0.7)
+    near = closest(wanted, [variable.removeprefix(PREFIX) for variable in known], likeness=0.7)
     why = f"{name} is no setting"
     if "__" in name and near:
-        return f"{why}: write one underscore between table and name, as in {PREFIX}{near[0]}"
-    meant = f"did you mean {PREFIX}{near[0]}?" if near else "see the settings in docs/settings.md, or unset it"
+        return f"{why}: write one underscore between table and name, as in {PREFIX}{near}"
+    meant = f"did you mean {PREFIX}{near}?" if near else "see the settings in docs/settings.md, or unset it"
     return f"{why}: {meant}"
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ragtide_schemas import METRICS
 from ragtide_schemas.base import may_hold_a_secret, shortened
 from ragtide_schemas.printable import printable
+from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
 from .environment import PREFIX
@@ -142,8 +142,8 @@ class Explainer:
 
     def _meant(self, loc: Sequence[str | int]) -> str:
         model = _model_at(self._model, loc[:-1])
-        near = get_close_matches(str(loc[-1]), list(model.model_fields), n=1) if model is not None else []
-        return f": did you mean {near[0]}?" if near else ": correct its name or remove it"
+        near = closest(str(loc[-1]), model.model_fields) if model is not None else None
+        return f": did you mean {near}?" if near else ": correct its name or remove it"
 
     def _form(self, detail: Any) -> str:
         name = next((str(part) for part in reversed(detail["loc"]) if isinstance(part, str)), "")

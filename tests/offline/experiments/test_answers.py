@@ -33,7 +33,7 @@ def test_an_answer_may_be_given_in_several_forms(value: object) -> None:
         (None, "NoneType"),
         (("a", "b"), "documents is str"),
         ({"documents": ["a"]}, "give documents, response"),
-        ({"documents": ["a"], "response": "b", "tokens": 3}, "give documents, response"),
+        ({"documents": ["a"], "response": "b", "token": 3}, "no field of an answer 'token'"),
         ({"documents": ["a"], "response": "b", "cost_usd": -1}, "cost_usd is -1"),
         ({"documents": ["a"], "response": "b", "cost_usd": float("nan")}, "cost_usd is nan"),
         ({"documents": ["a"], "response": "b", "prompt_tokens": "3"}, "prompt_tokens is '3'"),

@@ -45,7 +45,7 @@ def test_commands_without_effect_are_refused_with_the_reason() -> None:
     state.apply(Command(op="resume", config="c0", keep=True))
     before = repr(state.configs)
     for order, words in (
-        (Command(op="stop", config="other"), "there is no config 'other': use one of c0, c1"),
+        (Command(op="stop", config="other"), "there is no config 'other'. There are: c0, c1"),
         (Command(op="stop", config="c1"), "stopped already"),
         (Command(op="resume", config="c2"), "was deleted"),
         (Command(op="resume", config="c0", keep=True), "is running"),

@@ -79,8 +79,11 @@ def test_what_rapidfire_says_of_intervals_and_metrics_is_taken() -> None:
     ("wrong", "words"),
     [
         # A setting under another name than the right one is never ignored.
-        ({"online_strategy_kwargs": {"strategy": "wilson"}}, "online_strategy_kwargs has strategy, which is unknown"),
-        ({"online_strategy_kwargs": {"confidence": 0.9}}, "use strategy_name, confidence_level, use_fpc"),
+        (
+            {"online_strategy_kwargs": {"strategy": "wilson"}},
+            "did you mean 'strategy_name'?",
+        ),
+        ({"online_strategy_kwargs": {"confidence": 0.9}}, "There are: strategy_name, confidence_level, use_fpc"),
         ({"online_strategy_kwargs": {"strategy_name": "best"}}, "online_strategy_kwargs: strategy"),
         ({"online_strategy_kwargs": {"confidence_level": 95}}, "online_strategy_kwargs: confidence"),
         ({"online_strategy_kwargs": {"confidence_level": "0.95"}}, "online_strategy_kwargs: confidence"),
@@ -88,7 +91,7 @@ def test_what_rapidfire_says_of_intervals_and_metrics_is_taken() -> None:
         ({"online_strategy_kwargs": {"use_fpc": True}, "intervals": {"strategy": "normal"}}, "give one of them"),
         ({"confidence_level": 0.9}, "confidence_level is not a field"),
         ({"race": {"looks": 3}}, "race.looks is not a field"),
-        ({"metric": "Recall"}, "metric 'Recall' is unknown"),
+        ({"metric": "Recall"}, "no metric 'Recall'"),
         ({"metrics": {"x": {"is_algebraic": True, "is_distributive": True}}}, "a mean or a sum"),
         ({"metrics": {"x": {"range": (0, 1)}}}, "range is not a field"),
         ({"grid": {}}, "configs and grid are both missing"),

@@ -74,7 +74,7 @@ async def test_garbage_in_the_log_changes_nothing(async_redis: Any) -> None:
     runner = RaceRunner(async_redis, STREAMS)
     await asyncio.wait_for(runner.run(asyncio.Event()), 120)
     assert runner.reader.state.completed
-    assert [one.reason for one in runner.reader.state.refused] == ["there is no config 'nobody': use one of c0, c1"]
+    assert [one.reason for one in runner.reader.state.refused] == ["there is no config 'nobody'. There are: c0, c1"]
 
 
 async def test_a_race_runner_that_takes_over_sees_the_scores_of_earlier_comparison_points(

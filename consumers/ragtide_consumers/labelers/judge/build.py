@@ -2,11 +2,9 @@
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
-from ...metrics.ragchecker import PROFILES as CLAIM_PROFILES
-from ...metrics.trace import PROFILES as TRACE_PROFILES
+from ..profiles import check_profiles
 from ..protocol import Labeler
 from ..remote.telemetry import EndpointTelemetry
 from .client import JudgeClient
@@ -27,11 +25,6 @@ def judge_of(
     Raises:
         ConfigurationError: the model or the key is missing, or a profile is unknown.
     """
-    for name, profile, known in (
-        ("profile", settings.profile, TRACE_PROFILES),
-        ("claim_profile", settings.claim_profile, CLAIM_PROFILES),
-    ):
-        if profile not in known:
-            raise ConfigurationError(f"{name} is {profile!r}, which is unknown: use one of {', '.join(known)}")
+    check_profiles(settings)
     client = JudgeClient(settings, redis, telemetry)
     return JudgeLabeler(client, profile=settings.profile, claim_profile=settings.claim_profile, fallback=fallback)

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from ragtide_schemas.suggestions import closest, suggestion
+
 from .record import Record, RecordError, present
 
 PREFIX: Final = "hf:"
@@ -59,7 +61,9 @@ def hub_dataset(source: str) -> HubDataset:
     unknown = [option for option, value in options.items() if option not in _OPTIONS or not value]
     if not name or unknown or (query and not options):
         wrong = unknown[0] if unknown else query
+        meant = closest(wrong, _OPTIONS)
         problem = f"{wrong!r} is no option with a value" if wrong else "the data set has no name"
+        problem += f" (did you mean {meant}?)" if meant and wrong != meant else ""
         raise RecordError(f"{problem}: write hf:owner/name/config?split=test, with split, config or revision after ?")
     if not _is_folder(name) and name.count("/") > 1:
         owner, dataset, config = name.split("/", 2)
@@ -131,7 +135,7 @@ def _split(found: Any, split: str | None) -> Any:
     if split is None and len(found) != 1:
         raise RecordError(f"the data set has several splits: choose one of {names} with ?split=")
     if split is not None and split not in found:
-        raise RecordError(f"the data set has no split {split!r}: choose one of {names}")
+        raise RecordError(f"the data set has no split {split!r}{suggestion(split, list(found))}")
     return found[split] if split is not None else next(iter(found.values()))
 
 
