@@ -159,6 +159,12 @@ class Estimate(VersionedModel):
         return range_of(self.metric.removeprefix("rmse."), None)
 
     @property
+    def exact(self) -> bool:
+        """Whether every interaction of a finite run is counted, so that no uncertainty about their mean is left."""
+        closed = self.population_size is not None and self.n + self.n_absent >= self.population_size
+        return closed and self.n > 0 and self.lower is not None and self.lower == self.upper
+
+    @property
     def has_interval(self) -> bool:
         """Whether the interval is narrower than the metric's whole range."""
         lowest, highest = self.value_range

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
 from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.report.items import ScoredItem, worst
 from ragtide_offline.report.reports import names_given
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD
@@ -254,7 +255,7 @@ def test_cost_and_pareto_front_are_drawn_and_left_out_without_cost(redis_url: st
     rows = fields(redis_url, "may")["board"]["rows"]
     # top_k=8 has no score: it was stopped before the first item.
     assert {row["name"] for row in rows if row["pareto"]} == {"top_k=2", "top_k=4"}
-    assert "On the Pareto front: top_k=2, top_k=4." in report(redis_url, "may", "-o", "-").stdout
+    assert "On the Pareto front: #0 top_k=2, #1 top_k=4." in report(redis_url, "may", "-o", "-").stdout
     write_experiment(redis_url, Run(plan_of("free", ("a", "b")), {"a": 0.8, "b": 0.7}, items=20))
     assert "There is no chart of quality against cost" in report(redis_url, "free", "-o", "-").stdout
 
@@ -409,11 +410,39 @@ def test_a_lower_total_can_be_better(redis_url: str) -> None:
     )
 
 
-def test_parameters_have_a_column_unless_names_say_them(redis_url: str) -> None:
+def test_parameters_have_columns_and_a_grid_has_numbers_in_place_of_names(redis_url: str) -> None:
     named = tuple(Config(name=f"top_k={value}", parameters={"top_k": value}) for value in (2, 4))
     grid = plan_of("grid", ("a", "b")).model_copy(update={"configs": named})
     write_experiment(redis_url, Run(grid, {"top_k=2": 0.8, "top_k=4": 0.7}, items=20))
-    write_experiment(redis_url, Run(plan_of("list", ("a", "b")), {"a": 0.8, "b": 0.7}, items=20))
-    for layout, column in (("html", '<th scope="col">parameters</th>'), ("md", "| config | parameters |")):
-        assert column not in report(redis_url, "grid", "-o", "-", "--format", layout).stdout
-        assert column in report(redis_url, "list", "-o", "-", "--format", layout).stdout
+    page = report(redis_url, "grid", "-o", "-", "--format", "html").stdout
+    assert '<th scope="col">top_k</th>' in page
+    assert "#0 (top_k=2) leads with" in page
+    assert '<th scope="row">#1</th>' in page
+    assert 'scope="row">top_k=' not in page
+    many = Config(name="many", parameters={f"option_{number}": number for number in range(9)})
+    wide = grid.model_copy(update={"run": "wide", "configs": (many,)})
+    write_experiment(redis_url, Run(wide, {"many": 0.8}, items=20))
+    for layout, column in (("html", '<th scope="col">parameters</th>'), ("md", " parameters |")):
+        assert column in report(redis_url, "wide", "-o", "-", "--format", layout).stdout
+
+
+def test_an_exact_number_is_called_exact_beside_the_interval_for_other_items(redis_url: str) -> None:
+    write_experiment(redis_url, Run(plan_of("may", ("a", "b")), {"a": 0.8, "b": 0.7}))
+    board = fields(redis_url, "may")["board"]
+    at, beyond = board["rows"][0]["estimates"][board["metric"]], board["outlook"]
+    assert at["exact"]
+    assert at["lower"] == at["upper"] == at["estimate"] == beyond["estimate"]
+    assert beyond["lower"] < at["lower"] < beyond["upper"]
+    page = report(redis_url, "may", "-o", "-", "--format", "md").stdout
+    assert f"{at['lower']:.3f} to {at['upper']:.3f}" not in page
+    assert f"expect {beyond['lower']:.3f} to {beyond['upper']:.3f}" in page
+    write_experiment(redis_url, Run(plan_of("half", ("a", "b")), {"a": 0.8, "b": 0.7}, items=60))
+    half = fields(redis_url, "half")["board"]
+    assert half["outlook"] is None
+    assert not half["rows"][0]["estimates"][half["metric"]]["exact"]
+
+
+def test_items_without_the_score_of_a_config_come_last_among_the_worst() -> None:
+    complete, missing = ScoredItem(0, {"a": 0.4, "b": 0.6}), ScoredItem(1, {"b": 0.1}, unscored=1)
+    assert worst([missing, complete], 2, higher_is_better=True) == [complete, missing]
+    assert worst([missing, complete], 1, higher_is_better=False) == [complete]

@@ -8,7 +8,7 @@ from tests.support.metric_events import START
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.score_tables import reference_table, summary_table
-from ragtide.cli.tables import estimates_table, labeling_table
+from ragtide.cli.tables import estimates_note, estimates_table, labeling_table
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_offline.score.summary import Summary, diagnoses
 from ragtide_schemas import METRICS, Estimate
@@ -153,3 +153,13 @@ def test_the_recommended_estimates_are_means_and_prediction_powered_means_of_a_j
     mean = estimate("trace.adherence")
     assert chosen([powered, early, rated, weighted, mean], estimator="recommended") == [powered, mean]
     assert chosen([powered, early, rated, weighted, mean]) == [mean]
+
+
+def test_a_mean_over_a_whole_run_is_exact_and_has_no_interval() -> None:
+    whole = estimate("trace.adherence", n=90, n_absent=10, population_size=100, lower=0.5, upper=0.5, estimate=0.5)
+    part = whole.model_copy(update={"n_absent": 9})
+    (line,) = [one for one in drawn(estimates_table([whole], 80), 80).splitlines() if one.startswith("adherence")]
+    assert "0.500  exact" in line
+    assert "exact" not in drawn(estimates_table([part], 80), 80)
+    assert estimates_note([whole]).startswith("exact: every interaction")
+    assert "exact" not in estimates_note([part])

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -28,9 +29,11 @@ from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_offline.report.pipelines import Compared
 from ragtide_runtime.recordings.contents import COUNTS
 from ragtide_schemas import DeadLetter, Kind, Reason, Workspace
+from ragtide_schemas.experiments import RACE
 
 LONG = "a-pipeline-with-a-name-" + "that-is-long-" * 6 + "end"
 LONG_METRIC = "ragchecker.noise_sensitivity_in_irrelevant"
+METRIC = "trace.context_utilization"
 WHEN = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
 
 
@@ -49,6 +52,15 @@ def test_each_difference_has_its_interval_n_and_verdict(names: tuple[str, str], 
     assert "12,345,678 and 9,876,543" in text
     assert text.count("1,234") == 1
     assert (text.count("0.511"), text.count("0.522")) == (2, 2)
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(-1e-17, "equal"), (0.02, "higher"), (-0.02, "lower")])
+def test_a_difference_over_all_pairs_is_exact_and_has_a_verdict(gap: float, verdict: str) -> None:
+    found = replace(compared((9, 9)), difference=Difference(gap, gap, gap), method="paired", strategy="closed")
+    (line,) = re.findall(r"difference.*\n.*", drawn(compared_table([found], LONG, LONG, 80), 80))
+    assert re.search(rf"exact +9  {verdict}$", line)
+    assert "-0.000" not in line
+    assert found.as_dict()["verdict"] == verdict
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -80,7 +92,7 @@ def test_each_rule_of_a_replay_has_both_numbers_and_all_times(width: int) -> Non
     fired: Any = SimpleNamespace(pipeline=LONG, segment=None, fired_at=WHEN)
     text = drawn(rules_table({LONG: RuleAlerts([fired] * 7, 1_234_567)}, width), width)
     assert re.search(r" 7  +1,234,567", text)
-    assert " ".join(text.split()).count("2026-11-22 10:30") == 7
+    assert " ".join(text.split()).count("2026-11-22 10:30:00") == 7
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -131,14 +143,14 @@ def test_a_workspace_has_its_size_and_source(width: int) -> None:
 
 
 def board(rows: list[BoardRow]) -> Board:
-    return Board("race", "trace.context_utilization", True, 100_000, 200_000, 1, 4, None, False, rows)
+    return Board("race", METRIC, True, 100_000, 200_000, 1, 4, None, False, rows)
 
 
 def row(number: int, parameters: dict[str, Any], name: str | None = None) -> BoardRow:
     projection = Projection(1_234_567, 0.512, 0.498, 0.525, Kind.ALGEBRAIC)
     shown = name or ",".join(f"{key}={value}" for key, value in parameters.items())
     return BoardRow(
-        shown, number, parameters, None, "running", 9, 3, 0, 9, {"trace.context_utilization": projection}, 1.25, 9,
+        shown, number, parameters, None, "running", 9, 3, 0, 9, {METRIC: projection}, 1.25, 9,
         1.0, {"p50": 1.234, "p95": 2.0}, Difference(0.02, 0.01, 0.03), "other",
     )  # fmt: skip
 
@@ -160,6 +172,35 @@ def test_parameters_that_differ_are_columns_and_a_name_that_repeats_them_is_not_
     assert re.search(r"^config  top_k  status", text, re.MULTILINE)
     assert re.search(r"^#5      5      running", text, re.MULTILINE)
     assert "prompt" not in text
+
+
+def test_the_title_of_a_parameter_is_shortened_before_a_parameter_moves_below_its_row() -> None:
+    values = [{"top_k": number, "a_long_parameter_name": number} for number in (3, 5)]
+    rows = [replace(row(number, one), n_failed=0) for number, one in zip((3, 5), values, strict=True)]
+    text = drawn(board_view(board(rows), 80), 80)
+    assert re.search(r"^config  top_k  a_long…er_name  status", text, re.MULTILINE)
+    rows = [
+        row(number, {f"a_long_parameter_name_{place}": "v" * 20 + str(number) for place in "ab"}) for number in (3, 5)
+    ]
+    text = " ".join(drawn(board_view(board(rows), 80), 80).split())
+    assert text.count("a_long_parameter_name_b " + "v" * 20) == 2
+
+
+def test_the_notes_of_a_leaderboard_are_a_line_for_each_stop() -> None:
+    lost = replace(row(3, {"top_k": 3}), status="stopped", stopped_by=RACE, reason="long", against="top_k=5")
+    made = replace(row(4, {"top_k": 4}, "mine"), status="stopped", stopped_by="ann", reason="too dear")
+    closed = Projection(99, 0.5, 0.5, 0.5, Kind.ALGEBRAIC, exact=True)
+    best = replace(row(5, {"top_k": 5}), estimates={METRIC: closed}, behind=None, against=None)
+    shown = replace(
+        board([best, lost, made]), margin=0.02, alpha=0.05, outlook=Projection(99, 0.5, 0.4, 0.6, Kind.ALGEBRAIC)
+    )
+    text = " ".join(drawn(board_view(shown, 80, driven=False), 80).split())
+    assert "waits for a driver" in text
+    assert "#5 5 running 0.500 exact 99" in text
+    assert "For other items like these #5 has 0.400 to 0.600." in text
+    assert "#3 stopped after 9 items: #5 leads by 0.020" in text
+    assert "#4 stopped by ann: too dear" in text
+    assert "surely not better by 0.02 or more (error probability of all stops together: 0.05)" in text
 
 
 def test_a_name_loses_its_middle_and_never_its_ends() -> None:

@@ -8,10 +8,13 @@ import numpy as np
 
 from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_runtime.data_frames import Library, frame_of
+from ragtide_schemas import Kind
+from ragtide_schemas.experiments import IntervalOptions
 from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.short_repr import short_repr
 
 from .differences import decided, difference_of, differences
+from .drafts import named_by
 from .projections import Projection, projected
 from .results import Result
 from .state import ConfigStatus, ExperimentState
@@ -78,6 +81,12 @@ class BoardRow:
         return short_repr("BoardRow", fields)
 
     @property
+    def label(self) -> str:
+        """The config on screens and pages: its number, and its name unless the name only repeats the parameters."""
+        repeats = bool(self.parameters) and self.name == named_by(self.parameters)
+        return f"#{self.number}" if repeats else f"#{self.number} {self.name}"
+
+    @property
     def cost_per_item_usd(self) -> float:
         """The mean cost of an answer with its labels."""
         return self.cost_usd / self.n_executed if self.n_executed else 0.0
@@ -107,6 +116,12 @@ class Board:
     """Executions divided by those of running every config on every item."""
     cost_usd: float = 0.0
     tokens: int = 0
+    margin: float | None = None
+    """Difference that does not matter to the race; None without a race."""
+    alpha: float | None = None
+    """Largest probability that any stop of the race is wrong; None without a race."""
+    outlook: Projection | None = None
+    """Mean of the leader over other items, if these items are a random sample of them; None while not all have run."""
 
     @property
     def leader(self) -> BoardRow | None:
@@ -176,7 +191,8 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
     plan, executed = state.plan, len(state.results.executed())
     counted = {one.config.name: [result for _, result in state.counted(one.config.name)] for one in state.shown}
     wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
-    estimates = _estimates(state, counted, wanted, confidence)
+    options = plan.intervals if confidence is None else plan.intervals.model_copy(update={"confidence": confidence})
+    estimates = _estimates(state, counted, wanted, options)
     rows = [_row(state, one, counted[one.config.name], estimates[one.config.name]) for one in state.shown]
     sign = 1.0 if plan.higher_is_better else -1.0
     rows = _with_pareto(_ordered(rows, plan.metric, sign), plan.metric, sign)
@@ -197,7 +213,22 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         share_of_work=executed / (len(plan.configs) * plan.population_size),
         cost_usd=state.results.cost_usd,
         tokens=state.results.tokens,
+        margin=plan.race.margin if plan.race.enabled else None,
+        alpha=1 - plan.race.confidence if plan.race.enabled else None,
+        outlook=_outlook(state, rows[0], counted[rows[0].name], options) if rows else None,
     )
+
+
+def _outlook(
+    state: ExperimentState, leader: BoardRow, counted: list[Result], options: IntervalOptions
+) -> Projection | None:
+    """Return the leader's mean with its interval for other items."""
+    metric = state.plan.metric
+    at = leader.estimates[metric]
+    if not at.exact or at.kind is Kind.DISTRIBUTIVE:
+        return None
+    beyond = options.model_copy(update={"use_fpc": False})
+    return _estimates(state, {leader.name: counted}, [metric], beyond)[leader.name][metric]
 
 
 def _compared(state: ExperimentState, leader: str, rows: Sequence[BoardRow]) -> list[BoardRow]:
@@ -223,11 +254,10 @@ def _metrics(counted: Iterable[Sequence[Result]], first: str) -> list[str]:
 
 
 def _estimates(
-    state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str], confidence: float | None
+    state: ExperimentState, counted: dict[str, list[Result]], metrics: Sequence[str], options: IntervalOptions
 ) -> dict[str, dict[str, Projection]]:
     """Return the estimates of every config by metric."""
     plan = state.plan
-    options = plan.intervals if confidence is None else plan.intervals.model_copy(update={"confidence": confidence})
     result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
     for metric in metrics:
         scores = [[x for x in (one.score(metric) for one in of) if not np.isnan(x)] for of in counted.values()]

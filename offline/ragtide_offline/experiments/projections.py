@@ -27,6 +27,8 @@ class Projection:
     kind: Kind
     value_range: tuple[float, float] = (0.0, 1.0)
     """Lowest and highest possible estimate."""
+    exact: bool = False
+    """Whether all items have a score, so that no uncertainty about these items is left."""
 
 
 def projected(
@@ -67,8 +69,8 @@ def projected(
         possible = factor * lowest, factor * highest
         if not values:
             result.append(Projection(0, None, *possible, kind, possible))
-        elif len(values) == size:  # all items have a score, so no uncertainty is left
-            result.append(Projection(size, estimate, estimate, estimate, kind, possible))
+        elif len(values) == size and options.use_fpc:  # all items have a score, so no uncertainty is left
+            result.append(Projection(size, estimate, estimate, estimate, kind, possible, exact=True))
         else:
             result.append(Projection(len(values), estimate, lower, upper, kind, possible))
     return result

@@ -72,6 +72,10 @@ class ItemView:
     """Mean of the race's metric over the configs with a score on it."""
     spread: float
     """Highest minus lowest score."""
+    scored: int
+    """Configs with a score on it, over which the mean is."""
+    unscored: int
+    """Configs that ran on it without a score, such as a failed call."""
     answers: Sequence[ItemAnswer]
 
 

@@ -9,11 +9,19 @@ from ..experiments.board import BoardRow
 from ..experiments.projections import Projection
 from . import charts
 from .content import ExperimentReport
-from .findings import parameter_value
-from .pages import Format, number, page
+from .pages import Format, number, page, parameters
 
 ANYTIME: Final = ("betting", "empirical_bernstein", "running", "auto")
 """Strategies whose intervals are valid at every look."""
+
+EXACT: Final = (
+    " Exact: all items have run, so no uncertainty about these items is left. An interval for other items like these "
+    "holds if these are a random sample of them."
+)
+"""Sentences about exact numbers."""
+
+PARAMETER_COLUMNS: Final = 5
+"""Most parameters that have a column each; more parameters share one column."""
 
 
 def experiment_page(report: ExperimentReport, layout: Format) -> str:
@@ -31,8 +39,9 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "meaning": meaning(report),
             "scale": scale([row.estimates[board.metric] for row in board.rows]),
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
-            "parameters_shown": not all(names_its_parameters(row) for row in board.rows),
+            "columns": parameter_columns(board.rows),
             "numbers": {row.name: row.number for row in board.rows},
+            "labels": labels(report),
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
             "cost": charts.cost_chart(report),
             "curves": charts.curve_chart(report),
@@ -51,19 +60,14 @@ def headline(report: ExperimentReport) -> str:
     board, leader = report.board, report.board.leader
     if leader is None:
         return f"No answer has a score of {board.metric} yet."
-    at = leader.estimates[board.metric]
-    lead = (
-        f"{leader.name} leads with {board.metric} {number(at.estimate)} "
-        f"({number(at.lower)} to {number(at.upper)}) after {at.n:,} items."
-    )
-    unscored = [row.name for row in board.rows[1:] if not row.estimates[board.metric].n]
+    unscored = [row.label for row in board.rows[1:] if not row.estimates[board.metric].n]
     rivals = [
-        row.name
+        row.label
         for row in board.rows[1:]
-        if row.status != "stopped" and row.name not in unscored and not _surely_behind(row, report)
+        if row.status != "stopped" and row.label not in unscored and not _surely_behind(row, report)
     ]
     stopped = sum(row.status == "stopped" for row in board.rows)
-    parts = [lead]
+    parts = [_lead(leader, report)]
     others = len(board.rows) - 1
     if rivals:
         parts.append(f"Not surely behind it: {_some(rivals)}.")
@@ -76,6 +80,33 @@ def headline(report: ExperimentReport) -> str:
     elif stopped:
         parts.append(f"{stopped:,} of {len(board.rows):,} configs were stopped.")
     return " ".join(parts)
+
+
+def _lead(leader: BoardRow, report: ExperimentReport) -> str:
+    """Return the score of the leader, and the interval for other items once all items have run."""
+    board, at = report.board, leader.estimates[report.board.metric]
+    values = f" ({parameters(leader.parameters)})" if leader.parameters else ""
+    lead = f"{leader.label}{values} leads with {board.metric} {number(at.estimate)}"
+    if not at.exact:
+        return f"{lead} ({number(at.lower)} to {number(at.upper)}) after {at.n:,} items."
+    beyond = board.outlook
+    ends = (
+        ""
+        if beyond is None
+        else f" For other items like these expect {number(beyond.lower)} to {number(beyond.upper)}."
+    )
+    return f"{lead}, the exact result over these {at.n:,} items.{ends}"
+
+
+def labels(report: ExperimentReport) -> dict[str, str]:
+    """Return the label of each config by its name."""
+    return {row.name: row.label for row in report.board.rows}
+
+
+def parameter_columns(rows: Sequence[BoardRow]) -> list[str]:
+    """Return the parameters that have a column each; none if there are too many for a table."""
+    names = list(dict.fromkeys(name for row in rows for name in row.parameters))
+    return names if len(names) <= PARAMETER_COLUMNS else []
 
 
 def status(report: ExperimentReport) -> str:
@@ -103,7 +134,7 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
         "intervals": f"With a probability of {level} the interval of a config contains its {projected} over all items. "
         f"It {looks}. Each interval is about one config: with many configs some intervals miss, and the leader was "
         "probably lucky. To decide between two configs use their difference on the same items: its interval is "
-        "narrower.",
+        "narrower." + (EXACT if any(row.estimates[report.board.metric].exact for row in report.board.rows) else ""),
         "race": "",
         "pairs": "",
     }
@@ -132,11 +163,6 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
             )
         said["pairs"] = " ".join(sentences) + left
     return said
-
-
-def names_its_parameters(row: BoardRow) -> bool:
-    """Return whether the name of a config lists its parameters, as in a grid."""
-    return row.name == ",".join(f"{name}={parameter_value(value)}" for name, value in row.parameters.items())
 
 
 def scale(estimates: Sequence[Projection]) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Selects the items that an experiment's report shows: the worst, and those on which configs disagree. No I/O."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -21,6 +22,8 @@ class ScoredItem:
 
     index: int
     scores: dict[str, float]
+    unscored: int = 0
+    """Configs that ran on it without a score, such as a failed call; the mean leaves them out."""
 
     @property
     def mean(self) -> float:
@@ -36,17 +39,23 @@ class ScoredItem:
 def scored_items(state: ExperimentState) -> list[ScoredItem]:
     """Return the items on which a config has a score of the race's metric, in the order in which items are run."""
     found: dict[int, dict[str, float]] = {}
+    unscored: Counter[int] = Counter()
     for one in state.shown:
         for index, result in state.counted(one.config.name):
-            if not isnan(score := result.score(state.plan.metric)):
+            if isnan(score := result.score(state.plan.metric)):
+                unscored[index] += 1
+            else:
                 found.setdefault(index, {})[one.config.name] = score
-    return [ScoredItem(index, found[index]) for index in sorted(found)]
+    return [ScoredItem(index, found[index], unscored[index]) for index in sorted(found)]
 
 
 def worst(items: Sequence[ScoredItem], count: int, *, higher_is_better: bool) -> list[ScoredItem]:
-    """Return the items with the worst mean over configs, the worst first."""
+    """Return the items with the worst mean over configs, the worst first.
+
+    An item without the score of a config comes after the others: its mean is over other configs than theirs.
+    """
     sign = 1.0 if higher_is_better else -1.0
-    return sorted(items, key=lambda item: (sign * item.mean, item.index))[:count]
+    return sorted(items, key=lambda item: (item.unscored > 0, sign * item.mean, item.index))[:count]
 
 
 def disputed(items: Sequence[ScoredItem], count: int) -> list[ScoredItem]:
@@ -82,6 +91,8 @@ def view(state: ExperimentState, item: ScoredItem, texts: Texts, names: Sequence
         reference=None if first is None or first.reference_answer is None else shortened(first.reference_answer),
         mean=item.mean,
         spread=item.spread,
+        scored=len(item.scores),
+        unscored=item.unscored,
         answers=[
             answered
             for name in names

@@ -9,10 +9,12 @@ from typing import Any, Final, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_runtime.version import __version__
-from ragtide_schemas.experiments import Command
+from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable
 
+from ..experiments.projections import Projection
 from .findings import parameter_value
 
 Format = Literal["html", "md"]
@@ -52,6 +54,10 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         "lasting": lasting,
         "bar": bar,
         "details": details,
+        "ends": ends,
+        "label": label,
+        "why": why,
+        "value": parameter_value,
         "text": markdown_text,
     }
     return environment.get_template(f"{template}.{layout}").render(**content, version=__version__)
@@ -66,12 +72,39 @@ def _fit_for_a_terminal(value: Any) -> Any:
 def number(value: float | None) -> str:
     """Return a score with three decimals, or fewer if it is large.
 
-    >>> number(0.12345), number(-1234.5), number(None)
-    ('0.123', '-1,234.5', '–')
+    >>> number(0.12345), number(-1234.5), number(-1e-17), number(None)
+    ('0.123', '-1,234.5', '0.000', '–')
     """
     if value is None:
         return NOTHING
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+    return f"{value:z.3f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def ends(value: Projection | Difference | Evidence) -> str:
+    """Return an interval as its ends; an exact number has none.
+
+    >>> ends(Difference(0.5, 0.25, 0.75)), ends(Difference(0.5, 0.5, 0.5))
+    ('0.250 to 0.750', 'exact')
+    """
+    exact = value.exact if isinstance(value, Projection) else value.lower == value.upper
+    return "exact" if exact else f"{number(value.lower)} to {number(value.upper)}"
+
+
+def label(name: str | None, labels: Mapping[str, str]) -> str:
+    """Return the label of a config; a deleted config has only its name.
+
+    >>> label("top_k=1", {"top_k=1": "#0"}), label("gone", {}), label(None, {})
+    ('#0', 'gone', '')
+    """
+    return labels.get(name, name) if name else ""
+
+
+def why(command: Command, labels: Mapping[str, str]) -> str:
+    """Return the reason of a command; a stop by the race has its evidence beside it."""
+    evidence = command.evidence
+    if evidence is None:
+        return command.reason
+    return f"{label(evidence.by, labels)} leads by {number(abs(evidence.difference))}"
 
 
 def usd(value: float) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from redis.asyncio import Redis
 
@@ -12,6 +12,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments
+from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_runtime.recordings import Recording
@@ -20,6 +21,9 @@ from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
 from .labelings import LabelingDifference, clustered_by, is_complete, of_labeler, paired, read_kept, read_scores
+
+ROUNDING: Final = 1e-12
+"""Means that differ by less are the same: sums of the same numbers in another order may differ by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,21 @@ class Compared:
     other_labeler: str | None = None
     """Labeler of the second pipeline, if it differs."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether all pairs are known, so that the difference has no interval."""
+        return self.strategy == CLOSED
+
+    @property
+    def verdict(self) -> Literal["higher", "lower", "equal", "undecided"]:
+        """The verdict on the first pipeline; `equal` if all pairs are known and their means are the same."""
+        if self.exact and abs(self.difference.estimate) < ROUNDING:
+            return "equal"
+        return self.difference.verdict
+
     def as_dict(self) -> dict[str, object]:
         """Return the comparison as values that JSON can hold."""
-        return {**asdict(self), "verdict": self.difference.verdict}
+        return {**asdict(self), "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)

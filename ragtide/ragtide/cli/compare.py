@@ -9,7 +9,6 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.paired import CLOSED
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_offline.gates.deciding import UndecidedPolicy
 from ragtide_offline.gates.sources import of_comparison
@@ -24,7 +23,7 @@ from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .common import JsonOption, SegmentsOption, err, given, out, print_json, warn, with_redis
 from .comparison_tables import compared_table
 from .explanation_tables import differences_table
 from .gate_options import (
@@ -85,6 +84,7 @@ def compare(
         bool,
         typer.Option("--ongoing", help="Treat a replay as a sample of ongoing traffic: its interval never closes."),
     ] = False,
+    segments: SegmentsOption = False,
     fail_if: FailIfOption = None,
     undecided: UndecidedOption = UndecidedPolicy.KEEP,
     junit: JunitOption = None,
@@ -93,7 +93,8 @@ def compare(
 ) -> None:
     """Compare two pipelines, two workspaces or two labelers.
 
-    The table shows the difference of every metric that both have. To compare scores in files, use ragtide agree.
+    The table shows the difference of every metric that both have, for whole pipelines; --segments adds segment values,
+    and --json always has both. To compare scores in files, use ragtide agree.
 
     Two replays of the same interactions, and two labelers of one pipeline, are compared interaction by interaction.
     Other pipelines are compared by their means. Intervals are valid at every look.
@@ -134,7 +135,8 @@ def compare(
         return found, None if found else await unknown_side(both)
 
     found, missing = with_redis(settings, body)
-    _report(found, missing, _names(first, second, workspaces, labelers), gate, as_json=as_json)
+    names = _names(first, second, workspaces, labelers)
+    _report(found, missing, names, gate, segments=segments, as_json=as_json)
 
 
 def _names(first: str, second: str | None, workspaces: Sequence[str], labelers: Sequence[str]) -> tuple[str, str]:
@@ -142,7 +144,9 @@ def _names(first: str, second: str | None, workspaces: Sequence[str], labelers: 
     if labelers:
         return labelers[0], labelers[1]
     if len(workspaces) == 2:
-        return f"{first} ({workspaces[0]})", f"{second or first} ({workspaces[1]})"
+        if second in (None, first):
+            return workspaces[0], workspaces[1]
+        return f"{first} ({workspaces[0]})", f"{second} ({workspaces[1]})"
     return first, second or first
 
 
@@ -152,12 +156,13 @@ def _report(
     names: tuple[str, str],
     gate: GateOptions | None,
     *,
+    segments: bool,
     as_json: bool,
 ) -> None:
     """Print the differences and the gate, and end with the exit code."""
     compared = [one for one in found if isinstance(one, Compared)]
     if not as_json:
-        _print(compared, names)
+        _print(compared, names, segments=segments)
         _print_explained([one for one in found if isinstance(one, ExplainedDifference)], names)
     if not found and not as_json and missing is None:
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
@@ -181,10 +186,13 @@ def _split(
     return None
 
 
-def _print(found: Sequence[Compared], names: Sequence[str]) -> None:
-    if found:
-        out.print(compared_table(found, names[0], names[1], out.width))
-        out.print(_method(found), style="bright_black", highlight=False)
+def _print(found: Sequence[Compared], names: Sequence[str], *, segments: bool) -> None:
+    shown = found if segments else [one for one in found if one.segment is None]
+    if shown:
+        out.print(compared_table(shown, names[0], names[1], out.width))
+        out.print(_method(shown), style="bright_black", highlight=False)
+    if hidden := len(found) - len(shown):
+        err.print(f"{hidden:,} differences of segment values are not shown: --segments shows them.", highlight=False)
 
 
 def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str]) -> None:
@@ -212,7 +220,7 @@ def _method(found: Sequence[Compared]) -> str:
     sentences = []
     if pairs:
         sentences.append(f"Paired by interaction id: {pairs:,} pairs.")
-        if any(one.strategy == CLOSED for one in found):
+        if any(one.exact for one in found):
             sentences.append("Both workspaces are complete, so their difference is exact.")
     if any(one.method == "unpaired" for one in found):
         sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")

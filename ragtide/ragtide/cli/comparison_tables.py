@@ -12,6 +12,7 @@ from ragtide_schemas.printable import printable
 
 from .fitting import Column, fitted, heading
 from .groups import short_name
+from .tables import EXACT
 
 TITLE_CHARS: Final = 12
 """Most characters of a pipeline's name as the title of a column; longer names are in a line above the table."""
@@ -23,7 +24,7 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     long = max(map(len, names)) > TITLE_CHARS
     a, b = ("A", "B") if long else names
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
-    gaps = [f"{one.difference.estimate:+.3f}" for one in found]
+    gaps = [f"{one.difference.estimate:+z.3f}" for one in found]
     columns = [
         Column("metric", [_name(one) for one in found], yields=3, shortest=16),
         *(
@@ -31,7 +32,7 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
             for place, title in enumerate((a, b))
         ),
         Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
-        Column("interval", [f"{one.difference.lower:+.3f} to {one.difference.upper:+.3f}" for one in found]),
+        Column("interval", [_interval(one) for one in found]),
         Column("n", [_counts(one) for one in found], right=True, yields=5, stacks=True),
         Column("verdict", [_verdict(one) for one in found]),
     ]
@@ -49,6 +50,9 @@ def _counts(one: Compared) -> str:
     return " and ".join(f"{n:,}" for n in dict.fromkeys(one.n))
 
 
+def _interval(one: Compared) -> str:
+    return EXACT if one.exact else f"{one.difference.lower:+z.3f} to {one.difference.upper:+z.3f}"
+
+
 def _verdict(one: Compared) -> Text:
-    verdict = one.difference.verdict
-    return Text(verdict, style="bright_black" if verdict == "undecided" else "bold")
+    return Text(one.verdict, style="bright_black" if one.verdict in ("undecided", "equal") else "bold")

@@ -153,9 +153,9 @@ def show(
         if follow and not as_json:
             await cancelled_by_signal(_follow(reader, driven))
             return None if gate is None else gate.decide(reader.state, as_json=False)
-        found = board(reader.state)
-        result = _print(found, reader.state, gate, as_json=as_json)
-        if not found.completed and not await driven():
+        found, runs = board(reader.state), await driven()
+        result = _print(found, reader.state, gate, as_json=as_json, driven=runs)
+        if not (found.completed or runs):
             warn(f"No driver runs, so no config of {name} is called. To continue, {GO_ON}.")
         return result
 
@@ -275,7 +275,7 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
                 found = await asyncio.to_thread(board, reader.state, metrics=[reader.state.plan.metric])
                 cost = cost_note(found.cost_usd, found.compared, found.population_size)
                 view: list[RenderableType] = [
-                    board_view(found, out.width),
+                    board_view(found, out.width, driven=runs),
                     bar.drawn(found.compared, found.population_size, cost),
                 ]
                 if not (found.completed or runs):
@@ -286,10 +286,12 @@ async def _follow(reader: ExperimentReader, driven: Callable[[], Awaitable[bool]
             await asyncio.sleep(REDRAW_S)
 
 
-def _print(found: Board, state: ExperimentState, gate: ExperimentGate | None, *, as_json: bool) -> GateResult | None:
+def _print(
+    found: Board, state: ExperimentState, gate: ExperimentGate | None, *, as_json: bool, driven: bool = True
+) -> GateResult | None:
     """Print the leaderboard and the gate, and return the result of the gate."""
     if not as_json:
-        out.print(board_view(found, out.width, shown_metrics(found)))
+        out.print(board_view(found, out.width, shown_metrics(found), driven=driven))
     result = None if gate is None else gate.decide(state, as_json=as_json)
     if as_json:
         print_json(with_gate(found.as_dict(), result))

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_offline.experiments.board import Board, BoardRow
-from ragtide_offline.experiments.drafts import named_by, shown_value
+from ragtide_offline.experiments.drafts import shown_value
 from ragtide_offline.experiments.projections import Projection
+from ragtide_schemas.experiments import RACE
 from ragtide_schemas.metric_definitions import OUTCOMES
 from ragtide_schemas.printable import printable
 
@@ -24,32 +26,36 @@ STYLES = {"running": "cyan", "complete": "bold green", "stopped": "bright_black"
 NAME_CHARS: Final = 12
 """Fewest characters of a config's name."""
 
+TITLE_CHARS: Final = 8
+"""Fewest characters of a parameter's name as the title of a column."""
+
 VALUE_CHARS: Final = 24
 """Most characters of a parameter's value."""
 
 
-def board_view(board: Board, width: int, others: Sequence[str] = ()) -> RenderableType:
+def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: bool = True) -> RenderableType:
     """Return the leaderboard for a terminal.
 
     Args:
         board: leaderboard to draw.
         width: columns of the terminal.
         others: metrics to show besides the metric of the race.
+        driven: whether a process runs the experiment.
     """
     rows, metric = board.rows, board.metric
     if not rows:
-        return Group(_head(board), *_notes(board))
+        return Group(_head(board, driven=driven), *_notes(board))
     styles = [STYLES.get(row.status, "") for row in rows]
     main = [row.estimates[metric] for row in rows]
     means = [_number(one.estimate) for one in main]
     failed = [Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black") for row in rows]
+    labels = [Text(printable(row.label), style=style) for row, style in zip(rows, styles, strict=True)]
     columns = [
-        Column("config", [Text(f"#{row.number}", style=style) for row, style in zip(rows, styles, strict=True)]),
-        *_names(rows, styles),
+        Column("config", labels, yields=6, shortest=NAME_CHARS),
         *_parameters(rows),
         Column("status", [Text(row.status, style=style) for row, style in zip(rows, styles, strict=True)]),
         Column(_last(metric), means, right=True, yields=7, narrower=Column("mean", means, right=True)),
-        Column("interval", [interval_text((one.lower, one.upper)) for one in main]),
+        Column("interval", [interval_text((one.lower, one.upper), exact=one.exact) for one in main]),
         _bars(main, styles),
         Column("n", [f"{one.n:,}" for one in main], right=True),
         Column("failed", failed, right=True, yields=0 if any(row.n_failed for row in rows) else 5),
@@ -58,15 +64,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = ()) -> Renderab
         Column("p50 s", [_latency(row) for row in rows], right=True, yields=2),
         Column("behind", _behind(rows, long=True), yields=3, narrower=Column("behind", _behind(rows, long=False))),
     ]
-    return Group(_head(board), Text(), fitted(columns, width), *_notes(board))
-
-
-def _names(rows: Sequence[BoardRow], styles: Sequence[str]) -> list[Column]:
-    """Return the column of names, unless each name only repeats the parameters."""
-    if all(row.parameters and row.name == named_by(row.parameters) for row in rows):
-        return []
-    names = [Text(printable(row.name), style=style) for row, style in zip(rows, styles, strict=True)]
-    return [Column("name", names, yields=6, shortest=NAME_CHARS)]
+    return Group(_head(board, driven=driven), Text(), fitted(columns, width), *_notes(board))
 
 
 def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
@@ -75,7 +73,7 @@ def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
     found = {name: [_value(row.parameters, name) for row in rows] for name in names}
     # A single config has no difference to show, so all its parameters are shown.
     return [
-        Column(name, values, yields=8, stacks=True)
+        Column(name, values, yields=8, shortest=max(TITLE_CHARS, *map(cell_len, values)), stacks=True)
         for name, values in found.items()
         if len(rows) == 1 or len(set(values)) > 1
     ]
@@ -98,12 +96,13 @@ def _bars(found: Sequence[Projection], styles: Sequence[str]) -> Column:
 
 def _behind(rows: Sequence[BoardRow], *, long: bool) -> list[str]:
     numbers = {row.name: row.number for row in rows}
-    cells = []
+    cells: list[str] = []
     for row in rows:
         gap = row.behind
-        short = "" if gap is None else f"{gap.estimate:.3f}"
+        short = "" if gap is None else f"{gap.estimate:z.3f}"
         if long and gap is not None:
-            short += f" [{gap.lower:.3f}, {gap.upper:.3f}] to #{numbers.get(row.against or '', '?')}"
+            ends = interval_text((gap.lower, gap.upper), exact=gap.lower == gap.upper)
+            short += f" ({ends}) to #{numbers.get(row.against or '', '?')}"
         cells.append(short)
     return cells
 
@@ -124,13 +123,15 @@ def _last(metric: str) -> str:
     return metric.rpartition(".")[2]
 
 
-def _head(board: Board) -> Text:
-    state = "complete" if board.completed else "paused" if board.paused else "running"
+def _head(board: Board, *, driven: bool) -> Text:
+    going = "running" if driven else "waits for a driver"
+    state = "complete" if board.completed else "paused" if board.paused else going
     text = Text.assemble(
         (board.run, "bold cyan"),
-        f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}   "
-        f"by {board.metric}   {board.executed:,} calls, {board.share_of_work:.0%} of all   {board.cost_usd:.4f} USD   "
-        f"{board.tokens:,} tokens",
+        f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}",
+        f"   {board.cost_usd:.4f} USD" if board.cost_usd else "",
+        f"   {board.tokens:,} tokens" if board.tokens else "",
+        f"\nby {board.metric}   {board.executed:,} calls, {board.share_of_work:.0%} of every config on every item",
     )
     if board.paused and not board.completed:
         text.append(f"\n{board.paused}", style="yellow")
@@ -138,12 +139,35 @@ def _head(board: Board) -> Text:
 
 
 def _notes(board: Board) -> list[Text]:
+    """Return the lines below the table: the meaning of exact numbers, and why configs were stopped."""
+    notes = []
+    if any(row.estimates[board.metric].exact for row in board.rows):
+        notes.append(f"exact: all {board.population_size:,} items have run. {_outlook(board)}".rstrip())
+    numbers = {row.name: row.number for row in board.rows}
     stopped = sorted((row for row in board.rows if row.stopped_by is not None), key=lambda row: row.n_items)
-    notes = [
-        Text(f"#{row.number} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}", style="bright_black")
-        for row in stopped
-    ]
-    return [Text(), *notes] if notes else []
+    notes += [_stop(row, numbers) for row in stopped]
+    if board.margin is not None and any(row.stopped_by == RACE for row in stopped):
+        notes.append(
+            f"The race stops a config that is surely not better by {board.margin:g} or more "
+            f"(error probability of all stops together: {board.alpha:.2g})."
+        )
+    return [Text(), *(Text(printable(note), style="bright_black") for note in notes)] if notes else []
+
+
+def _outlook(board: Board) -> str:
+    """Return a sentence about the leader on other items."""
+    if board.outlook is None or board.leader is None:
+        return ""
+    ends = interval_text((board.outlook.lower, board.outlook.upper))
+    return f"For other items like these #{board.leader.number} has {ends}."
+
+
+def _stop(row: BoardRow, numbers: Mapping[str, int]) -> str:
+    """Return why a config was stopped."""
+    leader = numbers.get(row.against or "")
+    if row.stopped_by == RACE and row.behind is not None and leader is not None:
+        return f"#{row.number} stopped after {row.n_items:,} items: #{leader} leads by {abs(row.behind.estimate):.3f}"
+    return f"#{row.number} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}"
 
 
 def _number(value: float | None) -> str:

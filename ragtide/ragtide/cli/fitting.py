@@ -38,7 +38,8 @@ class Column:
     shortest: int | None = None
     """For names: when this column yields, its cells are shortened in the middle to at least this many characters."""
     stacks: bool = False
-    """When this column yields, its cells move to a line below their row instead of being removed."""
+    """When this column yields, its cells move to a line below their row instead of being removed. A column that has
+    `shortest`, too, is shortened first."""
 
     @cached_property
     def natural(self) -> int:
@@ -99,13 +100,13 @@ class _FittedColumns:
         self._below: list[Column] = []
         self._short: list[Column] = []
         while self._least() > width:
-            yielding = [one for one in self._beside if one.yields and one not in self._short]
+            yielding = [one for one in self._beside if one.yields and (one not in self._short or one.stacks)]
             if not yielding:
                 self._below += self._beside[1:]
                 self._beside = self._beside[:1]
                 self._short = self._beside[:1]
                 break
-            self._yield(min(yielding, key=lambda one: one.yields))
+            self._yield(min(yielding, key=lambda one: (one.yields, one in self._short)))
         spare = width - self._least()
         self._widths = []
         for one in self._beside:
@@ -116,7 +117,7 @@ class _FittedColumns:
 
     def _yield(self, column: Column) -> None:
         place = self._beside.index(column)
-        if column.shortest is not None:
+        if column.shortest is not None and column not in self._short:
             self._short.append(column)
         elif column.narrower is not None:
             self._beside[place] = column.narrower

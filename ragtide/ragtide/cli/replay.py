@@ -27,7 +27,7 @@ from .common import JsonOption, err, given, out, print_json, warn, with_redis
 from .fitting import Column, fitted
 from .progress import interrupted, interruptible, progress_bar
 from .replay_notes import shown_replay
-from .tables import estimates_table
+from .tables import estimates_note, estimates_table
 
 ORDERS = ("time", "random")
 
@@ -115,7 +115,9 @@ def _open(url: str, settings: Settings) -> Recording:
 
 
 def _print(plan: ReplayPlan, found: ReplayResult) -> None:
-    out.print(estimates_table([one for one in found.estimates if one.segment is None], out.width))
+    whole = [one for one in found.estimates if one.segment is None]
+    out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
+    out.print(estimates_table(whole, out.width))
     out.print()
     if plan.seed is None:
         out.print(rules_table(found.rules, out.width))
@@ -145,4 +147,4 @@ def rules_table(rules: Mapping[str, RuleAlerts], width: int) -> RenderableType:
 
 def _fired(alert: Alert) -> str:
     where = alert.pipeline if alert.segment is None else f"{alert.pipeline} {alert.segment}"
-    return f"{alert.fired_at:%Y-%m-%d %H:%M} {where}"
+    return f"{alert.fired_at:%Y-%m-%d %H:%M:%S} {where}"

@@ -21,6 +21,11 @@ SHORTEST_NAME: Final = 16
 BAR_WIDTHS: Final = (28, 14, 8)
 """Characters of an interval's bar, from a wide terminal to a narrow terminal."""
 
+EXACT: Final = "exact"
+"""Shown in place of an interval."""
+
+EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
+
 TrendKey = tuple[object, ...]
 """Scope, labeler, metric and its version."""
 
@@ -54,7 +59,7 @@ def estimates_table(
         Column("estimate", [number_text(one.estimate) for one in rows], right=True),
         Column("interval", _intervals(rows)),
         _bars(rows),
-        Column("n (eff.)" if any(one.n_effective is not None for one in rows) else "n", _counts(rows), right=True),
+        Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
         *([_trend_column(rows, trends or {})] if recent else []),
         *_band_column(rows),
         *_absent_column(rows),
@@ -65,24 +70,30 @@ def estimates_table(
 def number_text(value: float | None) -> str:
     """Return a number with three decimals, or with six digits if it is large; a dash for None.
 
-    >>> number_text(0.25), number_text(1234567.0), number_text(None)
-    ('0.250', '1.23457e+06', '—')
+    >>> number_text(0.25), number_text(-1e-17), number_text(1234567.0), number_text(None)
+    ('0.250', '0.000', '1.23457e+06', '—')
     """
     if value is None:
         return "—"
-    return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.6g}"
+    return f"{value:z.3f}" if abs(value) < 1e5 else f"{value:.6g}"
 
 
-def interval_text(ends: tuple[float, float]) -> str:
-    """Return an interval as its ends."""
-    return f"{number_text(ends[0])} to {number_text(ends[1])}"
+def interval_text(ends: tuple[float, float], *, exact: bool = False) -> str:
+    """Return an interval as its ends; an exact mean has none."""
+    return EXACT if exact else f"{number_text(ends[0])} to {number_text(ends[1])}"
 
 
 def _intervals(rows: Sequence[Estimate]) -> list[str]:
     """Return intervals with aligned ends."""
     ends = [[number_text(end) for end in ends_of(one)] for one in rows]
-    lower, upper = (max(len(one[place]) for one in ends) for place in (0, 1))
-    return [f"{low:>{lower}} to {high:>{upper}}" for low, high in ends]
+    lower, upper = (
+        max((len(two[place]) for one, two in zip(rows, ends, strict=True) if not one.exact), default=0)
+        for place in (0, 1)
+    )
+    return [
+        EXACT if one.exact else f"{low:>{lower}} to {high:>{upper}}"
+        for one, (low, high) in zip(rows, ends, strict=True)
+    ]
 
 
 def _bars(rows: Sequence[Estimate]) -> Column:
@@ -103,7 +114,12 @@ def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
 
 def _counts(rows: Sequence[Estimate]) -> list[str]:
     """Return n, with the number of independent interactions that would be as precise where clusters say it."""
-    return [f"{one.n:,}" if one.n_effective is None else f"{one.n:,} ({one.n_effective:,.0f})" for one in rows]
+    return [f"{one.n:,}{_effective(one)}" for one in rows]
+
+
+def _effective(one: Estimate) -> str:
+    """Return the effective n in brackets; an exact mean has no precision to compare."""
+    return "" if one.n_effective is None or one.exact else f" ({one.n_effective:,.0f})"
 
 
 def _trend_column(rows: Sequence[Estimate], trends: Trends) -> Column:
@@ -174,10 +190,13 @@ def _around(group: EstimateGroup, width: int) -> list[Text]:
 def estimates_note(estimates: Sequence[Estimate]) -> str:
     """Return a sentence about level and validity of the intervals, and about the recommended estimator."""
     level = f"{estimates[0].confidence:.0%} intervals" if estimates else "no estimates"
+    exact = [one for one in estimates if one.exact]
+    if exact and all(one.exact for one in estimates if one.n):
+        return EXACT_NOTE
     valid = ", valid at every look" if estimates and all(one.anytime_valid for one in estimates) else ""
     corrected = any(one.estimator == PREDICTION_POWERED and one.labeler != GOLD_LABELER for one in estimates)
     advice = "; prediction-powered: recommended"
-    return f"{level}{valid}{advice if corrected else ''}"
+    return f"{level}{valid}{advice if corrected else ''}{f'; {EXACT_NOTE}' if exact else ''}"
 
 
 def labeling_table(estimates: Sequence[Estimate], width: int) -> RenderableType:

@@ -96,6 +96,18 @@ def test_use_of_how_many_items_there_are_is_a_choice() -> None:
     assert with_fpc.upper - with_fpc.lower < 0.6 * (without.upper - without.lower)
 
 
+def test_an_estimate_closes_over_all_items_only_if_their_number_counts() -> None:
+    values = [[0.2, 0.9, 0.4, 0.6]]
+    closed, sample = (
+        projected(values, METRICS[METRIC], missing=[0], population=4, options=IntervalOptions(use_fpc=choice))[0]
+        for choice in (True, False)
+    )
+    assert closed.exact
+    assert closed.lower == closed.estimate == closed.upper
+    assert not sample.exact
+    assert sample.lower < sample.estimate < sample.upper  # type: ignore[operator]
+
+
 def test_paired_differences_are_surer_than_either_mean() -> None:
     scores = spread(2, 60)
     state = ExperimentState(plan(2, size=200, race={"enabled": False}), filled(scores))
