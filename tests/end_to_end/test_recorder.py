@@ -97,16 +97,16 @@ def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path
     told = {one["subject"]: one for one in json.loads(command(redis_url, "doctor", "--json", extra=extra).stdout)}
     assert told["partition 0: recorder"]["level"] == "warning"
     assert "ragtide recorder --forget" in told["partition 0: recorder"]["advice"]
-    done = command(redis_url, "recordings", str(place), "--json", "--verify")
+    done = command(redis_url, "inspect", str(place), "--json", "--verify")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(row["pipeline"], row["interactions"]) for row in found["days"]] == [("shop", 30)]
     assert found["problems"] == []
-    shown = command(redis_url, "recordings", extra=extra)
+    shown = command(redis_url, "inspect", extra=extra)
     assert "shop" in shown.stdout
     next(place.rglob("*.jsonl.gz")).unlink()
-    assert command(redis_url, "recordings", str(place), "--verify").returncode == 1
-    done = command(redis_url, "recordings", str(tmp_path / "nothing"))
+    assert command(redis_url, "inspect", str(place), "--verify").returncode == 1
+    done = command(redis_url, "inspect", str(tmp_path / "nothing"))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "holds no recording" in done.stderr

@@ -141,7 +141,7 @@ JOURNEYS: Final = (
             Step("ragtide --redis-url redis://127.0.0.1:1 doctor", code=1, shows=("127.0.0.1:1",)),
             Step("ragtide --redis-url 127.0.0.1 doctor", code=1, shows=("redis://",)),
             Step("ragtide workspaces", shows=("No workspaces yet",)),
-            Step("ragtide recordings nowhere", code=1, shows=("nowhere",)),
+            Step("ragtide inspect nowhere", code=1, shows=("nowhere",)),
             Step("ragtide replay nowhere", code=1, shows=("nowhere",)),
         ),
     ),

@@ -147,7 +147,7 @@ def test_the_last_json_line_is_the_summary_and_later_commands_skip_it(
     assert mean == pytest.approx(sum(values) / len(values))
     saved = tmp_path / "saved.jsonl"
     saved.write_text(done.stdout)
-    assert run_command(capsys, "agree", str(saved), "--against", str(scores)).code == 0
+    assert run_command(capsys, "agreement", str(saved), "--against", str(scores)).code == 0
     assert gated(capsys, saved).code == 0
     assert gated(capsys, scores, "--baseline", str(saved), "--fail-if", f"{METRIC}.difference.lower < -1").code == 0
 

@@ -103,6 +103,13 @@ def test_a_mistyped_command_is_suggested(
     assert words in done.told
 
 
+@pytest.mark.parametrize("group", [(), ("experiment",), ("rules",)])
+def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str], group: tuple[str, ...]) -> None:
+    done = run_command(capsys, *group)
+    assert done.code == 2
+    assert done.stderr.strip() == run_command(capsys, *group, "--help").stdout.strip()
+
+
 def test_completion_of_a_command_has_its_line_of_help() -> None:
     group = root()
     context = group.make_context("ragtide", [], resilient_parsing=True)

@@ -76,7 +76,7 @@ def test_an_unknown_name_says_which_there_are(
         (("score", "rows.jsonl", "--format", "josnl"), "no format 'josnl'; did you mean 'jsonl'?"),
         (("score", "rows.jsonl", "--labeler", "locl"), "no labeler 'locl'; did you mean 'local'?"),
         (("score", "rows.jsonl", "--profile", "ragbnch"), "no profile 'ragbnch'; did you mean 'ragbench'?"),
-        (("agree", "scores.jsonl", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
+        (("agreement", "scores.jsonl", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
         (("dead-letters", "--reason", "not_jsn"), "no reason 'not_jsn'; did you mean 'not_json'?"),
         (("replay", ".", "--order", "radnom"), "no order 'radnom'; did you mean 'random'?"),
         (

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from tests.support.screens import WIDTHS, drawn
 
-from ragtide.cli.agree import agreement_table
+from ragtide.cli.agreement import agreement_table
 from ragtide.cli.common import SafeConsole
 from ragtide.cli.comparison_tables import compared_table
 from ragtide.cli.dead_letters import letters_table
 from ragtide.cli.experiment_tables import board_view
 from ragtide.cli.explanation_tables import differences_table, segments_table
 from ragtide.cli.fitting import Column, fitted, shortened
-from ragtide.cli.recordings import contents_table
+from ragtide.cli.inspecting import contents_table
 from ragtide.cli.replay import rules_table
 from ragtide.cli.workspaces import workspaces_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter

@@ -18,7 +18,14 @@ SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class CommandGroup(TyperGroup):
-    """A group that names the command that was probably meant."""
+    """A group that names the command that was probably meant, and shows its help if none is given."""
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Return the arguments after the options of the group."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)  # Typer prints its own help here, and nothing of ours
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return name, command and remaining arguments; a mistake if there is no such command."""

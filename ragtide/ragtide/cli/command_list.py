@@ -37,10 +37,11 @@ GROUPS: Final = {
     },
     "Offline (files, without Redis)": {
         "score": Listed("score:score", "Score a file of interactions."),
-        "agree": Listed("agree:agree", "Compare scores in a file with gold scores or other scores."),
+        "agreement": Listed("agreement:agreement", "Measure how well scores agree with gold or other scores."),
     },
     "Record and replay": {
-        "recordings": Listed("recordings:recordings", "Show or verify the files that a recorder has written."),
+        "recorder": Listed("serving:recorder", "Run a recorder: it writes the live streams to files."),
+        "inspect": Listed("inspecting:inspect", "Show the contents of a recording, or verify its files."),
         "replay": Listed("replay:replay", "Replay a recording with other rules or another labeler."),
         "workspaces": Listed("workspaces:workspaces", "List or remove the workspaces of replays and experiments."),
     },
@@ -51,7 +52,6 @@ GROUPS: Final = {
     "Operate": {
         "worker": Listed("serving:worker", "Run a worker: it labels interactions."),
         "aggregator": Listed("serving:aggregator", "Run an aggregator: it computes estimates and raises alerts."),
-        "recorder": Listed("serving:recorder", "Run a recorder: it writes the live streams to files."),
         "rules": Listed("rules:rules", "Check a file of alert rules."),
         "repartition": Listed("repartition:repartition", "Change the number of partitions while no role runs."),
     },

@@ -61,7 +61,7 @@ def recorder(
 ) -> None:
     """Run a recorder: it writes the live streams to files.
 
-    A second recorder stands by. SIGTERM or Ctrl-C ends it. ragtide recordings shows the files, and ragtide replay
+    A second recorder stands by. SIGTERM or Ctrl-C ends it. ragtide inspect shows the files, and ragtide replay
     reads them.
     """
     settings = given(context).settings()

@@ -1,4 +1,4 @@
-"""`ragtide agree`: measures the agreement of scores with gold scores, or with another labeler's scores."""
+"""`ragtide agreement`: measures the agreement of scores with gold scores, or with another labeler's scores."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ from .common import JsonOption, out, print_json
 from .fitting import Column, Notes, fitted, heading
 
 
-def agree(
+def agreement(
     predictions: Annotated[Path, typer.Argument(help="Scores: the output of ragtide score FILE --json.")],
     gold: Annotated[
         Path | None,
@@ -38,7 +38,7 @@ def agree(
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare scores in a file with gold scores or other scores. It needs no Redis.
+    """Measure how well scores agree with gold or other scores. It needs no Redis.
 
     It shows error, rank correlation, AUROC, F1 and kappa. To compare live pipelines, use ragtide compare.
     """

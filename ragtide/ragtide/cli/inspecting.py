@@ -1,4 +1,4 @@
-"""`ragtide recordings`: shows the contents of a recording, and verifies its files."""
+"""`ragtide inspect`: shows the contents of a recording, and verifies its files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from .fitting import Column, fitted
 from .progress import interruptible, progress_bar
 
 
-def recordings(
+def inspect(
     context: typer.Context,
     url: Annotated[
         str | None, typer.Argument(help="Folder or URL of the recording; by default RAGTIDE_RECORDER_URL.")
@@ -24,9 +24,10 @@ def recordings(
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its checksum.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show or verify the files that a recorder has written.
+    """Show the contents of a recording, or verify its files.
 
-    It shows the contents by day and pipeline. The exit code is 1 if --verify finds damage.
+    A recorder has written the files. The table shows their entries by day and pipeline. The exit code is 1 if --verify
+    finds damage.
     """
     settings = given(context).settings().recorder
     place = url or settings.url
