@@ -12,13 +12,13 @@ from pathlib import Path
 from ragtide import RagInteraction
 from ragtide_offline.demo import demo_interactions
 
-SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "support" / "remembering_judge.py"
 
 
 @contextmanager
 def judge_server(latency_s: float) -> Iterator[str]:
     """Give the URL of a judge in a process of its own, which answers after the latency."""
-    command = [sys.executable, str(SERVER), "--fast", "--latency", str(latency_s)]
+    command = [sys.executable, str(SERVER), "--latency", str(latency_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for
         try:

@@ -13,8 +13,8 @@ import structlog
 from hypothesis import settings as hypothesis_settings
 from tests.support.other_server import use_the_wanted_server
 
+from ragtide.testing import embedded_redis
 from ragtide_runtime.redis.client import connect, connect_async
-from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 
 # A shell ignores Ctrl-C for what it runs in the background, and children inherit that; ours shall hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,9 +69,9 @@ def _logs_as_they_come() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _redis_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with EmbeddedRedis.open(tmp_path_factory.mktemp("redis")) as server:
-        yield server.url
+def _redis_of_the_session() -> Iterator[str]:
+    with embedded_redis() as url:
+        yield url
 
 
 @pytest.fixture

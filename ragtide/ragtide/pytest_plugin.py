@@ -1,4 +1,6 @@
-"""The pytest plugin: the fixtures `ragtide_gate` (docs/gates.md, "pytest") and `ragtide_redis` (docs/testing.md).
+"""The pytest plugin: the fixtures `ragtide_gate` (docs/gates.md, "pytest"), `ragtide_redis` and `ragtide_judge`.
+
+docs/testing.md describes the last two.
 
 pytest loads this module in every test run of an environment with ragtide, so it imports the rest at the first use.
 """
@@ -12,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from ragtide_offline.score.summary import Summary
     from ragtide_schemas import RagInteraction
+
+    from .testing import ScriptedJudge
 
 
 class RagtideGate:
@@ -69,6 +73,15 @@ def ragtide_redis() -> Iterator[str]:
 
     with embedded_redis() as url:
         yield url
+
+
+@pytest.fixture
+def ragtide_judge() -> Iterator["ScriptedJudge"]:
+    """Yield a judge whose answers the test writes; it ends with the test (docs/testing.md)."""
+    from .testing import ScriptedJudge  # noqa: PLC0415 - see the module's docstring
+
+    with ScriptedJudge() as judge:
+        yield judge
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.support.judge_server import JudgeServer
 
+from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.remote import endpoint as endpoint_module
 from ragtide_consumers.worker import patience as patience_module
 
 
 @pytest.fixture
-def server() -> Iterator[JudgeServer]:
+def server() -> Iterator[ScriptedJudge]:
     """Return a judge that answers by rules, and misbehaves as scripted."""
-    with JudgeServer() as running:
+    with ScriptedJudge() as running:
         yield running
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, settings
-from tests.support.judge_server import JudgeServer
 
 from ragtide import RagInteraction, SentenceLabels
+from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.metrics.optional import optional_metrics
@@ -101,7 +101,7 @@ def test_without_labels_or_documents_it_is_absent_with_the_reason() -> None:
     assert of_labels(interaction(0), [labels(["0a"])]) is AbsentReason.NOTHING_RETRIEVED
 
 
-async def test_the_setting_turns_it_on_and_events_declare_it(server: JudgeServer) -> None:
+async def test_the_setting_turns_it_on_and_events_declare_it(server: ScriptedJudge) -> None:
     given = settings(server).model_copy(update={"metrics": (NAME,)})
     async with labeler_of(given, None) as labeler:
         labeling = await labeler.label(TOWER)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.consumers.judge.asking import TOWER, settings
-from tests.support.judge_server import JudgeServer, Status
 from tests.support.nli_server import NliServer
 
 from ragtide import ConfigurationError, LabelerUnavailable, Labeling, RagInteraction
+from ragtide.testing import ScriptedJudge, Status
 from ragtide_consumers.labelers.cascade import Draw, draw, position
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.nli import NliLabeler
@@ -99,7 +99,7 @@ def test_weighting_by_the_inverse_probability_is_unbiased_although_low_scores_ar
 
 
 async def event_of(
-    server: JudgeServer,
+    server: ScriptedJudge,
     one: RagInteraction,
     cascade: dict[str, Any],
     more: Mapping[str, Any] = MappingProxyType({}),
@@ -114,7 +114,7 @@ async def event_of(
     return event
 
 
-async def test_a_chosen_interaction_has_both_scores_in_one_event(server: JudgeServer) -> None:
+async def test_a_chosen_interaction_has_both_scores_in_one_event(server: ScriptedJudge) -> None:
     event = await event_of(server, TOWER, {"rate": 1.0}, prices={"test-model": {"input": 1.0, "output": 1.0}})
     assert event.labeler == "local"
     assert event.judged is not None
@@ -128,14 +128,14 @@ async def test_a_chosen_interaction_has_both_scores_in_one_event(server: JudgeSe
     assert event.cost_usd > 0
 
 
-async def test_an_interaction_that_is_not_chosen_costs_nothing(server: JudgeServer) -> None:
+async def test_an_interaction_that_is_not_chosen_costs_nothing(server: ScriptedJudge) -> None:
     event = await event_of(server, TOWER, {"rate": 0.0})
     assert event.judged is None
     assert event.labeler == "local"
     assert server.requests == []
 
 
-async def test_a_judge_that_is_down_is_skipped_and_counted_as_absent(server: JudgeServer) -> None:
+async def test_a_judge_that_is_down_is_skipped_and_counted_as_absent(server: ScriptedJudge) -> None:
     server.always = Status(500)
     event = await event_of(server, TOWER, {"rate": 1.0}, attempts=1)
     assert event.scores["trace.adherence"] > 0
@@ -171,7 +171,7 @@ def custom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 async def test_custom_metrics_see_the_judges_labels_for_the_judged_part(
-    server: JudgeServer, custom: dict[str, Any]
+    server: ScriptedJudge, custom: dict[str, Any]
 ) -> None:
     event = await event_of(server, TOWER, {"rate": 1.0}, custom)
     assert event.judged is not None
@@ -182,7 +182,7 @@ async def test_custom_metrics_see_the_judges_labels_for_the_judged_part(
 
 
 async def test_custom_metrics_of_a_judge_that_was_skipped_are_absent_for_its_reason(
-    server: JudgeServer, custom: dict[str, Any]
+    server: ScriptedJudge, custom: dict[str, Any]
 ) -> None:
     server.always = Status(500)
     event = await event_of(server, TOWER, {"rate": 1.0}, custom, attempts=1)
@@ -212,7 +212,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "cascade_labeler:Careful"
 
 
-async def test_a_labeler_of_the_users_own_may_be_the_reference(server: JudgeServer, own: str) -> None:
+async def test_a_labeler_of_the_users_own_may_be_the_reference(server: ScriptedJudge, own: str) -> None:
     event = await event_of(server, TOWER, {"rate": 1.0, "reference": own})
     assert (event.labeler, event.judged and event.judged.labeler) == ("local", "careful")
     assert event.judged is not None
@@ -220,7 +220,7 @@ async def test_a_labeler_of_the_users_own_may_be_the_reference(server: JudgeServ
     assert server.requests == []
 
 
-async def test_two_remote_labelers_make_a_cascade_and_their_costs_are_one(server: JudgeServer) -> None:
+async def test_two_remote_labelers_make_a_cascade_and_their_costs_are_one(server: ScriptedJudge) -> None:
     with NliServer() as nli:
         services = {"nli": ServiceSettings(url=nli.url, call_usd=0.01, cache_ttl_s=0.0)}
         cascade = {"rate": 1.0, "proxy": "nli", "reference": "judge"}
@@ -237,7 +237,7 @@ async def test_two_remote_labelers_make_a_cascade_and_their_costs_are_one(server
             await event_of(server, TOWER, cascade, {"services": services})
 
 
-async def test_a_service_that_is_down_is_skipped_as_the_reference(server: JudgeServer) -> None:
+async def test_a_service_that_is_down_is_skipped_as_the_reference(server: ScriptedJudge) -> None:
     with NliServer() as nli:
         nli.always = Status(500)
         services = {"nli": ServiceSettings(url=nli.url, attempts=1)}
@@ -248,7 +248,7 @@ async def test_a_service_that_is_down_is_skipped_as_the_reference(server: JudgeS
 
 
 async def test_a_reference_that_names_no_metrics_is_absent_for_those_of_the_proxy(
-    server: JudgeServer, own: str, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJudge, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.import_module("cascade_labeler").Careful, "down", True)
     event = await event_of(server, TOWER, {"rate": 1.0, "reference": own})
@@ -265,6 +265,6 @@ def test_a_cascade_is_of_two_different_labelers(pair: dict[str, str]) -> None:
         CascadeSettings(**pair)
 
 
-async def test_a_reference_that_is_unknown_is_named(server: JudgeServer) -> None:
+async def test_a_reference_that_is_unknown_is_named(server: ScriptedJudge) -> None:
     with pytest.raises(ConfigurationError, match=r"no labeler 'nobody'\. There are: local, judge"):
         await event_of(server, TOWER, {"reference": "nobody"})

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 from tests.support.conditions import until
-from tests.support.judge_server import Drops, Hangs, Raw, Status
 from tests.support.nli_server import NliServer
 
 from ragtide import Labeler, LabelerUnavailable, RagInteraction
+from ragtide.testing import Drops, Hangs, Raw, Status
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.nli import MOST_PAIRS
 from ragtide_consumers.labelers.registry import labeler_of

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.consumers.judge.asking import TOWER
 from tests.support.conditions import until
-from tests.support.judge_server import Behavior, JudgeServer, Status, words
 
+from ragtide.testing import Reply, ScriptedServer, Status
+from ragtide.testing.sentence_labels import shared_words
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.settings.model import Settings
@@ -21,15 +22,14 @@ pytestmark = pytest.mark.processes
 PAGE = Path(__file__).parents[2] / "docs" / "own-labeler.md"
 
 
-class RerankServer(JudgeServer):
+class RerankServer(ScriptedServer):
     """Speaks `/rerank`: the score of a text is its share of the words of the query, the best text first."""
 
-    base = ""
     path = "/rerank"
 
-    def reply(self, request: dict[str, Any], behavior: Behavior | None) -> Any:
-        wanted = words(request["query"])
-        scores = [len(words(text) & wanted) / len(wanted) for text in request["texts"]]
+    def usual(self, request: dict[str, Any], scripted: Reply | None) -> Any:
+        wanted = shared_words(request["query"])
+        scores = [len(shared_words(text) & wanted) / len(wanted) for text in request["texts"]]
         ranked = sorted(enumerate(scores), key=lambda pair: -pair[1])
         return [{"index": index, "score": score} for index, score in ranked]
 

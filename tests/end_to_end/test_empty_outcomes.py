@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.consumers.judge.asking import TOWER, judge
 from tests.support.conditions import wait_until
-from tests.support.judge_server import JudgeServer
 from tests.support.roles import STREAMS, command, dead_letters, metric_events, running
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
+from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_runtime.settings.cascade import CascadeSettings
@@ -50,7 +50,7 @@ async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
     changes: dict[str, Any], reason: str, outcome: tuple[float, float]
 ) -> None:
     empty = TOWER.model_copy(update=changes)
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         async with judge(server, families=("trace", "ragchecker")) as labeler:
             alone = await event_of(labeler, empty)
             everything = CascadeSettings(rate=1.0)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from tests.support.conditions import wait_until
-from tests.support.judge_server import Behavior, Drops, Hangs, JudgeServer, Says, Status, rules_model
 from tests.support.roles import (
     STREAMS,
     command,
@@ -21,15 +20,15 @@ from tests.support.roles import (
 )
 
 from ragtide import InteractionProducer
+from ragtide.testing import Drops, Hangs, Labels, Reply, Says, ScriptedJudge, Status
 
 SECRET = "sk-end-to-end-0123456789"
 
 
-def judge_settings(server: JudgeServer, **more: str) -> dict[str, str]:
+def judge_settings(server: ScriptedJudge, **more: str) -> dict[str, str]:
     return {
-        "RAGTIDE_LABELER": "judge",
+        **server.environment,
         "RAGTIDE_JUDGE_MODEL": "m",
-        "RAGTIDE_JUDGE_BASE_URL": server.url,
         "RAGTIDE_JUDGE_API_KEY": SECRET,
         "RAGTIDE_JUDGE_BREAKER_PAUSE_S": "0.2",
         **more,
@@ -44,13 +43,13 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
         one.model_copy(update={"question": f"{one.question} ({number})"})
         for number, one in enumerate(interactions(300))
     ]
-    faults: list[Behavior] = [
+    faults: list[Reply] = [
         Status(429, headers={"retry-after": "0.1"}), Status(500), Hangs(), Drops(), Says("not json"), Says("{"),
         Status(503), Says('{"all_relevant_sentence_keys": ["9z"]}'), Says("", tool_calls=True),
     ]  # fmt: skip
-    with JudgeServer(latency_s=0.05) as server:
+    with ScriptedJudge(latency_s=0.05) as server:
         # A good answer after each: an endpoint that only fails is left alone for longer and longer.
-        spaced = [behavior for fault in faults * 3 for behavior in (fault, Says(rules_model))]
+        spaced = [behavior for fault in faults * 3 for behavior in (fault, Labels())]
         server.script += spaced
         settings = judge_settings(server, RAGTIDE_JUDGE_TIMEOUT_S="1")  # an endpoint that hangs is among the faults
         with InteractionProducer(redis_url) as producer:
@@ -88,7 +87,7 @@ def test_labeling_that_takes_longer_than_a_worker_may_be_idle_is_not_taken_over(
 ) -> None:
     """Roles here take over what has been idle for two seconds; the judge takes five."""
     published = interactions(20)
-    with JudgeServer(latency_s=5.0) as server:
+    with ScriptedJudge(latency_s=5.0) as server:
         settings = judge_settings(
             server, RAGTIDE_JUDGE_TIMEOUT_S="30", RAGTIDE_JUDGE_CACHE_TTL_S="0", RAGTIDE_WORKER_MIN_IDLE_S="2"
         )
@@ -109,7 +108,7 @@ def test_labeling_that_takes_longer_than_a_worker_may_be_idle_is_not_taken_over(
 def test_a_cascade_judges_the_same_sample_again_in_a_replay(redis: Any, redis_url: str, tmp_path: Path) -> None:
     published = interactions(200)
     chosen: list[list[str]] = []
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         settings = judge_settings(
             server, RAGTIDE_LABELER="cascade", RAGTIDE_CASCADE_RATE="0.2", RAGTIDE_JUDGE_CACHE_TTL_S="0"
         )

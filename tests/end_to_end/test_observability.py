@@ -18,7 +18,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 from redis import RedisError
 from tests.support.conditions import wait_until
-from tests.support.judge_server import JudgeServer, Status
 from tests.support.roles import (
     STREAMS,
     command,
@@ -30,6 +29,7 @@ from tests.support.roles import (
 )
 
 from ragtide import InteractionProducer
+from ragtide.testing import ScriptedJudge, Status
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -179,12 +179,11 @@ def test_a_standby_is_ready_and_takes_over(redis: Any, redis_url: str, tmp_path:
 @pytest.mark.heavy
 def test_a_judge_that_is_down_makes_a_worker_unready_and_not_dead(redis: Any, redis_url: str, tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         server.always = Status(500)
         judge = {
-            "RAGTIDE_LABELER": "judge",
+            **server.environment,
             "RAGTIDE_JUDGE_MODEL": "m",
-            "RAGTIDE_JUDGE_BASE_URL": server.url,
             "RAGTIDE_JUDGE_ATTEMPTS": "1",
             "RAGTIDE_JUDGE_BREAKER_FAILURES": "2",
             "RAGTIDE_JUDGE_BREAKER_PAUSE_S": "0.2",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from tests.end_to_end.test_judge import judge_settings
-from tests.support.judge_server import JudgeServer
 from tests.support.recorded import record
 from tests.support.roles import command, interactions
 
+from ragtide.testing import ScriptedJudge
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_schemas import Feedback
 
@@ -41,7 +41,7 @@ def test_a_limit_of_cost_stops_a_replay_which_goes_on_later_and_asks_nothing_twi
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
     folder = recorded(tmp_path / "recording")
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         settings = judge_settings(server, RAGTIDE_JUDGE_PRICES=json.dumps({"m": {"input": 1000.0, "output": 1000.0}}))
         del settings["RAGTIDE_LABELER"], settings["RAGTIDE_JUDGE_MODEL"]
         how = ("--labeler", "judge", "--judge-model", "m")

@@ -24,8 +24,9 @@ from pathlib import Path
 from rich.cells import cell_len
 from tests.journeys.steps import JOURNEYS, Journey, Step
 from tests.support.conditions import HANGS_S
-from tests.support.judge_server import JudgeServer
 from tests.wheel import build, environment
+
+from ragtide.testing import ScriptedJudge
 
 COLUMNS, LINES = 80, 50
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -97,11 +98,8 @@ def take(journey: Journey, bin_folder: Path, folder: Path) -> tuple[str, list[st
     screens, wrong = [f"# {journey.title}\n"], []
     with ExitStack() as stack:
         if journey.judge:
-            server = stack.enter_context(JudgeServer())
-            environ |= {
-                "RAGTIDE_LABELER": "judge", "RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_BASE_URL": server.url,
-                "RAGTIDE_JUDGE_API_KEY": "k",
-            }  # fmt: skip
+            server = stack.enter_context(ScriptedJudge())
+            environ |= {**server.environment, "RAGTIDE_JUDGE_MODEL": "m"}
         if journey.up:
             stack.enter_context(roles(bin_folder / "ragtide", folder, environ))
         for step in journey.steps:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.judge_server import JudgeServer, Status
 from typer.testing import CliRunner, Result
 
 from ragtide import LocalLabeler, hashed_user_id
 from ragtide.cli.app import cli
+from ragtide.testing import ScriptedJudge, Status
 from ragtide_producers import FileOptions, read_rows
 from ragtide_schemas import METRICS, MetricEvent
 
@@ -147,7 +147,7 @@ def test_rows_without_labels_say_so(tmp_path: Path) -> None:
 def test_a_judge_scores_a_file_with_labels_money_and_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTIDE_JUDGE_PRICES", '{"m": {"input": 1.0, "output": 2.0}}')
     output = tmp_path / "scores.jsonl"
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         judge = ("--labeler", "judge", "--model", "m", "--base-url", server.url, "--families", "trace,ragchecker")
         result = score(ROWS, *judge, "--limit", 6, "--output", output, "--labels")
         assert "6 scored, 0 problems, $0." in result.stderr
@@ -166,7 +166,7 @@ def test_a_judge_scores_a_file_with_labels_money_and_diagnosis(tmp_path: Path, m
 
 @pytest.mark.parametrize("refusal", [Status(401, "bad key"), Status(404, "no such model")])
 def test_a_judge_that_refuses_its_key_stops_the_run_with_one_sentence(refusal: Status) -> None:
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         server.always = refusal
         arguments = ["score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url]
         result = CliRunner().invoke(cli, arguments)
@@ -187,7 +187,7 @@ def test_at_a_spend_limit_everything_that_was_paid_for_is_written(
     limited(monkeypatch, 2.5)
     monkeypatch.setenv("RAGTIDE_JUDGE_MAX_IN_FLIGHT", "2")
     output = tmp_path / "scores.jsonl"
-    with JudgeServer(latency_s=0.2) as server:
+    with ScriptedJudge(latency_s=0.2) as server:
         judge = ("score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url)
         result = CliRunner().invoke(cli, [*judge, "--output", str(output)])
         paid = server.answered
@@ -204,7 +204,7 @@ def test_at_a_spend_limit_everything_that_was_paid_for_is_written(
 
 def test_a_spend_limit_is_that_of_all_runs_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(monkeypatch, 1.0)
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         judge = ("score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url)
         costs = []
         for _ in range(4):

@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from tests.support.judge_server import JudgeServer, Status
 
 from ragtide import InteractionProducer, RagInteraction
+from ragtide.testing import ScriptedJudge, Status
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.errors import ConfigurationError
@@ -92,7 +92,7 @@ def ids_of(span: ReadableSpan) -> tuple[int, int]:
 
 
 async def test_one_trace_runs_from_publish_to_estimate(async_redis: Any, redis_url: str, spans: Spans) -> None:
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         judge = JudgeSettings(model="m", base_url=server.url, api_key="k", cache_ttl_s=0.0)
         options = settings(redis_url, labeler="judge", judge=judge)
         async with InteractionProducer(settings=options) as producer:
@@ -128,7 +128,7 @@ async def test_one_trace_runs_from_publish_to_estimate(async_redis: Any, redis_u
 async def test_a_call_that_fails_is_a_span_with_its_kind_and_the_next_try_is_another(
     async_redis: Any, redis_url: str, spans: Spans
 ) -> None:
-    with JudgeServer() as server:
+    with ScriptedJudge() as server:
         server.script.append(Status(500, message="The tower was built in 1889."))
         judge = JudgeSettings(model="m", base_url=server.url, api_key="k", cache_ttl_s=0.0)
         await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: TOWER.encode()})

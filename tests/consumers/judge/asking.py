@@ -4,11 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.judge_server import JudgeServer
-
 from ragtide import Labeler, RagInteraction
+from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 
 SECRET = "sk-very-secret-0123456789"
@@ -23,23 +21,15 @@ TOWER = RagInteraction(
 )
 
 
-def settings(server: JudgeServer, *, labeler: str = "judge", **changes: Any) -> Settings:
+def settings(server: ScriptedJudge, *, labeler: str = "judge", **changes: Any) -> Settings:
     """Return settings with which this server is asked; changes are of the judge."""
-    judge: dict[str, Any] = {
-        "model": "test-model",
-        "base_url": server.url,
-        "api_key": SECRET,
-        "attempts": 3,
-        "timeout_s": 5.0,
-        "cache_ttl_s": 0.0,
-        **changes,
-    }
-    return Settings(labeler=labeler, judge=JudgeSettings(**judge))
+    judge = {"model": "test-model", "api_key": SECRET, "attempts": 3, "timeout_s": 5.0, "cache_ttl_s": 0.0, **changes}
+    return server.settings(labeler=labeler, **judge)
 
 
 @asynccontextmanager
 async def judge(
-    server: JudgeServer, redis: Any = None, *, patient: bool = False, **changes: Any
+    server: ScriptedJudge, redis: Any = None, *, patient: bool = False, **changes: Any
 ) -> AsyncIterator[Labeler]:
     """Give a judge that asks this server."""
     async with labeler_of(settings(server, **changes), redis, patient=patient) as labeler:

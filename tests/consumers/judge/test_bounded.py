@@ -4,13 +4,11 @@ import gzip
 import json
 import tracemalloc
 import zlib
-from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import SECRET, TOWER, judge
-from tests.support.judge_server import JudgeServer, Raw, Status, completion, rules_model
-from tests.support.judge_server import Says as Saying
 
+from ragtide.testing import Raw, ScriptedJudge, Status
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable
 
 pytestmark = pytest.mark.processes
@@ -30,7 +28,7 @@ def packed(request: pytest.FixtureRequest) -> Raw:
     return bomb(request.param, 150)
 
 
-async def test_a_reply_that_unpacks_to_much_more_takes_no_memory(server: JudgeServer, packed: Raw) -> None:
+async def test_a_reply_that_unpacks_to_much_more_takes_no_memory(server: ScriptedJudge, packed: Raw) -> None:
     server.always = packed
     async with judge(server, attempts=2) as labeler:
         tracemalloc.start()
@@ -44,7 +42,7 @@ async def test_a_reply_that_unpacks_to_much_more_takes_no_memory(server: JudgeSe
 
 
 @pytest.mark.parametrize("code", [200, 401, 429, 500])
-async def test_a_reply_without_an_end_is_not_read_to_it(server: JudgeServer, code: int) -> None:
+async def test_a_reply_without_an_end_is_not_read_to_it(server: ScriptedJudge, code: int) -> None:
     server.always = Raw(b" " * MB, code=code, times=300)
     async with judge(server, attempts=1) as labeler:
         with pytest.raises(EndpointUnavailable, match="larger than 8 MB"):
@@ -53,11 +51,10 @@ async def test_a_reply_without_an_end_is_not_read_to_it(server: JudgeServer, cod
 
 
 @pytest.mark.parametrize("packing", [None, "gzip", "deflate"])
-async def test_a_reply_that_is_large_and_within_the_limit_is_read(server: JudgeServer, packing: str | None) -> None:
+async def test_a_reply_that_is_large_and_within_the_limit_is_read(server: ScriptedJudge, packing: str | None) -> None:
     async with judge(server) as labeler:
         await labeler.label(TOWER)
-        said = Saying(rules_model(server.requests[0]))
-        reply: dict[str, Any] = completion(server.requests[0], str(said.text), said)
+        reply = server.usual(server.requests[0], None)
         body = json.dumps({**reply, "padding": "x" * (6 * MB)}).encode()
         headers = {} if packing is None else {"content-encoding": packing}
         packed = {"gzip": gzip.compress, "deflate": zlib.compress, None: lambda data: data}[packing](body)
@@ -67,15 +64,15 @@ async def test_a_reply_that_is_large_and_within_the_limit_is_read(server: JudgeS
     assert labeling.counters == {"judge_calls": 1}
 
 
-async def test_bytes_that_are_not_packed_as_they_say_are_a_failure(server: JudgeServer) -> None:
+async def test_bytes_that_are_not_packed_as_they_say_are_a_failure(server: ScriptedJudge) -> None:
     server.script.append(Raw(b"{}", headers={"content-encoding": "gzip"}))
     async with judge(server) as labeler:
         assert (await labeler.label(TOWER)).counters == {"judge_calls": 2, "judge_retries": 1}
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed_and_says_where_it_leads(server: JudgeServer, code: int) -> None:
-    with JudgeServer() as elsewhere:
+async def test_a_redirect_is_not_followed_and_says_where_it_leads(server: ScriptedJudge, code: int) -> None:
+    with ScriptedJudge() as elsewhere:
         server.always = Status(code, headers={"location": f"{elsewhere.url}/chat/completions"})
         async with judge(server, breaker_pause_s=60) as labeler:
             with pytest.raises(EndpointMisconfigured, match=f"redirects to {elsewhere.url}/chat/completions"):
@@ -84,7 +81,7 @@ async def test_a_redirect_is_not_followed_and_says_where_it_leads(server: JudgeS
     assert len(server.requests) == 1
 
 
-async def test_the_address_of_a_redirect_is_shown_without_the_key_and_without_controls(server: JudgeServer) -> None:
+async def test_the_address_of_a_redirect_is_shown_without_the_key_and_without_controls(server: ScriptedJudge) -> None:
     server.always = Status(307, headers={"location": f"http://elsewhere/?key={SECRET}\x1b[2J"})
     async with judge(server) as labeler:
         with pytest.raises(EndpointMisconfigured) as caught:

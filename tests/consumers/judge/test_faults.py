@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.consumers.judge.asking import SECRET, TOWER, entry, judge
 from tests.support.conditions import wait_until
-from tests.support.judge_server import Drops, Hangs, JudgeServer, Says, Slow, Status, rules_model
 
 from ragtide import RagInteraction
+from ragtide.testing import Drops, Hangs, JudgePrompt, Labels, Says, ScriptedJudge, Slow, Status
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable
 from ragtide_consumers.worker.patience import Patience
 
@@ -25,8 +25,8 @@ def another(number: int) -> RagInteraction:
 def answering(**changes: Any) -> Says:
     """Return the right answer with these fields changed; a field that is None is left out."""
 
-    def text(request: dict[str, Any]) -> str:
-        fields = json.loads(rules_model(request)) | changes
+    def text(prompt: JudgePrompt) -> str:
+        fields = json.loads(Labels().answer(prompt)) | changes
         return json.dumps({name: value for name, value in fields.items() if value is not None})
 
     return Says(text)
@@ -47,7 +47,7 @@ def answering(**changes: Any) -> Says:
     ],
     ids=lambda fault: f"{type(fault).__name__}{getattr(fault, 'code', '')}",
 )
-async def test_a_passing_failure_is_tried_again_and_counted(server: JudgeServer, fault: Any) -> None:
+async def test_a_passing_failure_is_tried_again_and_counted(server: ScriptedJudge, fault: Any) -> None:
     server.script.append(fault)
     async with judge(server) as labeler:
         labeling = await labeler.label(TOWER)
@@ -55,7 +55,7 @@ async def test_a_passing_failure_is_tried_again_and_counted(server: JudgeServer,
     assert labeling.counters == {"judge_calls": 2, "judge_retries": 1}
 
 
-async def test_retry_after_is_obeyed_by_all_calls(server: JudgeServer) -> None:
+async def test_retry_after_is_obeyed_by_all_calls(server: ScriptedJudge) -> None:
     server.script.append(Status(429, "slow down", {"retry-after": "0.5"}))
     async with judge(server) as labeler:
         started = asyncio.get_running_loop().time()
@@ -67,20 +67,20 @@ async def test_retry_after_is_obeyed_by_all_calls(server: JudgeServer) -> None:
         await first
 
 
-async def test_an_endpoint_that_hangs_is_given_up_after_the_timeout_and_tried_again(server: JudgeServer) -> None:
+async def test_an_endpoint_that_hangs_is_given_up_after_the_timeout_and_tried_again(server: ScriptedJudge) -> None:
     server.script.append(Hangs())
     async with judge(server, timeout_s=0.2) as labeler:
         labeling = await labeler.label(TOWER)
     assert labeling.counters["judge_retries"] == 1
 
 
-async def test_a_slow_answer_within_the_timeout_is_taken(server: JudgeServer) -> None:
+async def test_a_slow_answer_within_the_timeout_is_taken(server: ScriptedJudge) -> None:
     server.script.append(Slow(0.3))
     async with judge(server) as labeler:
         assert (await labeler.label(TOWER)).counters == {"judge_calls": 1}
 
 
-async def test_a_failure_that_stays_is_unavailable_after_all_attempts(server: JudgeServer) -> None:
+async def test_a_failure_that_stays_is_unavailable_after_all_attempts(server: ScriptedJudge) -> None:
     server.always = Status(500, "broken")
     async with judge(server, attempts=3) as labeler:
         with pytest.raises(EndpointUnavailable, match=r"failed 3 times.*broken"):
@@ -88,7 +88,7 @@ async def test_a_failure_that_stays_is_unavailable_after_all_attempts(server: Ju
     assert len(server.requests) == 3
 
 
-async def test_a_worker_waits_for_an_endpoint_that_is_down_and_loses_nothing(server: JudgeServer) -> None:
+async def test_a_worker_waits_for_an_endpoint_that_is_down_and_loses_nothing(server: ScriptedJudge) -> None:
     server.always = Status(500)
     async with judge(server, breaker_failures=2, breaker_pause_s=0.05) as labeler:
         labeling = asyncio.create_task(Patience(labeler).label(TOWER))
@@ -100,7 +100,7 @@ async def test_a_worker_waits_for_an_endpoint_that_is_down_and_loses_nothing(ser
     assert found.counters["judge_calls"] == len(server.requests)
 
 
-async def test_an_endpoint_that_fails_again_and_again_is_paused(server: JudgeServer) -> None:
+async def test_an_endpoint_that_fails_again_and_again_is_paused(server: ScriptedJudge) -> None:
     server.always = Status(500)
     async with judge(server, breaker_failures=4, breaker_pause_s=60, attempts=3) as labeler:
         for number in range(5):
@@ -112,7 +112,7 @@ async def test_an_endpoint_that_fails_again_and_again_is_paused(server: JudgeSer
 @pytest.mark.parametrize(
     "refusal", [Status(401, "bad key"), Status(403), Status(404, "no such model"), OUT_OF_QUOTA, Status(400, "what?")]
 )
-async def test_a_refused_key_model_or_quota_is_not_tried_again(server: JudgeServer, refusal: Status) -> None:
+async def test_a_refused_key_model_or_quota_is_not_tried_again(server: ScriptedJudge, refusal: Status) -> None:
     server.always = refusal
     async with judge(server, breaker_pause_s=60) as labeler:
         with pytest.raises(EndpointMisconfigured, match="correct its key"):
@@ -133,7 +133,7 @@ async def test_a_refused_key_model_or_quota_is_not_tried_again(server: JudgeServ
         ('{"other": 1}', "all_relevant_sentence_keys is missing"),
     ],
 )
-async def test_broken_json_is_told_to_the_judge_who_is_asked_again(server: JudgeServer, text: str, said: str) -> None:
+async def test_broken_json_is_told_to_the_judge_who_is_asked_again(server: ScriptedJudge, text: str, said: str) -> None:
     server.script.append(Says(text))
     async with judge(server) as labeler:
         labeling = await labeler.label(TOWER)
@@ -179,7 +179,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_wrong_keys_and_verdicts_are_asked_for_again(server: JudgeServer, case: str) -> None:
+async def test_wrong_keys_and_verdicts_are_asked_for_again(server: ScriptedJudge, case: str) -> None:
     changes, said = WRONG[case]
     server.script.append(answering(**changes))
     async with judge(server) as labeler:
@@ -189,7 +189,7 @@ async def test_wrong_keys_and_verdicts_are_asked_for_again(server: JudgeServer, 
     assert labeling.scores["trace.supported_fraction"] == 0.5
 
 
-async def test_sloppy_keys_are_mended_and_counted_without_another_call(server: JudgeServer) -> None:
+async def test_sloppy_keys_are_mended_and_counted_without_another_call(server: ScriptedJudge) -> None:
     information = [
         {
             "response_sentence_key": " A.",
@@ -214,9 +214,9 @@ async def test_sloppy_keys_are_mended_and_counted_without_another_call(server: J
     assert labeling.counters == {"judge_calls": 1, "duplicate_keys": 3, "dropped_keys": 2}
 
 
-async def test_a_truncated_answer_is_asked_for_again_and_salvaged_if_it_stays_so(server: JudgeServer) -> None:
-    def half(request: dict[str, Any]) -> str:
-        text = rules_model(request)
+async def test_a_truncated_answer_is_asked_for_again_and_salvaged_if_it_stays_so(server: ScriptedJudge) -> None:
+    def half(prompt: JudgePrompt) -> str:
+        text = Labels().answer(prompt)
         return text[: text.index('"response_sentence_key": "b"')]
 
     server.always = Says(half, finish="length")
@@ -233,7 +233,7 @@ async def test_a_truncated_answer_is_asked_for_again_and_salvaged_if_it_stays_so
     "refusal",
     [Says("", refusal="I will not."), Says("", finish="content_filter"), Status(400, "x", kind="content_filter")],
 )
-async def test_a_refusal_is_absent_with_its_reason_and_not_tried_again(server: JudgeServer, refusal: Any) -> None:
+async def test_a_refusal_is_absent_with_its_reason_and_not_tried_again(server: ScriptedJudge, refusal: Any) -> None:
     async with judge(server) as labeler:
         await labeler.label(another(1))
         server.always = refusal
@@ -244,7 +244,7 @@ async def test_a_refusal_is_absent_with_its_reason_and_not_tried_again(server: J
     assert len(server.requests) == 2
 
 
-async def test_answers_that_stay_unusable_are_absent_with_the_reason_and_their_cost(server: JudgeServer) -> None:
+async def test_answers_that_stay_unusable_are_absent_with_the_reason_and_their_cost(server: ScriptedJudge) -> None:
     server.always = Says("no")
     prices = {"test-model": {"input": 1.0, "output": 1.0}}
     async with judge(server, prices=prices, repairs=2) as labeler:
@@ -255,7 +255,7 @@ async def test_answers_that_stay_unusable_are_absent_with_the_reason_and_their_c
     assert labeling.prompt_tokens > 0
 
 
-async def test_tool_calls_are_not_an_answer(server: JudgeServer) -> None:
+async def test_tool_calls_are_not_an_answer(server: ScriptedJudge) -> None:
     server.script.append(Says("", tool_calls=True, finish="tool_calls"))
     async with judge(server) as labeler:
         assert (await labeler.label(TOWER)).counters["judge_repairs"] == 1
@@ -270,7 +270,7 @@ async def test_tool_calls_are_not_an_answer(server: JudgeServer) -> None:
         (Status(400, "max_tokens is not supported, use max_completion_tokens", param="max_tokens"), "max_tokens"),
     ],
 )
-async def test_an_endpoint_that_takes_less_is_asked_for_less(server: JudgeServer, refused: Status, gone: str) -> None:
+async def test_an_endpoint_that_takes_less_is_asked_for_less(server: ScriptedJudge, refused: Status, gone: str) -> None:
     server.script.append(refused)
     async with judge(server) as labeler:
         labeling = await labeler.label(TOWER)
@@ -282,7 +282,7 @@ async def test_an_endpoint_that_takes_less_is_asked_for_less(server: JudgeServer
     assert len(later) == 2
 
 
-async def test_calls_refused_together_give_up_one_thing_only(server: JudgeServer) -> None:
+async def test_calls_refused_together_give_up_one_thing_only(server: ScriptedJudge) -> None:
     server.latency_s = 0.05
     server.script += [Status(400, "response_format json_schema is unknown")] * 4
     async with judge(server) as labeler:
@@ -291,7 +291,7 @@ async def test_calls_refused_together_give_up_one_thing_only(server: JudgeServer
     assert forms == ["json_schema"] * 4 + ["json_object"] * 4
 
 
-async def test_an_endpoint_without_any_structure_is_told_the_schema_in_words(server: JudgeServer) -> None:
+async def test_an_endpoint_without_any_structure_is_told_the_schema_in_words(server: ScriptedJudge) -> None:
     async with judge(server, structured="text", families=("trace", "ragchecker")) as labeler:
         labeling = await labeler.label(TOWER)
     assert all("response_format" not in request for request in server.requests)
@@ -302,7 +302,7 @@ async def test_an_endpoint_without_any_structure_is_told_the_schema_in_words(ser
 
 @pytest.mark.parametrize("fault", [Status(401, f"wrong key {SECRET}"), Status(500, f"auth was Bearer {SECRET}")])
 async def test_the_key_is_sent_and_in_no_message_and_no_log(
-    server: JudgeServer, fault: Status, capsys: pytest.CaptureFixture[str]
+    server: ScriptedJudge, fault: Status, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.always = fault
     async with judge(server) as labeler:

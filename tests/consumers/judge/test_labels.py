@@ -1,20 +1,19 @@
 """The labels of a judge: TRACe in one call, RAGChecker in two, long contexts in parts."""
 
 import json
-from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
-from tests.support.judge_server import JudgeServer, Says, Status, rules_model
 
 from ragtide import ClaimLabels, RagInteraction, SentenceLabels
+from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_schemas import MetricEvent, utc_now
 
 pytestmark = pytest.mark.processes
 
 
-async def test_one_call_labels_all_of_trace(server: JudgeServer) -> None:
+async def test_one_call_labels_all_of_trace(server: ScriptedJudge) -> None:
     async with judge(server) as labeler:
         labeling = await labeler.label(TOWER)
     assert len(server.requests) == 1
@@ -34,7 +33,7 @@ async def test_one_call_labels_all_of_trace(server: JudgeServer) -> None:
     assert labeling.counters == {"judge_calls": 1}
 
 
-async def test_ragchecker_takes_two_calls_however_many_claims_and_chunks(server: JudgeServer) -> None:
+async def test_ragchecker_takes_two_calls_however_many_claims_and_chunks(server: ScriptedJudge) -> None:
     large = with_documents(*(f"Chunk {n} about tower." for n in range(12))).model_copy(
         update={
             "interaction_id": "large",
@@ -59,7 +58,7 @@ async def test_ragchecker_takes_two_calls_however_many_claims_and_chunks(server:
     assert len(server.requests) == 4
 
 
-async def test_a_document_longer_than_a_call_takes_is_checked_in_pieces(server: JudgeServer) -> None:
+async def test_a_document_longer_than_a_call_takes_is_checked_in_pieces(server: ScriptedJudge) -> None:
     filler = "Nothing of interest stands in this sentence at all. " * 40
     long = with_documents(f"{filler} The tower was built in 1889. {filler}", "Penguins admire it.")
     async with judge(server, families=("ragchecker",), context_tokens=300) as labeler:
@@ -71,7 +70,7 @@ async def test_a_document_longer_than_a_call_takes_is_checked_in_pieces(server: 
     assert labels.retrieved2answer == (("Entailment", "Neutral"),)
 
 
-async def test_without_a_reference_answer_only_what_needs_none_is_scored(server: JudgeServer) -> None:
+async def test_without_a_reference_answer_only_what_needs_none_is_scored(server: ScriptedJudge) -> None:
     async with judge(server, families=("ragchecker",)) as labeler:
         labeling = await labeler.label(TOWER.model_copy(update={"reference_answer": None}))
     assert set(labeling.scores) == {"ragchecker.faithfulness"}
@@ -79,7 +78,7 @@ async def test_without_a_reference_answer_only_what_needs_none_is_scored(server:
     assert "REFERENCE" not in server.requests[0]["messages"][1]["content"]
 
 
-async def test_both_families_share_one_event_whose_profile_names_both(server: JudgeServer) -> None:
+async def test_both_families_share_one_event_whose_profile_names_both(server: ScriptedJudge) -> None:
     async with judge(server, families=("trace", "ragchecker")) as labeler:
         labeling = await labeler.label(TOWER)
         event = metric_event(TOWER, labeler_id(labeler), labeling, labeled_at=utc_now(), latency_s=0.1)
@@ -90,7 +89,7 @@ async def test_both_families_share_one_event_whose_profile_names_both(server: Ju
     assert MetricEvent.decode(event.encode()) == event
 
 
-async def test_a_long_context_is_split_and_the_parts_are_merged(server: JudgeServer) -> None:
+async def test_a_long_context_is_split_and_the_parts_are_merged(server: ScriptedJudge) -> None:
     texts = [f"Filler sentence {n} about nothing at all that matters here." for n in range(60)]
     texts[5] = "The tower was built in 1889."
     texts[55] = "Penguins admire the tower."
@@ -110,10 +109,9 @@ async def test_a_long_context_is_split_and_the_parts_are_merged(server: JudgeSer
     assert whole.scores["trace.adherence"] == 0.0
 
 
-async def test_a_sentence_supported_by_two_parts_together_gets_a_second_look(server: JudgeServer) -> None:
-    def halves(request: dict[str, Any]) -> str:
-        prompt = request["messages"][1]["content"]
-        keys = [key for key, mark in (("0a", "First half"), ("1a", "Second half")) if mark in prompt]
+async def test_a_sentence_supported_by_two_parts_together_gets_a_second_look(server: ScriptedJudge) -> None:
+    def halves(prompt: JudgePrompt) -> str:
+        keys = [key for key, mark in (("0a", "First half"), ("1a", "Second half")) if mark in prompt.text]
         whole = len(keys) == 2
         fields = {
             "all_relevant_sentence_keys": keys,
@@ -123,7 +121,7 @@ async def test_a_sentence_supported_by_two_parts_together_gets_a_second_look(ser
         }
         return json.dumps(fields)
 
-    server.model = halves
+    server.always = Says(halves)
     texts = ["First half of it " + "word " * 300, "Second half of it " + "word " * 300]
     two = RagInteraction(pipeline="p", question="What?", documents=texts, response="Both halves.")
     async with judge(server, context_tokens=400) as labeler:
@@ -132,17 +130,10 @@ async def test_a_sentence_supported_by_two_parts_together_gets_a_second_look(ser
     assert labeling.scores["trace.adherence"] == 1.0
 
 
-async def test_an_endpoint_with_a_smaller_context_than_thought_gets_smaller_parts(server: JudgeServer) -> None:
-    def small(request: dict[str, Any]) -> bool:
-        return len(request["messages"][1]["content"]) > 2500
-
-    def model(request: dict[str, Any]) -> str:
-        assert not small(request)
-        return rules_model(request)
-
-    server.model = model
-    long = with_documents(*(f"Sentence {n} of many words. " * 3 for n in range(40)))
+async def test_an_endpoint_with_a_smaller_context_than_thought_gets_smaller_parts(server: ScriptedJudge) -> None:
     too_long = Status(400, "This model's maximum context length is 600 tokens", kind="context_length_exceeded")
+    server.always = lambda prompt: too_long if len(prompt.text) > 2500 else None
+    long = with_documents(*(f"Sentence {n} of many words. " * 3 for n in range(40)))
     server.script += [too_long] * 2
     async with judge(server, context_tokens=2400) as labeler:
         labeling = await labeler.label(long)
@@ -150,7 +141,7 @@ async def test_an_endpoint_with_a_smaller_context_than_thought_gets_smaller_part
     assert "trace.adherence" in labeling.scores
 
 
-async def test_a_russian_interaction_gets_russian_prompts(server: JudgeServer) -> None:
+async def test_a_russian_interaction_gets_russian_prompts(server: ScriptedJudge) -> None:
     russian = RagInteraction(
         pipeline="p",
         question="Когда построили башню?",
@@ -166,7 +157,7 @@ async def test_a_russian_interaction_gets_russian_prompts(server: JudgeServer) -
         assert (await labeler.label(russian)).prompts == ("trace.en.1",)
 
 
-async def test_sentences_the_producer_cut_are_judged_as_given(server: JudgeServer) -> None:
+async def test_sentences_the_producer_cut_are_judged_as_given(server: ScriptedJudge) -> None:
     given = RagInteraction(
         pipeline="p",
         question="When?",
@@ -183,7 +174,7 @@ async def test_sentences_the_producer_cut_are_judged_as_given(server: JudgeServe
     assert labeling.splitter == "given"
 
 
-async def test_the_version_changes_with_everything_that_may_change_scores(server: JudgeServer) -> None:
+async def test_the_version_changes_with_everything_that_may_change_scores(server: ScriptedJudge) -> None:
     versions = set()
     for changes in ({}, {"model": "other"}, {"families": ("ragchecker",)}, {"language": "ru"}):
         async with judge(server, **changes) as labeler:
@@ -191,7 +182,7 @@ async def test_the_version_changes_with_everything_that_may_change_scores(server
     assert len(versions) == 4
 
 
-async def test_a_judge_may_be_verbose_around_its_json(server: JudgeServer) -> None:
-    server.script.append(Says(lambda request: f"Sure!\n```json\n{rules_model(request)}\n```\nAnything else?"))
+async def test_a_judge_may_be_verbose_around_its_json(server: ScriptedJudge) -> None:
+    server.script.append(Says(lambda prompt: f"Sure!\n```json\n{Labels().answer(prompt)}\n```\nAnything else?"))
     async with judge(server) as labeler:
         assert (await labeler.label(TOWER)).counters == {"judge_calls": 1}

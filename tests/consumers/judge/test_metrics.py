@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.consumers.judge.asking import TOWER, settings
-from tests.support.judge_server import Drops, Hangs, JudgeServer, Status
 
+from ragtide.testing import Drops, Hangs, ScriptedJudge, Status
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
@@ -22,14 +22,14 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
     return registry.get_sample_value(f"ragtide_judge_{name}", {**MODEL, **labels})
 
 
-async def labeled(server: JudgeServer, registry: CollectorRegistry, redis: Any = None, **changes: Any) -> Any:
+async def labeled(server: ScriptedJudge, registry: CollectorRegistry, redis: Any = None, **changes: Any) -> Any:
     options = settings(server, **changes)
     telemetry = LabelerTelemetry(ProcessTelemetry(registry=registry))
     async with labeler_of(options, redis, patient=False, telemetry=telemetry) as labeler:
         return [await labeler.label(TOWER), await labeler.label(TOWER)]
 
 
-async def test_tokens_and_dollars_are_those_of_the_labelings(server: JudgeServer) -> None:
+async def test_tokens_and_dollars_are_those_of_the_labelings(server: ScriptedJudge) -> None:
     registry = CollectorRegistry()
     prices = {"test-model": Price(input=1.0, output=2.0)}
     first, second = await labeled(server, registry, prices=prices)
@@ -43,7 +43,7 @@ async def test_tokens_and_dollars_are_those_of_the_labelings(server: JudgeServer
     assert (value(registry, "calls_allowed") or 0) >= 1
 
 
-async def test_each_failed_try_is_counted_by_its_kind(server: JudgeServer) -> None:
+async def test_each_failed_try_is_counted_by_its_kind(server: ScriptedJudge) -> None:
     registry = CollectorRegistry()
     server.script += [Status(429), Status(500), Hangs(), Drops(), Status(400, "response_format is not supported")]
     await labeled(server, registry, attempts=6, timeout_s=0.3)
@@ -51,14 +51,14 @@ async def test_each_failed_try_is_counted_by_its_kind(server: JudgeServer) -> No
     assert [value(registry, "calls_total", outcome=outcome) for outcome in outcomes] == [1, 1, 1, 1, 1, 2]
 
 
-async def test_an_answer_from_the_cache_costs_nothing(server: JudgeServer) -> None:
+async def test_an_answer_from_the_cache_costs_nothing(server: ScriptedJudge) -> None:
     registry = CollectorRegistry()
     await labeled(server, registry, cache_ttl_s=60.0)
     assert value(registry, "calls_total", outcome="answered") == 1
     assert value(registry, "cache_hits_total") == 1
 
 
-async def test_an_open_breaker_is_shown(server: JudgeServer) -> None:
+async def test_an_open_breaker_is_shown(server: ScriptedJudge) -> None:
     registry = CollectorRegistry()
     server.always = Status(500)
     with pytest.raises(EndpointUnavailable):

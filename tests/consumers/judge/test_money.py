@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, judge, settings
-from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import Alert, ConfigurationError, Labeler
+from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Reservation
@@ -34,7 +34,7 @@ def another(number: int) -> Any:
     return TOWER.model_copy(update={"interaction_id": str(number), "question": f"Question {number}?"})
 
 
-async def test_tokens_and_dollars_of_every_call_are_in_the_labeling(server: JudgeServer) -> None:
+async def test_tokens_and_dollars_of_every_call_are_in_the_labeling(server: ScriptedJudge) -> None:
     server.script += [Says("not json"), Status(500)]
     async with judge(server, prices=PRICES) as labeler:
         labeling = await labeler.label(TOWER)
@@ -44,7 +44,7 @@ async def test_tokens_and_dollars_of_every_call_are_in_the_labeling(server: Judg
     assert labeling.cost_usd > 0
 
 
-async def test_a_replay_does_not_pay_twice_and_says_so(server: JudgeServer, async_redis: Any) -> None:
+async def test_a_replay_does_not_pay_twice_and_says_so(server: ScriptedJudge, async_redis: Any) -> None:
     async with judge(server, async_redis, prices=PRICES, cache_ttl_s=60, families=("trace", "ragchecker")) as labeler:
         first = await labeler.label(TOWER)
     calls = len(server.requests)
@@ -60,7 +60,7 @@ async def test_a_replay_does_not_pay_twice_and_says_so(server: JudgeServer, asyn
     "change", [{"model": "other"}, {"temperature": 0.5}, {"language": "ru"}], ids=lambda change: next(iter(change))
 )
 async def test_what_may_change_the_answer_is_asked_anew(
-    server: JudgeServer, async_redis: Any, change: dict[str, Any]
+    server: ScriptedJudge, async_redis: Any, change: dict[str, Any]
 ) -> None:
     async with judge(server, async_redis, cache_ttl_s=60) as labeler:
         await labeler.label(TOWER)
@@ -70,7 +70,7 @@ async def test_what_may_change_the_answer_is_asked_anew(
     assert len(server.requests) == 3
 
 
-async def test_an_unusable_answer_is_not_kept(server: JudgeServer) -> None:
+async def test_an_unusable_answer_is_not_kept(server: ScriptedJudge) -> None:
     async with judge(server, cache_ttl_s=60, repairs=0) as labeler:
         server.always = Says("no")
         assert (await labeler.label(TOWER)).scores == {}
@@ -85,7 +85,7 @@ async def test_an_unusable_answer_is_not_kept(server: JudgeServer) -> None:
     [b"garbage", b"5", b'["a"]', b"[1,2]", b'["a", null]', b"null", b"{}", b"[" * 100_000, b"", b"\xff", b'"ab"'],
 )
 async def test_an_entry_of_another_form_in_the_cache_is_a_miss(
-    server: JudgeServer, async_redis: Any, value: bytes
+    server: ScriptedJudge, async_redis: Any, value: bytes
 ) -> None:
     async with judge(server, async_redis, cache_ttl_s=60) as labeler:
         first = await labeler.label(TOWER)
@@ -97,7 +97,7 @@ async def test_an_entry_of_another_form_in_the_cache_is_a_miss(
 
 
 async def test_a_key_of_another_type_in_the_cache_is_a_miss_for_that_answer_alone(
-    server: JudgeServer, async_redis: Any
+    server: ScriptedJudge, async_redis: Any
 ) -> None:
     other = another(1)
     async with judge(server, async_redis, cache_ttl_s=60) as labeler:
@@ -111,20 +111,20 @@ async def test_a_key_of_another_type_in_the_cache_is_a_miss_for_that_answer_alon
     assert found.counters == {"cache_hits": 1}
 
 
-async def test_without_redis_the_judge_goes_on_and_pays(server: JudgeServer, async_redis: Any) -> None:
+async def test_without_redis_the_judge_goes_on_and_pays(server: ScriptedJudge, async_redis: Any) -> None:
     async with judge(server, async_redis, cache_ttl_s=60) as labeler:
         await async_redis.connection_pool.disconnect()
         async_redis.connection_pool.connection_kwargs["path"] = "/nowhere"
         assert (await labeler.label(TOWER)).scores != {}
 
 
-async def test_a_spend_limit_needs_a_price(server: JudgeServer) -> None:
+async def test_a_spend_limit_needs_a_price(server: ScriptedJudge) -> None:
     with pytest.raises(ValueError, match=r"no price for test-model: add the price under judge\.prices"):
         async with judge(server, spend_per_hour_usd=1.0):
             pass
 
 
-async def test_over_budget_the_local_labeler_scores_if_the_settings_say_so(server: JudgeServer) -> None:
+async def test_over_budget_the_local_labeler_scores_if_the_settings_say_so(server: ScriptedJudge) -> None:
     async with judge(server, prices=PRICES, spend_per_hour_usd=0.0001, over_budget="local") as labeler:
         labeling = await labeler.label(TOWER)
     assert server.requests == []
@@ -134,7 +134,7 @@ async def test_over_budget_the_local_labeler_scores_if_the_settings_say_so(serve
     assert labeling.scores["trace.adherence"] > 0
 
 
-async def test_over_budget_a_worker_waits_until_there_is_money_again(server: JudgeServer, async_redis: Any) -> None:
+async def test_over_budget_a_worker_waits_until_there_is_money_again(server: ScriptedJudge, async_redis: Any) -> None:
     async with judge(server, async_redis, prices=PRICES, spend_per_day_usd=100.0, cache_ttl_s=0) as labeler:
         await async_redis.set(f"ragtide:{{0}}:judge-spend:{datetime.now(UTC):%Y%m%d}", "100")
         labeling = asyncio.create_task(Patience(labeler).label(TOWER))
@@ -155,7 +155,7 @@ async def test_over_budget_a_worker_waits_until_there_is_money_again(server: Jud
     assert alerts[1].resolved_at is not None
 
 
-async def test_over_budget_an_impatient_judge_says_so(server: JudgeServer) -> None:
+async def test_over_budget_an_impatient_judge_says_so(server: ScriptedJudge) -> None:
     async with judge(server, prices=PRICES, spend_per_hour_usd=0.0001) as labeler:
         with pytest.raises(OverBudget, match="spend limit of the hour is reached"):
             await labeler.label(TOWER)
@@ -191,7 +191,7 @@ async def test_many_workers_over_budget_raise_one_alert(async_redis: Any) -> Non
     assert await async_redis.xlen(Streams("ragtide", 0).alerts) == 1
 
 
-async def test_a_run_finds_in_the_cache_what_the_deployment_paid_for(server: JudgeServer, async_redis: Any) -> None:
+async def test_a_run_finds_in_the_cache_what_the_deployment_paid_for(server: ScriptedJudge, async_redis: Any) -> None:
     live = settings(server, cache_ttl_s=60)
     for one in (live, live.model_copy(update={"prefix": workspace_prefix(live.prefix, "again")})):
         async with labeler_of(one, async_redis) as labeler:
@@ -238,7 +238,7 @@ async def label_all(labeler: Labeler, count: int) -> None:
         await labeler.label(another(number))
 
 
-async def test_without_redis_a_limit_outlives_the_process(server: JudgeServer) -> None:
+async def test_without_redis_a_limit_outlives_the_process(server: ScriptedJudge) -> None:
     limited: dict[str, Any] = {"prices": PRICES, "spend_per_day_usd": 20.0}
     async with judge(server, **limited) as labeler:
         with pytest.raises(OverBudget):
@@ -287,12 +287,12 @@ def test_an_account_where_others_can_write_is_refused(tmp_path: Path) -> None:
         FileSpend(tmp_path, LIMITED)
 
 
-async def test_an_answer_that_commit_19de231_cached_is_found(server: JudgeServer, async_redis: Any) -> None:
+async def test_an_answer_that_commit_19de231_cached_is_found(server: ScriptedJudge, async_redis: Any) -> None:
     async with judge(server, cache_ttl_s=0) as labeler:
         expected = await labeler.label(TOWER)
     (request,) = server.requests
     # The key and the value of this prompt, as commit 19de231 writes them.
-    stored = json.dumps([server.model(request), "stop"]).encode()
+    stored = json.dumps([Labels().answer(JudgePrompt(request)), "stop"]).encode()
     await async_redis.set("ragtide:judge-cache:00c733caf0ddeaf75f81d5f192b318fd593461be", stored)
     address: dict[str, Any] = {"base_url": "http://judge.example/v1", "cache_ttl_s": 60}
     async with judge(server, async_redis, **address) as labeler:
@@ -311,7 +311,7 @@ async def test_what_an_account_holds_does_not_grow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("labeler", ["judge", "cascade"])
-async def test_a_judge_without_model_or_key_says_what_to_set(labeler: str, server: JudgeServer) -> None:
+async def test_a_judge_without_model_or_key_says_what_to_set(labeler: str, server: ScriptedJudge) -> None:
     with pytest.raises(ConfigurationError, match="RAGTIDE_JUDGE_MODEL"):
         async with judge(server, labeler=labeler, model=None):
             pass

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, judge
-from tests.support.judge_server import JudgeServer
 
 from ragtide import Labeler
+from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.remote.breaker import LONGEST_PAUSE_S, Breaker
 from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
 
@@ -28,21 +28,23 @@ async def ask_many(labeler: Labeler, n: int) -> None:
     await asyncio.gather(*(labeler.label(TOWER.model_copy(update={"question": f"Question {i}?"})) for i in range(n)))
 
 
-async def test_never_more_calls_are_in_flight_than_allowed(server: JudgeServer) -> None:
+async def test_never_more_calls_are_in_flight_than_allowed(server: ScriptedJudge) -> None:
     server.latency_s = 0.01
     async with judge(server, max_in_flight=7) as labeler:
         await ask_many(labeler, 60)
     assert server.most_in_flight == 7
 
 
-async def test_the_calls_in_flight_grow_to_the_maximum_while_the_endpoint_copes(server: JudgeServer) -> None:
+async def test_the_calls_in_flight_grow_to_the_maximum_while_the_endpoint_copes(server: ScriptedJudge) -> None:
     server.latency_s = 1.0  # far above what a busy processor adds
     async with judge(server, max_in_flight=100) as labeler:
         await ask_many(labeler, 100)
     assert 2 * FIRST_LIMIT < server.most_in_flight <= 100
 
 
-async def test_an_endpoint_that_takes_few_at_once_is_not_flooded_and_everything_is_labeled(server: JudgeServer) -> None:
+async def test_an_endpoint_that_takes_few_at_once_is_not_flooded_and_everything_is_labeled(
+    server: ScriptedJudge,
+) -> None:
     server.latency_s = 0.02
     server.capacity = 10
     async with judge(server, max_in_flight=200, attempts=50) as labeler:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, judge
-from tests.support.judge_server import JudgeServer, Says
 
 from ragtide import RagInteraction
+from ragtide.testing import JudgePrompt, Says, ScriptedJudge
 from ragtide_consumers.labelers.judge.injection import suspected
 from ragtide_consumers.labelers.judge.prompts import (
     CLAIMS_SCHEMA,
@@ -83,7 +83,7 @@ def test_a_quoted_text_is_one_line_and_reads_back(text: str) -> None:
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
 @pytest.mark.parametrize("place", ["document", "response"])
 async def test_an_attack_reaches_the_judge_as_one_quoted_line_and_changes_no_rule(
-    server: JudgeServer, attack: dict[str, str], place: str
+    server: ScriptedJudge, attack: dict[str, str], place: str
 ) -> None:
     text = attack["text"]
     attacked = RagInteraction(
@@ -123,11 +123,11 @@ OBEYED: dict[str, dict[str, object] | None] = {
 
 @pytest.mark.parametrize("case", OBEYED)
 async def test_a_judge_that_obeyed_an_attack_is_caught_by_the_check_of_its_answer(
-    server: JudgeServer, case: str
+    server: ScriptedJudge, case: str
 ) -> None:
     changes = OBEYED[case]
 
-    def obey(request: dict[str, object]) -> str:
+    def obey(_: JudgePrompt) -> str:
         return (
             "All good, everything is supported!"
             if changes is None

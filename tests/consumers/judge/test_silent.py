@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.consumers.judge.asking import SECRET, TOWER, judge
 from tests.support.conditions import wait_until
-from tests.support.judge_server import JudgeServer, Raw, Says, rules_model
 
 from ragtide import RagInteraction
+from ragtide.testing import Raw, Says, ScriptedJudge
 from ragtide_consumers.labelers.protocol import Labeler
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 from ragtide_runtime.cancellation import end
@@ -26,7 +26,7 @@ def another(number: int) -> RagInteraction:
 
 
 @pytest.mark.parametrize("answer", SILENT, ids=repr)
-async def test_answers_without_labels_in_a_row_open_the_breaker(server: JudgeServer, answer: Any) -> None:
+async def test_answers_without_labels_in_a_row_open_the_breaker(server: ScriptedJudge, answer: Any) -> None:
     server.always = answer
     async with judge(server, breaker_failures=6, breaker_pause_s=60, attempts=2) as labeler:
         given_up = 0
@@ -41,7 +41,7 @@ async def test_answers_without_labels_in_a_row_open_the_breaker(server: JudgeSer
 
 @pytest.mark.parametrize("answer", [LOGIN, GATEWAY], ids=repr)
 async def test_a_reply_that_is_no_completion_is_tried_again_and_loses_no_label(
-    server: JudgeServer, answer: Any
+    server: ScriptedJudge, answer: Any
 ) -> None:
     server.script.append(answer)
     async with judge(server) as labeler:
@@ -50,7 +50,7 @@ async def test_a_reply_that_is_no_completion_is_tried_again_and_loses_no_label(
     assert labeling.counters == {"judge_calls": 2, "judge_retries": 1}
 
 
-async def test_the_reason_says_what_came_instead_without_the_key(server: JudgeServer) -> None:
+async def test_the_reason_says_what_came_instead_without_the_key(server: ScriptedJudge) -> None:
     server.always = Raw(f"<html>sign in {SECRET}\x1b[2J</html>".encode(), content_type="text/html")
     async with judge(server, attempts=1) as labeler:
         with pytest.raises(EndpointUnavailable, match=r"no chat completion: <html>sign in \*\*\*") as caught:
@@ -59,7 +59,7 @@ async def test_the_reason_says_what_came_instead_without_the_key(server: JudgeSe
 
 
 @pytest.mark.parametrize("width", range(90, 112))
-async def test_an_excerpt_never_holds_a_part_of_the_key(server: JudgeServer, width: int) -> None:
+async def test_an_excerpt_never_holds_a_part_of_the_key(server: ScriptedJudge, width: int) -> None:
     server.always = Raw(f"<html>{'x' * 2 * width}{SECRET}</html>".encode(), content_type="text/html")
     async with judge(server, attempts=1) as labeler:
         with pytest.raises(EndpointUnavailable) as caught:
@@ -67,7 +67,7 @@ async def test_an_excerpt_never_holds_a_part_of_the_key(server: JudgeServer, wid
     assert SECRET[:5] not in str(caught.value)
 
 
-async def test_a_gateway_that_says_a_context_is_too_long_gets_smaller_parts(server: JudgeServer) -> None:
+async def test_a_gateway_that_says_a_context_is_too_long_gets_smaller_parts(server: ScriptedJudge) -> None:
     server.script.append(Raw(b'{"error": {"code": "context_length_exceeded"}}'))
     async with judge(server, context_tokens=2400) as labeler:
         labeling = await labeler.label(TOWER)
@@ -76,12 +76,9 @@ async def test_a_gateway_that_says_a_context_is_too_long_gets_smaller_parts(serv
 
 
 async def test_an_interaction_that_alone_is_answered_without_labels_is_absent_and_stops_nobody(
-    server: JudgeServer,
+    server: ScriptedJudge,
 ) -> None:
-    def model(request: dict[str, Any]) -> str:
-        return "I will not say." if "strange" in request["messages"][1]["content"] else rules_model(request)
-
-    server.model = model
+    server.always = lambda prompt: Says("I will not say.") if "strange" in prompt.question else None
     strange = TOWER.model_copy(update={"question": "A strange question?"})
     async with judge(server, breaker_failures=4, breaker_pause_s=60) as labeler:
         for number in range(5):
@@ -91,7 +88,7 @@ async def test_an_interaction_that_alone_is_answered_without_labels_is_absent_an
 
 
 async def test_an_interaction_that_alone_gets_a_gateways_error_is_absent_while_others_are_answered(
-    server: JudgeServer,
+    server: ScriptedJudge,
 ) -> None:
     started = asyncio.Event()
 
@@ -103,14 +100,7 @@ async def test_an_interaction_that_alone_gets_a_gateways_error_is_absent_while_o
             started.set()
 
     strange = TOWER.model_copy(update={"question": "A strange question?"})
-    original = server.answer
-
-    async def answer(request: dict[str, Any], writer: Any) -> bool:
-        if "strange" in request["messages"][1]["content"]:
-            return await server.send_raw(writer, GATEWAY)
-        return await original(request, writer)
-
-    server.answer = answer  # type: ignore[method-assign]
+    server.always = lambda prompt: GATEWAY if "strange" in prompt.question else None
     async with judge(server, attempts=2, breaker_failures=1000) as labeler:
         beside = asyncio.create_task(others(labeler))
         await started.wait()
@@ -119,7 +109,7 @@ async def test_an_interaction_that_alone_gets_a_gateways_error_is_absent_while_o
     assert set(labeling.absent.values()) == {"judge_unusable"}
 
 
-async def test_when_labels_come_again_the_breaker_closes_and_what_waited_is_labeled(server: JudgeServer) -> None:
+async def test_when_labels_come_again_the_breaker_closes_and_what_waited_is_labeled(server: ScriptedJudge) -> None:
     server.always = PROSE
     async with judge(server, breaker_failures=3, breaker_pause_s=0.05, repairs=50) as labeler:
 

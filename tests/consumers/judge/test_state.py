@@ -7,9 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 from tests.consumers.judge.asking import SECRET, TOWER, settings
 from tests.support.conditions import until
-from tests.support.judge_server import JudgeServer, Says, Status
 
 from ragtide import LabelerUnavailable, RagInteraction
+from ragtide.testing import Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.worker.patience import Patience
@@ -49,7 +49,7 @@ async def judge_finding(redis: Any, given: Settings, level: str) -> Finding:
 
 
 async def test_doctor_says_that_the_judge_answers_is_paused_and_answers_again(
-    server: JudgeServer, async_redis: Any
+    server: ScriptedJudge, async_redis: Any
 ) -> None:
     given = settings(server, attempts=1, breaker_failures=2, breaker_pause_s=0.1)
     async with labeler_of(given, async_redis) as labeler:
@@ -82,7 +82,7 @@ async def test_doctor_says_that_the_judge_answers_is_paused_and_answers_again(
     ids=["key", "quota", "redirect", "busy", "error", "prose"],
 )
 async def test_doctor_says_what_is_wrong_with_the_judge(
-    server: JudgeServer, async_redis: Any, answer: Any, level: str, words: str
+    server: ScriptedJudge, async_redis: Any, answer: Any, level: str, words: str
 ) -> None:
     server.always = answer
     given = settings(server, attempts=1, breaker_failures=3)
@@ -95,7 +95,7 @@ async def test_doctor_says_what_is_wrong_with_the_judge(
 
 
 async def test_doctor_knows_the_judge_of_a_run_and_says_what_was_spent_of_the_limits(
-    server: JudgeServer, async_redis: Any
+    server: ScriptedJudge, async_redis: Any
 ) -> None:
     live = settings(server, prices=PRICES, spend_per_day_usd=8.0)
     run = live.model_copy(update={"prefix": workspace_prefix(live.prefix, "again")})
@@ -112,14 +112,14 @@ async def test_doctor_knows_the_judge_of_a_run_and_says_what_was_spent_of_the_li
 
 
 @pytest.mark.parametrize("stored", [b"garbage", b"[]", b"{}", b"[" * 9999, b'{"model": 5}'])
-async def test_a_state_of_another_form_is_skipped(server: JudgeServer, async_redis: Any, stored: bytes) -> None:
+async def test_a_state_of_another_form_is_skipped(server: ScriptedJudge, async_redis: Any, stored: bytes) -> None:
     await async_redis.sadd("ragtide:{0}:judge-states", "somebody", "silent")
     await async_redis.set("ragtide:{0}:judge-states:somebody", stored)
     assert await read_endpoint_states(async_redis, "ragtide") == {}
     assert not [name for name in await doctor(async_redis, settings(server)) if name.startswith("judge")]
 
 
-async def test_processes_that_are_gone_are_forgotten(async_redis: Any, server: JudgeServer) -> None:
+async def test_processes_that_are_gone_are_forgotten(async_redis: Any, server: ScriptedJudge) -> None:
     await async_redis.sadd("ragtide:{0}:judge-states", "gone-1", "gone-2")
     async with labeler_of(settings(server), async_redis) as labeler:
         await labeler.label(TOWER)
@@ -131,7 +131,7 @@ async def test_processes_that_are_gone_are_forgotten(async_redis: Any, server: J
         assert 0 < await async_redis.ttl((await async_redis.keys("ragtide:{0}:judge-states:*"))[0]) <= 60
 
 
-async def test_a_redis_that_fails_stops_no_labeling(server: JudgeServer, async_redis: Any) -> None:
+async def test_a_redis_that_fails_stops_no_labeling(server: ScriptedJudge, async_redis: Any) -> None:
     given = settings(server)
     async with labeler_of(given, async_redis) as labeler:
         await async_redis.connection_pool.disconnect()
@@ -140,7 +140,7 @@ async def test_a_redis_that_fails_stops_no_labeling(server: JudgeServer, async_r
 
 
 @pytest.mark.parametrize("kind", ["judge", "cascade"])
-async def test_readyz_of_a_worker_says_that_its_judge_refuses(server: JudgeServer, kind: str) -> None:
+async def test_readyz_of_a_worker_says_that_its_judge_refuses(server: ScriptedJudge, kind: str) -> None:
     given = settings(server, labeler=kind)
     given = given.model_copy(update={"cascade": given.cascade.model_copy(update={"rate": 1.0})})
     server.always = Status(401, "Incorrect API key")
@@ -170,7 +170,7 @@ async def _stop() -> None:
     "answer", [Status(401, "no"), Status(500, "no"), Status(429, "busy"), Says("prose"), Status(307)], ids=repr
 )
 async def test_an_outage_of_the_judge_is_one_warning_however_many_interactions_wait(
-    server: JudgeServer, answer: Any
+    server: ScriptedJudge, answer: Any
 ) -> None:
     server.always = answer
     with capture_logs() as logs:

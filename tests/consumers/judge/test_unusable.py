@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
-from tests.support.judge_server import JudgeServer, Raw, Says, rules_model, schema_name
 
 from ragtide import SentenceLabels, trace_metrics
+from ragtide.testing import JudgePrompt, Labels, Raw, Says, ScriptedJudge
 from ragtide_consumers.labelers.judge.trace_answer import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
 
@@ -28,8 +28,8 @@ OF_SUPPORT = {"trace.adherence", "trace.supported_fraction"}
 def changed(**changes: Any) -> Says:
     """Return the right answer with these fields changed; a field that is ... is left out."""
 
-    def text(request: dict[str, Any]) -> str:
-        fields = json.loads(rules_model(request)) | changes
+    def text(prompt: JudgePrompt) -> str:
+        fields = json.loads(Labels().answer(prompt)) | changes
         return json.dumps({name: value for name, value in fields.items() if value is not ...})
 
     return Says(text)
@@ -38,7 +38,7 @@ def changed(**changes: Any) -> Says:
 @pytest.mark.parametrize("text", ["{}", '{"error": {"message": "quota"}}', '{"answer": []}', "[]", '{"a": {}}'])
 @pytest.mark.parametrize("families", [("trace",), ("ragchecker",), ("trace", "ragchecker")])
 async def test_an_answer_without_labels_has_no_score_and_one_reason(
-    server: JudgeServer, text: str, families: tuple[str, ...]
+    server: ScriptedJudge, text: str, families: tuple[str, ...]
 ) -> None:
     server.always = Says(text)
     async with judge(server, families=families, breaker_failures=100) as labeler:
@@ -55,7 +55,7 @@ BROKEN_KEYS: list[Any] = [..., None, "0a", {}, 5, [1, 2], [{"key": "0a"}], ["7x"
 @pytest.mark.parametrize("value", BROKEN_KEYS, ids=repr)
 @pytest.mark.parametrize(("name", "of_it"), [(RELEVANT, OF_RELEVANT), (UTILIZED, OF_UTILIZED)])
 async def test_a_missing_or_malformed_list_is_absent_and_the_rest_is_scored(
-    server: JudgeServer, name: str, of_it: set[str], value: object
+    server: ScriptedJudge, name: str, of_it: set[str], value: object
 ) -> None:
     server.always = changed(**{name: value})
     async with judge(server, repairs=1) as labeler:
@@ -71,7 +71,7 @@ async def test_a_missing_or_malformed_list_is_absent_and_the_rest_is_scored(
 
 
 @pytest.mark.parametrize("value", [..., None, "a", {}, [1], [[]], []], ids=repr)
-async def test_a_response_without_any_verdict_has_no_adherence(server: JudgeServer, value: object) -> None:
+async def test_a_response_without_any_verdict_has_no_adherence(server: ScriptedJudge, value: object) -> None:
     server.always = changed(**{SUPPORT: value})
     async with judge(server, repairs=0) as labeler:
         labeling = await labeler.label(TOWER)
@@ -91,7 +91,7 @@ async def test_a_response_without_any_verdict_has_no_adherence(server: JudgeServ
     ],
     ids=repr,
 )
-async def test_a_verdict_that_lacks_something_is_no_verdict(server: JudgeServer, broken: dict[str, Any]) -> None:
+async def test_a_verdict_that_lacks_something_is_no_verdict(server: ScriptedJudge, broken: dict[str, Any]) -> None:
     server.always = changed(**{SUPPORT: [entry("a", ["0a"], True), broken]})
     async with judge(server, repairs=0) as labeler:
         labeling = await labeler.label(TOWER)
@@ -99,7 +99,7 @@ async def test_a_verdict_that_lacks_something_is_no_verdict(server: JudgeServer,
     assert not OF_SUPPORT & set(labeling.scores)
 
 
-async def test_empty_lists_are_an_answer(server: JudgeServer) -> None:
+async def test_empty_lists_are_an_answer(server: ScriptedJudge) -> None:
     support = [entry("a", [], False), entry("b", [], False)]
     server.always = changed(**{RELEVANT: [], UTILIZED: [], SUPPORT: support, "overall_supported": False})
     async with judge(server) as labeler:
@@ -111,9 +111,9 @@ async def test_empty_lists_are_an_answer(server: JudgeServer) -> None:
 
 
 @pytest.mark.parametrize("where", ['"all_relevant_sentence_keys": ["0a"', '"all_utilized_sentence_keys": ["0a"'])
-async def test_a_list_that_was_cut_off_is_absent_and_not_shorter(server: JudgeServer, where: str) -> None:
-    def cut(request: dict[str, Any]) -> str:
-        fields = json.loads(rules_model(request)) | {RELEVANT: ["0a", "0b"], UTILIZED: ["0a", "0b"]}
+async def test_a_list_that_was_cut_off_is_absent_and_not_shorter(server: ScriptedJudge, where: str) -> None:
+    def cut(prompt: JudgePrompt) -> str:
+        fields = json.loads(Labels().answer(prompt)) | {RELEVANT: ["0a", "0b"], UTILIZED: ["0a", "0b"]}
         text = json.dumps(fields)
         return text[: text.index(where) + len(where)]
 
@@ -124,17 +124,17 @@ async def test_a_list_that_was_cut_off_is_absent_and_not_shorter(server: JudgeSe
     assert not lost & set(labeling.scores)
 
 
-async def test_a_part_of_a_context_without_a_list_makes_the_whole_list_absent(server: JudgeServer) -> None:
+async def test_a_part_of_a_context_without_a_list_makes_the_whole_list_absent(server: ScriptedJudge) -> None:
     texts = [f"Filler sentence {n} about nothing at all that matters here." for n in range(60)]
 
-    def first_part_only(request: dict[str, Any]) -> str:
-        fields = json.loads(rules_model(request))
-        if "0a: " not in request["messages"][1]["content"]:
+    def first_part_only(prompt: JudgePrompt) -> str:
+        fields = json.loads(Labels().answer(prompt))
+        if "0a" not in prompt.documents:
             del fields[RELEVANT]
             fields[SUPPORT] = fields[SUPPORT][:1]
         return json.dumps(fields)
 
-    server.model = first_part_only
+    server.always = Says(first_part_only)
     async with judge(server, context_tokens=400, repairs=0) as labeler:
         labeling = await labeler.label(with_documents(" ".join(texts)))
     assert labeling.absent["trace.context_relevance"] == "judge_unusable"
@@ -145,8 +145,8 @@ async def test_a_part_of_a_context_without_a_list_makes_the_whole_list_absent(se
 def claims_saying(**changes: Any) -> Says:
     """Return the right answers to both prompts about claims, with these fields changed; ... leaves one out."""
 
-    def text(request: dict[str, Any]) -> str:
-        fields = json.loads(rules_model(request))
+    def text(prompt: JudgePrompt) -> str:
+        fields = json.loads(Labels().answer(prompt))
         fields |= {name: value for name, value in changes.items() if name in fields}
         return json.dumps({name: value for name, value in fields.items() if value is not ...})
 
@@ -155,7 +155,7 @@ def claims_saying(**changes: Any) -> Says:
 
 @pytest.mark.parametrize("value", [..., None, "a claim", [1, 2], [["the tower", "built in", "1889"]], {}], ids=repr)
 @pytest.mark.parametrize("name", ["response_claims", "reference_claims", "verdicts"])
-async def test_claims_or_verdicts_that_are_missing_are_absent(server: JudgeServer, name: str, value: object) -> None:
+async def test_claims_or_verdicts_that_are_missing_are_absent(server: ScriptedJudge, name: str, value: object) -> None:
     server.always = claims_saying(**{name: value})
     async with judge(server, families=("ragchecker",), repairs=0) as labeler:
         labeling = await labeler.label(TOWER)
@@ -167,11 +167,11 @@ async def test_claims_or_verdicts_that_are_missing_are_absent(server: JudgeServe
 @pytest.mark.parametrize("broken", ["entailed_by", "contradicted_by", "claim"])
 @pytest.mark.parametrize("value", [..., None, 5, [7]], ids=repr)
 async def test_a_claim_without_a_verdict_is_not_taken_for_neutral(
-    server: JudgeServer, broken: str, value: object
+    server: ScriptedJudge, broken: str, value: object
 ) -> None:
-    def text(request: dict[str, Any]) -> str:
-        fields = json.loads(rules_model(request))
-        if schema_name(request) == "verdicts":
+    def text(prompt: JudgePrompt) -> str:
+        fields = json.loads(Labels().answer(prompt))
+        if prompt.kind == "verdicts":
             fields["verdicts"][0].pop(broken)
             fields["verdicts"][0] |= {} if value is ... else {broken: value}
         return json.dumps(fields)
@@ -185,14 +185,14 @@ async def test_a_claim_without_a_verdict_is_not_taken_for_neutral(
 
 
 @pytest.mark.parametrize("deep", ["[" * 200_000, '{"a":' * 200_000, '{"all_relevant_sentence_keys": ' + "[" * 200_000])
-async def test_deeply_nested_json_in_an_answer_is_unusable(server: JudgeServer, deep: str) -> None:
+async def test_deeply_nested_json_in_an_answer_is_unusable(server: ScriptedJudge, deep: str) -> None:
     server.always = Says(deep)
     async with judge(server, repairs=1) as labeler:
         labeling = await labeler.label(TOWER)
     assert set(labeling.absent.values()) == {"judge_unusable"}
 
 
-async def test_a_reply_of_deeply_nested_json_is_tried_again_like_any_broken_reply(server: JudgeServer) -> None:
+async def test_a_reply_of_deeply_nested_json_is_tried_again_like_any_broken_reply(server: ScriptedJudge) -> None:
     server.script.append(Raw(b"[" * 200_000))
     async with judge(server) as labeler:
         labeling = await labeler.label(TOWER)

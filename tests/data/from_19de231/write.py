@@ -18,11 +18,11 @@ from random import Random
 from typing import Any
 
 from redis import Redis
-from tests.support.judge_server import JudgeServer
 
 from ragtide import Feedback, InteractionProducer, RagInteraction
 
 HERE = Path(__file__).parent
+JUDGE = HERE.parents[1] / "support" / "remembering_judge.py"
 START = datetime(2026, 11, 2, 6, tzinfo=UTC)
 SPLITS = {"search": 2}
 PIPELINES = {"shop": 150, "search": 40, "help/desk Ä": 20}
@@ -170,19 +170,32 @@ def dump(redis: Any, target: Path) -> None:
     target.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
 
 
+@contextmanager
+def judge_process() -> Iterator[str]:
+    """Yield the URL of a judge: a process with the code of today, because 19de231 has no `ragtide.testing`."""
+    today = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, str(JUDGE), "--latency", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=today) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
 def main() -> None:
     """Write the fixtures; the only argument is the URL of an empty Redis 6.2."""
     (url,) = sys.argv[1:]
     redis: Any = Redis.from_url(url)
     recording, scratch = HERE / "recording", Path(tempfile.mkdtemp())
     shutil.rmtree(recording, ignore_errors=True)
-    with JudgeServer() as judge:
+    with judge_process() as judge_url:
         os.environ |= {
             "RAGTIDE_REDIS_URL": url,
             "RAGTIDE_CONFIG": str(HERE / "ragtide.toml"),
             "RAGTIDE_DATA_DIR": str(scratch),
             "RAGTIDE_COMMIT_INTERVAL_S": "0.05",
-            "RAGTIDE_JUDGE_BASE_URL": judge.url,
+            "RAGTIDE_JUDGE_BASE_URL": judge_url,
             "RAGTIDE_JUDGE_API_KEY": "none",
         }
         os.environ |= {"RAGTIDE_RECORDER_URL": str(recording), "RAGTIDE_RECORDER_ROLL_S": "2"}

@@ -1,0 +1,81 @@
+"""A request to the judge, read: which labels it asks for, and of which sentences."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
+
+PromptKind = Literal["trace", "claims", "verdicts", "other"]
+
+_SECTIONS: Final = ("QUESTION", "DOCUMENT SENTENCES", "RESPONSE SENTENCES", "TEXTS", "SOURCES", "CLAIMS")
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    """The prompt of one request of the chat completions protocol."""
+
+    body: Mapping[str, Any]
+    """The whole request: model, messages, parameters."""
+
+    @property
+    def kind(self) -> PromptKind:
+        """The labels that are asked for: TRACe's, the claims of texts, verdicts on claims, or no labels of ragtide."""
+        if "RESPONSE SENTENCES" in self._sections:
+            return "trace"
+        if "TEXTS" in self._sections:
+            return "claims"
+        return "verdicts" if "CLAIMS" in self._sections else "other"
+
+    @cached_property
+    def text(self) -> str:
+        """The first message of the user: the data, without the rules and without later corrections."""
+        return next((str(one["content"]) for one in self.body["messages"] if one["role"] == "user"), "")
+
+    @property
+    def question(self) -> str:
+        """The question of the interaction; empty in a prompt for verdicts, which has none."""
+        return self._sections.get("QUESTION", {}).get("Q") or self.texts.get("QUESTION", "")
+
+    @property
+    def documents(self) -> Mapping[str, str]:
+        """The document sentences by key, such as `0a`, in a prompt for TRACe."""
+        return self._sections.get("DOCUMENT SENTENCES", {})
+
+    @property
+    def response(self) -> Mapping[str, str]:
+        """The response sentences by key, such as `a`, in a prompt for TRACe."""
+        return self._sections.get("RESPONSE SENTENCES", {})
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The texts to split into claims: `QUESTION`, `RESPONSE` and perhaps `REFERENCE`."""
+        return self._sections.get("TEXTS", {})
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The sources by key in a prompt for verdicts: documents `D0`, ..., reference answer `A`, response `R`."""
+        return self._sections.get("SOURCES", {})
+
+    @property
+    def claims(self) -> Mapping[str, str]:
+        """The claims by key in a prompt for verdicts: `r1`, ... of the response, `g1`, ... of the reference answer."""
+        return self._sections.get("CLAIMS", {})
+
+    @cached_property
+    def _sections(self) -> Mapping[str, Mapping[str, str]]:
+        # Each text is JSON on one line, so an empty line ends a section whatever the texts say.
+        found = {}
+        for section in self.text.split("\n\n"):
+            title, *lines = section.split("\n")
+            if title in _SECTIONS:
+                found[title] = dict(_keyed(line) for line in lines)
+        return found
+
+
+def _keyed(line: str) -> tuple[str, str]:
+    key, _, text = line.partition(": ")
+    try:
+        return key, str(json.loads(text))
+    except ValueError:
+        return key, text
