@@ -58,7 +58,8 @@ def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     with (
         RedisProcess(tmp_path / "redis", "appendonly yes") as server,
-        running("up", server.url, log) as process,
+        # A lease of a minute: on a slow machine a process may stand still for longer than a second, more than once.
+        running("up", server.url, log, {"RAGTIDE_LEASE_S": "60"}) as process,
         connect(server.url) as redis,
     ):
         with InteractionProducer(server.url) as producer:
