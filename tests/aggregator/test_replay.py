@@ -46,7 +46,7 @@ STATE = StateOptions(
 LIVE = Layout("ragtide", 3, {"big": 2})
 RUN = Layout(workspace_prefix("ragtide", "again"), 3, {"big": 2})
 EVERYTHING = Selection()
-OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=2.0, feedback_window_s=3600.0)
+OPTIONS = ReplayOptions(state=STATE, split=True, lease_s=60.0, feedback_window_s=3600.0)
 
 
 def traffic() -> list[MetricEvent]:
@@ -303,7 +303,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
     expected = await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)
     for streams in RUN.all():
         await async_redis.delete(streams.checkpoint, streams.alerts)
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(15_000.0), lease_s=5.0))
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(15_000.0)))
     losses = 0
 
     def lose(_: ReplayProgress) -> None:
@@ -319,7 +319,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
     stop = asyncio.Event()
     begun = asyncio.Event()
-    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=3.0))
+    slow = replay(async_redis, recording, options=replace(OPTIONS, speed=Speed(1.0), lease_s=6.0))
     first = asyncio.create_task(slow.run(stop, lambda _: begun.set()))
     await begun.wait()
     with pytest.raises(ConfigurationError, match="another process replays into this workspace"):
