@@ -157,8 +157,11 @@ def test_an_experiment_is_begun_in_one_folder_and_goes_on_from_another(redis_url
     assert all(quality in begun.stdout for quality in ("quality", "0.3", "0.55")), begun.stdout
     calls = (place / "calls.txt").read_text()
     assert command(redis_url, "experiment", "clone", "race", "#0", "more", "--set", "quality=0.9").returncode == 0
-    goes_on = command(redis_url, "experiment", "resume", "race", "--file", "here/experiment.toml", "--json")
+    resume = ("experiment", "resume", "race", "--file", "here/experiment.toml", "--json")
+    goes_on = command(redis_url, *resume, "--fail-if", "own.value.n < 1", "--config", "more")
     assert goes_on.returncode == 0, goes_on.stderr
+    assert json.loads(goes_on.stdout)["gate"]["outcome"] == "pass"
+    assert command(redis_url, *resume, "--fail-if", "own.value.n < 100").returncode == 4
     found = {row["name"]: row["n_items"] for row in json.loads(goes_on.stdout)["rows"]}
     assert found["more"] == found["quality=0.3"] == 2
     assert (place / "calls.txt").read_text().removeprefix(calls).count("\n") == 2

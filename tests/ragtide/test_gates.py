@@ -206,6 +206,8 @@ def test_an_experiment_has_a_gate_on_a_config(
     done = run_command(capsys, *show, "--json", "--fail-if", f"{metric}.difference < 0", "--baseline", "quality=0.3")
     assert done.code == 0
     assert json.loads(done.stdout)["gate"]["outcome"] == "pass"
+    one = run_command(capsys, "experiment", "resume", "try", "quality=0.3", "--fail-if", f"{metric} < 0.5")
+    assert (one.code, "a gate is about a whole experiment" in one.told) == (2, True)
     wrong = run_command(capsys, *show, "--fail-if", f"{metric} < 0.5", "--config", "quality=0.8")
     assert wrong.code == 2
     assert "did you mean" in " ".join(wrong.stderr.split())

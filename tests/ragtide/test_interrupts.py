@@ -122,7 +122,7 @@ def test_a_stopped_verification_says_how_far_it_came(tmp_path: Path, redis_url: 
             writers.append(os.open(stuck, os.O_WRONLY | os.O_NONBLOCK))
         return bool(writers)
 
-    arguments = ("recordings", str(tmp_path / "recording"), "--verify")
+    arguments = ("inspect", str(tmp_path / "recording"), "--verify")
     said = interrupted(begin(redis_url, log, *arguments), log, is_read)
     for one in writers:
         os.close(one)

@@ -90,6 +90,34 @@ def test_score_says_what_was_kept(
     assert done.code == 130
     kept = "4 interactions were scored and are not kept" if output is None else "4 scored interactions are in out.jsonl"
     assert kept in done.stderr
+    assert done.stdout.startswith("Partial summary of ")
+    assert ": 4 scored, 0 problems; the other rows were not scored." in done.stdout
+    assert re.search(r"\nadherence .* 4 ", done.stdout)
+
+
+def test_the_partial_summary_of_score_says_so_to_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(rows(6))
+    whole = run_command(capsys, "score", "rows.jsonl", "--json").stdout.splitlines()
+    assert json.loads(whole[-1])["summary"]["partial"] is False
+    real = ScoredFile.score
+
+    async def score(self: ScoredFile) -> Any:
+        async for one in real(self):
+            yield one
+            if self.counts["scored"] == 4:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(ScoredFile, "score", score)
+    done = run_command(capsys, "score", "rows.jsonl", "--json", "--fail-if", "trace.adherence < 0.1")
+    assert done.code == 130
+    *lines, last = map(json.loads, done.stdout.splitlines())
+    assert len(lines) == 4
+    assert (last["summary"]["scored"], last["summary"]["partial"]) == (4, True)
+    assert "gate" not in last["summary"]
+    assert "The gate is not decided." in done.stderr
+    assert "Partial summary" in done.stderr
 
 
 def interrupted(arguments: list[str], ready: Any, cwd: Path, environment: dict[str, str]) -> tuple[int, str]:

@@ -145,6 +145,18 @@ def test_the_list_shows_worst_band_and_change_beside_each_pipeline_at_80_columns
     assert re.search(r"-0\.\d{3} adherence", first)
 
 
+def test_the_list_says_how_many_rows_of_segments_it_hides() -> None:
+    all_found = found({"shop": 0.5, "search": 0.5}, segments=True)
+    hidden = sum(one.pipeline == "shop" and one.segment is not None for one in all_found)
+    assert hidden
+    screen = "\n".join(drawn(WatchView(chosen="shop"), all_found, height=60))
+    assert f"{hidden} estimates of segment values are not shown: Enter shows them." in screen
+    assert "pipelines by name" in screen
+    opened = "\n".join(drawn(WatchView(chosen="shop", opened=True), all_found, height=60))
+    assert "not shown" not in opened
+    assert "not shown" not in "\n".join(drawn(WatchView(chosen="shop"), found({"shop": 0.5}), height=60))
+
+
 def test_a_pipeline_of_its_own_has_segments_and_labelers() -> None:
     screen = "\n".join(drawn(WatchView(chosen="shop", opened=True), found({"shop": 0.5}, segments=True), height=60))
     assert "Segments: lang=de" in screen

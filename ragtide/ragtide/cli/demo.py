@@ -77,7 +77,7 @@ async def _run(settings: Settings, *, fast: bool, live: bool) -> DemoResult:
 async def _drawn(settings: Settings) -> AsyncIterator[None]:
     assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it
     async with connect_async(settings.redis_url) as redis:
-        screen = Screen(Deployment(redis, settings), keep=lambda estimate: estimate.segment is None)
+        screen = Screen(Deployment(redis, settings), segments=False)
         with Live(console=out, auto_refresh=False) as live:
 
             async def draw() -> None:

@@ -96,12 +96,22 @@ def resume(
     keep: Annotated[bool, _option(Command, "keep", "--keep")] = False,
     reason: Reason = "",
     no_roles: NoRoles = False,
+    fail_if: FailIfOption = None,
+    gate_config: GateConfig = None,
+    baseline: GateBaseline = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Resume a stopped config, or continue an experiment that was interrupted or paused."""
     settings = given(context).settings()
+    options = gate_of(settings, "experiment", fail_if, undecided=undecided, junit=junit, summary=summary)
+    gate = experiment_gate(options, gate_config, baseline)
     if config is not None and file is not None:
         raise typer.BadParameter("give a config to resume, or the file of the experiment to continue; not both")
+    if config is not None and gate is not None:
+        raise typer.BadParameter("a gate is about a whole experiment: give --file FILE and no CONFIG")
     if config is not None:
         driven = ExperimentControl(name, settings=settings).resume(config, keep=keep, reason=reason)
         _confirm(f"{config} is resumed", driven=driven)
@@ -109,7 +119,7 @@ def resume(
     if file is None:
         info = with_redis(settings, lambda redis, _: get_workspace(redis, settings, name))
         raise ConfigurationError(_how_to_continue(info))
-    _run(settings, file, None, roles=not no_roles, as_json=as_json, name=name)
+    _run(settings, file, gate, roles=not no_roles, as_json=as_json, name=name)
 
 
 def _how_to_continue(info: Workspace) -> str:

@@ -28,8 +28,17 @@ from ragtide_schemas.suggestions import unknown
 from .common import JsonOption, err, given, out, print_json
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .problems import Problems
-from .progress import cost_note, interruptible, progress_bar
+from .progress import cost_note, interrupted, progress_bar
 from .score_tables import reference_table, summary_table
+
+
+def _scores_all(scored: ScoredFile, *, as_json: bool) -> bool:
+    """Score the file, and return whether it was scored to its end: Ctrl-C stops it."""
+    try:
+        asyncio.run(_score(scored, as_json=as_json))
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 async def _score(scored: ScoredFile, *, as_json: bool) -> None:
@@ -57,6 +66,19 @@ def _kept(scored: ScoredFile) -> str:
             "when it is given again."
         )
     return f"{count:,} scored interactions are in {scored.options.output}: to go on, give the same command again."
+
+
+def _partial(scored: ScoredFile) -> str:
+    """Return the heading of the summary after Ctrl-C."""
+    return f"Partial summary of {scored.options.source}: {_counted(scored)}; the other rows were not scored."
+
+
+def _counted(scored: ScoredFile) -> str:
+    """Return the numbers of rows, and the cost."""
+    counts = scored.counts
+    before = f", {counts['before']:,} scored before" if counts["before"] else ""
+    money = f", ${scored.cost_usd:.4f}" if scored.cost_usd else ""
+    return f"{counts['scored']:,} scored{before}, {counts['problems']:,} problems{money}"
 
 
 def with_choices(settings: Settings, *, model: str | None, base_url: str | None, families: str | None) -> Settings:
@@ -146,11 +168,17 @@ def score(
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
     before = None if baseline is None else [event for event, _ in read_lines(baseline)]
     scored = ScoredFile(settings, ScoreOptions(file, files, output, labels, limit, export_ragchecker))
-    with interruptible(lambda: _kept(scored)):
-        asyncio.run(_score(scored, as_json=as_json))
+    complete = _scores_all(scored, as_json=as_json)
     level = confidence or settings.confidence
     found = summarize(scored.events, strategy=strategy, confidence=level)
+    if not complete:
+        (err if as_json else out).print(_partial(scored), style="yellow", highlight=False)
     _report(scored, found, f"intervals: {strategy}, {level:.0%}", reference, as_json=as_json)
+    if not complete:
+        if as_json:
+            print_json({SUMMARY: {**scored.totals(), "partial": True, **found.as_dict()}})
+        interrupted(_kept(scored) + (" The gate is not decided." if gate is not None else ""))
+    err.print(_counted(scored), highlight=False)
     if not scored.counts.total():
         err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
     result = None
@@ -158,7 +186,7 @@ def score(
         gaps = None if before is None else _gaps(scored.events, before, level)
         result = gate.decide(of_estimates(found.estimates, gaps), as_json=as_json)
     if as_json:
-        print_json({SUMMARY: with_gate({**scored.totals(), **found.as_dict()}, result)})
+        print_json({SUMMARY: with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result)})
     exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"])))
 
 
@@ -181,7 +209,3 @@ def _report(scored: ScoredFile, summary: Summary, note: str, reference: str | No
         err.print(problem, markup=False, highlight=False)
     if reference is not None:
         console.print(reference_table(summary.estimates, reference, console.width))
-    counts = scored.counts
-    before = f", {counts['before']:,} scored before" if counts["before"] else ""
-    money = f", ${scored.cost_usd:.4f}" if scored.cost_usd else ""
-    err.print(f"{counts['scored']:,} scored{before}, {counts['problems']:,} problems{money}", highlight=False)

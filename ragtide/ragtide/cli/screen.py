@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,6 +14,7 @@ from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .alert_views import alerts_view
+from .groups import whole_pipelines
 from .tables import TrendKey, estimate_key, estimates_note, estimates_table
 
 TREND_POINTS = 16
@@ -28,20 +29,24 @@ class Screen:
 
     Args:
         deployment: the deployment on the screen.
-        keep: returns whether an estimate is shown.
-        pipeline: name of the only shown pipeline, for a warning if it is unknown.
+        pipeline: name of the only shown pipeline; all pipelines if it is None.
+        segments: whether estimates of segment values are shown.
+        hint: how to show them, if they are not shown.
     """
 
     def __init__(
         self,
         deployment: Deployment,
         *,
-        keep: Callable[[Estimate], bool] = lambda _: True,
         pipeline: str | None = None,
+        segments: bool = True,
+        hint: str = "",
     ) -> None:
         self._deployment = deployment
-        self._keep = keep
         self._pipeline = pipeline
+        self._segments = segments
+        self._hint = hint
+        self._hidden = 0
         self.trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
         self.estimates: Sequence[Estimate] = ()
         self.alerts: Sequence[Alert] = ()
@@ -54,9 +59,11 @@ class Screen:
         everything, self.alerts, backlogs = await asyncio.gather(
             deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
         )
-        self.estimates = [e for e in chosen(everything, estimator=RECOMMENDED) if self._keep(e)]
-        known = {estimate.pipeline for estimate in everything}
         wanted = self._pipeline
+        found = [one for one in chosen(everything, estimator=RECOMMENDED) if wanted in (None, one.pipeline)]
+        self.estimates = found if self._segments else whole_pipelines(found)
+        self._hidden = len(found) - len(self.estimates)
+        known = {estimate.pipeline for estimate in everything}
         missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
         self.warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
         for estimate in self.estimates:
@@ -71,6 +78,7 @@ class Screen:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
             return Group(self.counts, *warnings, waiting)
         note = f"{estimates_note(self.estimates)}; recent: mean of about the last 64"
+        hidden = f"{self._hidden:,} estimates of segment values are not shown: {self._hint}"
         return Group(
             self.counts,
             *warnings,
@@ -79,6 +87,7 @@ class Screen:
             estimates_table(self.estimates, width, self.trends),
             Text(),
             alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
+            *([Text(hidden, style="bright_black")] if self._hidden and self._hint else []),
         )
 
 

@@ -15,7 +15,6 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.running import cancelled_by_signal
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.url import RedisHandle
-from ragtide_schemas import Estimate
 
 from .common import PipelineOption, SegmentsOption, err, out, with_redis
 from .keyboard import keyboard
@@ -35,17 +34,20 @@ def watch(
 ) -> None:
     """Show estimates, trends and alerts live, until Ctrl-C.
 
-    The last line lists the keys: choose and open a pipeline, sort, filter, quit.
+    The last line lists the keys: choose and open a pipeline, sort the pipelines, filter, quit. A pipeline's own view
+    has its segment values, too.
     """
     settings = settings_with(context, workspace)
 
     async def body(redis: Redis, _: RedisHandle) -> None:
-        def keep(estimate: Estimate) -> bool:
-            whole = estimate.segment is None
-            return pipeline in (None, estimate.pipeline) and (whole or segments or not printed)
-
         printed = once or not out.is_terminal
-        screen = Screen(Deployment(redis, settings), keep=keep, pipeline=pipeline)
+        # The list of a live screen leaves segment values out itself, because a pipeline's own view has them.
+        screen = Screen(
+            Deployment(redis, settings),
+            pipeline=pipeline,
+            segments=segments or not printed,
+            hint="--segments shows them.",
+        )
         if printed:
             await screen.refresh()
             out.print(screen.render(out.width))

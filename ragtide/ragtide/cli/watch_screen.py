@@ -72,7 +72,9 @@ def watch_screen(
         body = _own_view(screen, chosen, pipelines[chosen], width)
     else:
         above.append(_list(pipelines, chosen, screen.alerts, width))
-        body = Group(estimates_table(pipelines[chosen], width, screen.trends), Text(), _alerts(screen.alerts, chosen))
+        parts = [estimates_table(pipelines[chosen], width, screen.trends), Text(), _alerts(screen.alerts, chosen)]
+        hidden = 0 if segments else sum(one.pipeline == chosen and one.segment is not None for one in screen.estimates)
+        body = Group(*parts, *([_hidden(hidden)] if hidden else []))
     below = _below(view) if keys else Text("Ctrl-C ends it.", style="bright_black")
     return Filled(Group(*above), body, below, first=view.first_line, most=height)
 
@@ -101,6 +103,10 @@ def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Al
             Text(str(firing), style="red") if firing else "0",
         )
     return table
+
+
+def _hidden(count: int) -> Text:
+    return Text(f"{count:,} estimates of segment values are not shown: Enter shows them.", style="bright_black")
 
 
 def _worst(found: Iterable[Estimate]) -> str:
@@ -144,5 +150,5 @@ def _below(view: WatchView) -> Text:
     if view.typing or view.text:
         parts.append(f"filter: {view.text}{'_' if view.typing else ''}")
     if not view.opened:
-        parts.append(f"sorted by {view.sort}" if view.sort == "name" else f"sorted: {view.sort}")
+        parts.append(f"pipelines by {view.sort}")
     return Text("   ".join(parts), style="reverse", no_wrap=True, overflow="ellipsis")

@@ -22,8 +22,8 @@ class Sort(StrEnum):
     """Orders of the pipelines."""
 
     NAME = "name"
-    WORST = "worst band first"
-    CHANGE = "largest change first"
+    WORST = "worst band"
+    CHANGE = "largest change"
 
 
 @dataclass(frozen=True, slots=True)
