@@ -7,12 +7,12 @@ PVLDB 12(12). The implementation is Datadog's.
 from collections.abc import Iterable, Iterator
 from functools import cache
 from math import log
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from ddsketch.ddsketch import BaseDDSketch as DDSketch
 from ddsketch.mapping import LogarithmicMapping
-from ddsketch.pb.ddsketch_pb2 import DDSketch as Message
+from ddsketch.pb import ddsketch_pb2
 from ddsketch.pb.proto import DDSketchProto
 from ddsketch.store import CollapsingLowestDenseStore
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ SHOWN: Final = (0.05, 0.5, 0.95, 0.99)
 
 
 _MAPPING: Final = LogarithmicMapping(RELATIVE_ERROR)
+
+_MESSAGE: Final[Any] = ddsketch_pb2.DDSketch
+"""Made by protobuf when it is imported, so no type is known of it."""
 
 _PER_DOUBLING: Final = log(2) / log(_MAPPING.gamma)
 """Bins between a value and twice the value."""
@@ -117,7 +120,7 @@ class Quantiles:
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes, in the message format of all Datadog implementations."""
         n, store = self.n, self._store
-        message = Message()
+        message = _MESSAGE()
         message.CopyFrom(_EMPTY)
         if store.count:
             bins = store.bins[store.min_key - store.offset : store.max_key - store.offset + 1]
@@ -131,7 +134,7 @@ class Quantiles:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Quantiles":
         """Return the sketch that `to_bytes` wrote."""
-        message, found = Message.FromString(data), cls()
+        message, found = _MESSAGE.FromString(data), cls()
         for index, count in enumerate(message.positiveValues.contiguousBinCounts):
             if count:
                 found.add_bin(message.positiveValues.contiguousBinIndexOffset + index, count)
@@ -150,4 +153,4 @@ def _over(store: CollapsingLowestDenseStore) -> DDSketch:
     return DDSketch(_MAPPING, store, CollapsingLowestDenseStore(BINS), zero_count=0.0)
 
 
-_EMPTY: Final[Message] = DDSketchProto.to_proto(_over(CollapsingLowestDenseStore(BINS)))  # type: ignore[no-untyped-call]
+_EMPTY: Final[Any] = DDSketchProto.to_proto(_over(CollapsingLowestDenseStore(BINS)))  # type: ignore[no-untyped-call]
