@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ragtide_runtime.lazy_imports import late
+from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
     from .alert_subscriber import AlertSubscriber

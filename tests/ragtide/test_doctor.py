@@ -8,7 +8,7 @@ import pytest
 from tests.support.metric_events import adherence
 
 from ragtide import AlertRule, ConfigurationError
-from ragtide.cli.common import Given
+from ragtide.cli.given_options import Given
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -16,7 +16,7 @@ from tests.support.in_process import run_command
 from tests.support.redis_processes import RedisProcess
 from tests.support.roles import environment
 
-from ragtide.cli.common import SafeConsole
+from ragtide.cli.console import SafeConsole
 from ragtide.cli.screen import Screen
 from ragtide.cli.watch import LiveWatch
 from ragtide_aggregator.reading.deployment import Deployment

@@ -11,8 +11,8 @@ import pytest
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.agreement import agreement_table
-from ragtide.cli.common import SafeConsole
 from ragtide.cli.comparison_tables import compared_table
+from ragtide.cli.console import SafeConsole
 from ragtide.cli.dead_letters import letters_table
 from ragtide.cli.experiment_tables import board_view
 from ragtide.cli.explanation_tables import differences_table, segments_table

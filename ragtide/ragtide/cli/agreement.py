@@ -12,7 +12,8 @@ from ragtide_offline.agreement.comparing import PredictionAgreement, compare
 from ragtide_offline.agreement.plot import plot_agreement
 from ragtide_offline.agreement.predictions import read_predictions, references_of
 
-from .common import JsonOption, out, print_json
+from .common import JsonOption
+from .console import out, print_json
 from .fitting import Column, Notes, fitted, heading
 
 

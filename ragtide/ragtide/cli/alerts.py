@@ -13,7 +13,9 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Alert
 
 from .alert_views import alert_panel, alerts_view
-from .common import JsonOption, out, print_json, warn, with_redis
+from .common import JsonOption
+from .console import out, print_json, warn
+from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 

@@ -1,26 +1,30 @@
 """The list of commands, and the options before a command. A command is imported when it is used."""
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from redis import RedisError
 from typer.core import TyperCommand, TyperGroup
 
+from ragtide_runtime import redis, telemetry
 from ragtide_runtime.errors import RagtideError
-from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.version import __version__
 
 from .command_groups import SETTINGS, CommandGroup, with_help, write_help
 from .command_list import COMMANDS, GROUPS
-from .common import Given, err
+from .console import err
+from .given_options import Given
 from .help_page import Rows
 
 
 class Commands(CommandGroup):
     """The commands; each is imported when it is used, and none for the list of them."""
+
+    before_command: Callable[[], None] | None = None
+    """Called before a command is imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
@@ -32,6 +36,8 @@ class Commands(CommandGroup):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        if self.before_command is not None:
+            self.before_command()
         module, _, name = COMMANDS[cmd_name].target.partition(":")
         found: Any = getattr(import_module(f".{module}", __package__), name)
         if isinstance(found, typer.Typer):
@@ -62,6 +68,7 @@ cli = typer.Typer(
     cls=Commands,
     help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # with Rich, `ragtide` alone would print nothing, and mistakes stand in boxes
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
 )
@@ -69,15 +76,19 @@ cli = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    configure_logging("warning")  # to standard error; a command may configure it again
+    program: Any = typer.main.get_command(cli)
+    # To standard error; a command may configure it again.
+    program.before_command = lambda: telemetry.configure_logging("warning")
     try:
-        cli()
-    except (RagtideError, RedisError) as error:
-        err.print(f"ragtide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
+        program()
+    except SystemExit:
+        raise
     except BrokenPipeError:  # the reader of the output, such as head, has ended
         sys.stderr.close()
         sys.exit(0)
+    except (RagtideError, redis.RedisError) as error:  # an error alone imports redis here
+        err.print(f"ragtide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
 
 
 def _version(wanted: bool) -> None:

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from ragtide_schemas.suggestions import unknown
 
-from .common import out
+from .console import out
 from .help_page import Rows, help_page
 
 MOST_COLUMNS: Final = 100

@@ -23,8 +23,9 @@ from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, SegmentsOption, err, given, out, print_json, warn, with_redis
+from .common import JsonOption, SegmentsOption, given
 from .comparison_tables import compared_table
+from .console import err, out, print_json, warn
 from .explanation_tables import differences_table
 from .gate_options import (
     FailIfOption,
@@ -37,6 +38,7 @@ from .gate_options import (
     with_gate,
 )
 from .split_traffic import compare_split
+from .with_redis import with_redis
 from .workspace_option import settings_of
 
 

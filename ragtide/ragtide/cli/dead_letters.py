@@ -19,8 +19,10 @@ from ragtide_schemas import Reason
 from ragtide_schemas.suggestions import unknown
 
 from .command_groups import command_group
-from .common import JsonOption, err, out, print_json, warn, with_redis
+from .common import JsonOption
+from .console import err, out, print_json, warn
 from .fitting import Column, fitted
+from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 dead_letters = command_group(

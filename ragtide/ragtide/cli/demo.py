@@ -22,7 +22,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 
 from .alert_views import alerts_view
-from .common import JsonOption, err, out, print_json
+from .common import JsonOption
+from .console import err, out, print_json
 from .screen import Screen
 from .tables import estimates_table
 

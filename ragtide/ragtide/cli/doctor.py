@@ -13,8 +13,10 @@ from ragtide_roles.doctor.examination import examine, examine_role
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.url import RedisHandle
 
-from .common import JsonOption, Role, given, out, print_json, with_redis
+from .common import JsonOption, Role, given
+from .console import out, print_json
 from .repair import print_repairs
+from .with_redis import with_redis
 
 
 def doctor(

@@ -17,10 +17,12 @@ from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, PipelineOption, SegmentsOption, err, out, print_json, warn, with_redis
+from .common import JsonOption, PipelineOption, SegmentsOption
+from .console import err, out, print_json, warn
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .groups import whole_pipelines
 from .tables import estimates_note, estimates_table, labeling_table
+from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 

@@ -30,11 +30,13 @@ from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Command, Limits, Plan
 
 from .command_groups import command_group
-from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .common import JsonOption, given
+from .console import err, out, print_json, warn
 from .experiment_gate import ExperimentGate, GateBaseline, GateConfig, experiment_gate
 from .experiment_tables import board_view, shown_metrics
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .progress import BarView, cost_note, interrupted
+from .with_redis import with_redis
 
 REDRAW_S = 1.0
 """Seconds between two drawings of the leaderboard."""

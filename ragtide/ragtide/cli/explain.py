@@ -16,7 +16,8 @@ from ragtide_schemas.metric_definitions import definitions_of_errors
 from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, given, out, print_json, warn
+from .common import JsonOption, given
+from .console import out, print_json, warn
 from .fitting import Column, fitted
 from .groups import short_name
 

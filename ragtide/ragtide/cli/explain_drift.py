@@ -12,8 +12,10 @@ from ragtide_offline.report.explaining import ExplainedDrift, Moment, explain_dr
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas.alert_rule import Duration, duration_ms
 
-from .common import JsonOption, out, print_json, with_redis
+from .common import JsonOption
+from .console import out, print_json
 from .explanation_tables import parts_table, segments_table
+from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 

@@ -13,7 +13,8 @@ from ragtide_schemas import METRICS, Feedback, InvalidEntryError
 from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, err, given, print_json
+from .common import JsonOption, given
+from .console import err, print_json
 from .problems import Problems
 
 

@@ -16,7 +16,7 @@ from ragtide_roles.known_metrics import known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
-from .common import err, out
+from .console import err, out
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """Environment variable with the file to which a step of GitHub Actions adds its summary."""

@@ -11,7 +11,8 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.recordings.contents import COUNTS, counts_by_day, partitions_of
 
-from .common import JsonOption, err, given, out, print_json
+from .common import JsonOption, given
+from .console import err, out, print_json
 from .fitting import Column, fitted
 from .progress import interruptible, progress_bar
 

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from .common import err
+from .console import err
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C: 128 and the number of the signal."""

@@ -8,7 +8,8 @@ import typer
 from ragtide_producers import FileOptions, InteractionProducer, count_rows
 from ragtide_producers.file_publisher import publish_file
 
-from .common import JsonOption, err, given, print_json
+from .common import JsonOption, given
+from .console import err, print_json
 from .problems import Problems
 from .progress import interruptible, progress_bar
 

@@ -6,7 +6,7 @@ from typing import Any
 from ragtide_aggregator.maintenance.damaged_field import DroppedField
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
-from .common import out, print_json
+from .console import out, print_json
 
 _TIMES = ("updated_at", "since")
 

@@ -7,7 +7,9 @@ import typer
 from ragtide_aggregator.maintenance.repartition import Repartition
 from ragtide_runtime.settings.model import Settings
 
-from .common import err, given, with_redis
+from .common import given
+from .console import err
+from .with_redis import with_redis
 
 
 def repartition(

@@ -23,11 +23,13 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .common import JsonOption, given
+from .console import err, out, print_json, warn
 from .fitting import Column, fitted
 from .progress import interrupted, interruptible, progress_bar
 from .replay_notes import shown_replay
 from .tables import estimates_note, estimates_table
+from .with_redis import with_redis
 
 ORDERS = ("time", "random")
 

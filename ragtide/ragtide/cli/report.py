@@ -12,8 +12,10 @@ from ragtide_offline.report.mlflow_export import EXPERIMENT, export
 from ragtide_offline.report.reports import Report, ReportRequest, fields_of, json_of, page_of, read_report
 from ragtide_runtime.errors import ConfigurationError
 
-from .common import JsonOption, err, given, print_json, warn, with_redis
+from .common import JsonOption, given
+from .console import err, print_json, warn
 from .progress import interruptible, progress_bar
+from .with_redis import with_redis
 
 STDOUT = "-"
 """The value of --output that selects standard output."""

@@ -12,7 +12,8 @@ from ragtide_roles.rule_findings import rule_findings
 from ragtide_schemas.printable import printable
 
 from .command_groups import command_group
-from .common import JsonOption, given, out, print_json
+from .common import JsonOption, given
+from .console import out, print_json
 
 rules = command_group("Check a file of alert rules.", no_args_is_help=True)
 

@@ -25,7 +25,8 @@ from ragtide_schemas import MetricEvent, describe
 from ragtide_schemas.reference_results import reference_results
 from ragtide_schemas.suggestions import unknown
 
-from .common import JsonOption, err, given, out, print_json
+from .common import JsonOption, given
+from .console import err, out, print_json
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .problems import Problems
 from .progress import cost_note, interrupted, progress_bar

@@ -15,7 +15,9 @@ from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.tracing import exporting
 
-from .common import Role, err, given, with_redis
+from .common import Role, given
+from .console import err
+from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 

@@ -9,9 +9,10 @@ from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 
-from .common import err, out, print_json, warn, with_redis
 from .comparison_tables import compared_table
+from .console import err, out, print_json, warn
 from .gate_options import GateOptions, exit_for, with_gate
+from .with_redis import with_redis
 
 
 def compare_split(

@@ -16,11 +16,13 @@ from ragtide_roles.running import cancelled_by_signal
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.url import RedisHandle
 
-from .common import PipelineOption, SegmentsOption, err, out, with_redis
+from .common import PipelineOption, SegmentsOption
+from .console import err, out
 from .keyboard import keyboard
 from .screen import Screen
 from .watch_screen import shown_pipelines, watch_screen
 from .watch_view import WatchView, press
+from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 

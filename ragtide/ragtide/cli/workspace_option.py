@@ -8,7 +8,8 @@ from redis.asyncio import Redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace
 
-from .common import given, with_redis
+from .common import given
+from .with_redis import with_redis
 
 WorkspaceOption = Annotated[
     str | None,

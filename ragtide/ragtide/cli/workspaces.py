@@ -13,8 +13,10 @@ from ragtide_runtime.workspaces import remove_listed_workspace
 from ragtide_schemas import Workspace
 
 from .command_groups import command_group
-from .common import JsonOption, err, given, out, print_json, warn, with_redis
+from .common import JsonOption, given
+from .console import err, out, print_json, warn
 from .fitting import Column, fitted
+from .with_redis import with_redis
 
 workspaces = command_group("List or remove the workspaces of replays and experiments. Without a command it lists them.")
 

@@ -1,1 +1,12 @@
 """Access to Redis: addresses, clients, scripts, streams, the embedded server, and the names of all keys."""
+
+from typing import TYPE_CHECKING
+
+from ragtide_schemas.lazy_imports import late
+
+if TYPE_CHECKING:
+    from redis import RedisError
+
+__all__ = ["RedisError"]
+
+__getattr__ = late(__name__, {"RedisError": "redis"})

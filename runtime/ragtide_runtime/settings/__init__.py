@@ -1,1 +1,12 @@
 """The settings, from the environment and a TOML file, with error messages that name field, value and remedy."""
+
+from typing import TYPE_CHECKING
+
+from ragtide_schemas.lazy_imports import late
+
+if TYPE_CHECKING:
+    from .model import Settings, load_settings
+
+__all__ = ["Settings", "load_settings"]
+
+__getattr__ = late(__name__, {"Settings": ".model", "load_settings": ".model"})

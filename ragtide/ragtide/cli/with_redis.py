@@ -1,0 +1,52 @@
+"""Runs the body of a command with a client of the Redis that the settings name."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.deployment import check_layout
+from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
+from ragtide_runtime.settings.model import Settings
+
+T = TypeVar("T")
+
+
+def with_redis(
+    settings: Settings,
+    body: Callable[[Redis, RedisHandle], Awaitable[T]],
+    *,
+    any_layout: bool = False,
+    convert: bool = False,
+) -> T:
+    """Run the body with a client of the Redis that the settings name, and return its result.
+
+    Args:
+        settings: of the deployment.
+        body: coroutine function to run.
+        any_layout: whether the deployment may have another layout than the settings.
+        convert: whether an embedded server may convert the data of an older one (`resolve_redis`).
+
+    Raises:
+        ConfigurationError: the deployment has another layout than the settings.
+        RedisUnavailable: Redis cannot be started or reached.
+    """
+
+    async def run(handle: RedisHandle) -> T:
+        redis = connect_async(handle.url)
+        try:
+            if not any_layout:
+                await check_layout(redis, settings.layout)
+            return await body(redis, handle)
+        finally:
+            await redis.aclose()
+
+    with resolve_redis(settings.redis_address, settings.data_dir, convert=convert) as handle:
+        try:
+            return asyncio.run(run(handle))
+        except RedisError as error:
+            raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
