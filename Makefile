@@ -54,11 +54,12 @@ layers: .venv/.dev ## who may import whom
 wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
-schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml and the pages that are made from values
+schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and files that are made from the code
 	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
 	$(BIN)/python -m ragtide_schemas.fields_page docs
 	$(BIN)/python -m ragtide_consumers.metrics.generated_pages docs
 	$(BIN)/python -m ragtide.api_page docs
+	$(BIN)/python -m ragtide.cli.declarations ragtide/ragtide/cli/declarations.json
 	$(BIN)/python -m ragtide_runtime.redis.asyncapi docs/asyncapi.yaml
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling

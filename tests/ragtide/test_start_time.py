@@ -22,8 +22,8 @@ SLOW = {
 }
 """Libraries that only the work of a few commands needs."""
 
-UNUSED = SLOW | {"numpy", "redis", "opentelemetry", "structlog", "pydantic", "pydantic_settings", "asyncio", "jinja2"}
-"""Libraries that no page of help needs."""
+UNUSED = SLOW | {"numpy", "redis", "opentelemetry", "structlog", "pydantic_settings", "asyncio", "jinja2"}
+"""Libraries that no page of help and no completion needs. Typer itself imports pydantic when it parses options."""
 
 IMPORTS = """
 import sys
@@ -36,6 +36,27 @@ for name, listed in COMMANDS.items():
     new = set(sys.modules) - loaded
     loaded |= new
     print(f"{name}:", *[one for one in new if one in SLOW])
+"""
+
+HELP = """
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from ragtide.cli import run
+from ragtide.cli.command_list import COMMANDS
+from ragtide.cli.declarations import declarations
+
+for name in COMMANDS:
+    for child in [[], *([each] for each in declarations()[name].get("commands", ()))]:
+        sys.argv = ["ragtide", name, *child, "--help"]
+        page = StringIO()
+        try:
+            with redirect_stdout(page):
+                run()
+        except SystemExit:
+            pass
+        print(*sys.argv, *(set(sys.modules) & UNUSED), end=": ")
+        print(page.getvalue().split()[0])
 """
 
 RUN = """
@@ -84,9 +105,27 @@ def test_what_needs_no_command_imports_none(arguments: tuple[str, ...], words: s
     assert done.stdout.splitlines()[-1] == "imported:"
 
 
-def test_the_completion_of_a_command_imports_none() -> None:
-    done = python(RUN, COMP_WORDS="ragtide esti", COMP_CWORD="1", _RAGTIDE_COMPLETE="complete_bash")
-    assert done.stdout.splitlines() == ["estimates", "imported:"]
+def test_no_command_imports_anything_for_its_help() -> None:
+    done = python(HELP)
+    lines = done.stdout.splitlines()
+    assert len(lines) > 30, done.stderr
+    assert [line for line in lines if not line.endswith(": Usage:")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("ragtide esti", ["estimates"]),
+        ("ragtide experiment sho", ["show"]),
+        ("ragtide estimates --pipe", ["--pipeline"]),
+        ("ragtide score --undecided p", ["pass"]),
+        ("ragtide experiment run --undecided f", ["fail"]),
+    ],
+)
+def test_completions_import_none(words: str, expected: list[str]) -> None:
+    place = str(len(words.split()) - 1)
+    done = python(RUN, COMP_WORDS=words, COMP_CWORD=place, _RAGTIDE_COMPLETE="complete_bash")
+    assert done.stdout.splitlines() == [*expected, "imported:"], done.stderr
 
 
 def test_the_package_alone_imports_no_library() -> None:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,15 +13,16 @@ from ragtide_runtime import redis, telemetry
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.version import __version__
 
-from .command_groups import SETTINGS, CommandGroup, with_help, write_help
+from .command_groups import SETTINGS, CommandGroup, write_help
 from .command_list import COMMANDS, GROUPS
 from .console import err
+from .declarations import declared, load_command
 from .given_options import Given
 from .help_page import Rows
 
 
 class Commands(CommandGroup):
-    """The commands; each is imported when it is used, and none for the list of them."""
+    """The commands; each is imported when it runs, and none for its help or the list of them."""
 
     before_command: Callable[[], None] | None = None
     """Called before a command is imported."""
@@ -36,17 +37,13 @@ class Commands(CommandGroup):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        load = partial(self._load, cmd_name)
+        return declared(cmd_name, load) or load()
+
+    def _load(self, name: str) -> Any:
         if self.before_command is not None:
             self.before_command()
-        module, _, name = COMMANDS[cmd_name].target.partition(":")
-        found: Any = getattr(import_module(f".{module}", __package__), name)
-        if isinstance(found, typer.Typer):
-            group = typer.main.get_command(found)
-            group.name = cmd_name
-            return with_help(group)
-        made = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
-        made.command(cmd_name, context_settings=SETTINGS)(found)
-        return with_help(typer.main.get_command(made))
+        return load_command(name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the commands in groups, from their lines in the list."""

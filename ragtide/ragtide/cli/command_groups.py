@@ -30,7 +30,7 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Return name, command and remaining arguments; a mistake if there is no such command."""
         name = args[0]
-        if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+        if not name.startswith("-") and not ctx.resilient_parsing and name not in self.list_commands(ctx):
             ctx.fail(unknown("command", name, self.list_commands(ctx), listed_by=f"{ctx.command_path} --help"))
         return super().resolve_command(ctx, args)
 
