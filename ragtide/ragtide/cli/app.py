@@ -65,7 +65,7 @@ cli = typer.Typer(
     cls=Commands,
     help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.",
     no_args_is_help=True,
-    rich_markup_mode=None,  # with Rich, `ragtide` alone would print nothing, and mistakes stand in boxes
+    rich_markup_mode=None,  # Rich takes long to import for a mistake, and breaks its line in a box
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
 )
