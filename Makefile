@@ -60,6 +60,7 @@ schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and
 	$(BIN)/python -m ragtide_consumers.metrics.generated_pages docs
 	$(BIN)/python -m ragtide.api_page docs
 	$(BIN)/python -m ragtide.cli.declarations ragtide/ragtide/cli/declarations.json
+	$(BIN)/python -m ragtide.cli.commands_page docs
 	$(BIN)/python -m ragtide_runtime.redis.asyncapi docs/asyncapi.yaml
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling

@@ -14,6 +14,7 @@ from tests.support.redis_cli import redis_cli
 import ragtide
 from ragtide import RagInteraction, api_page
 from ragtide.cli.command_list import COMMANDS
+from ragtide.cli.commands_page import COMMAND_PAGES
 from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import Draft, draft_of, plan_of
@@ -100,7 +101,7 @@ def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
     assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
 
 
-GENERATED = {**GENERATED_PAGES, **FIELD_PAGES, api_page.NAME: api_page.api_page}
+GENERATED = {**GENERATED_PAGES, **FIELD_PAGES, **COMMAND_PAGES, api_page.NAME: api_page.api_page}
 
 
 @pytest.mark.parametrize("name", GENERATED)

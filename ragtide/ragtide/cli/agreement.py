@@ -18,7 +18,7 @@ from .fitting import Column, Notes, fitted, heading
 
 
 def agreement(
-    predictions: Annotated[Path, typer.Argument(help="Scores: the output of ragtide score FILE --json.")],
+    predictions: Annotated[Path, typer.Argument(help="File of scores: the output of ragtide score FILE --json.")],
     gold: Annotated[
         Path | None,
         typer.Option(help="File with gold scores: interactions or data set rows. Default: gold scores in the lines."),

@@ -58,33 +58,41 @@ def compare(
     by: Annotated[
         str | None, typer.Option(help="Split each difference into mix and change within the values of this segment.")
     ] = None,
-    window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
-    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    window: Annotated[str, typer.Option(help="Window: all, or one of the setting windows, such as 1h.")] = ALL_TIME,
+    confidence: Annotated[
+        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
+    ] = None,
     recording: Annotated[
         str | None,
-        typer.Option(help="Recording that a replay of metric events has read, to pair by id; default: recorder.url."),
+        typer.Option(
+            help="Recording that the replays have read, to pair their interactions; default: the setting recorder.url."
+        ),
     ] = None,
     share: Annotated[
         float | None,
         typer.Option(
             min=0.01,
             max=0.99,
-            help="For traffic that a coin divides between the two: the probability of FIRST, such as 0.5.",
+            help="For traffic that is divided at random: the probability of FIRST, such as 0.5.",
         ),
     ] = None,
     unit: Annotated[
-        SplitUnit | None, typer.Option(help="With --share: a coin for each interaction (default), or for each cluster.")
+        SplitUnit | None, typer.Option(help="With --share: the unit that is divided; default: interaction.")
     ] = None,
     covariate: Annotated[
         list[str] | None,
-        typer.Option(help="With --share: a covariate, or segment:NAME, that the pipelines do not change; repeatable."),
+        typer.Option(
+            help="With --share: a covariate, or segment:NAME, that the pipelines do not change; may be repeated."
+        ),
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="With --share: when the split began (ISO 8601, UTC); default: both have scores.")
     ] = None,
     ongoing: Annotated[
         bool,
-        typer.Option("--ongoing", help="Treat a replay as a sample of ongoing traffic: its interval never closes."),
+        typer.Option(
+            "--ongoing", help="Treat a replay as a sample of ongoing traffic, so that its interval never closes."
+        ),
     ] = False,
     segments: SegmentsOption = False,
     fail_if: FailIfOption = None,

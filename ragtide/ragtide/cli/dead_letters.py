@@ -79,7 +79,7 @@ def list_dead_letters(
 def retry(
     context: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Publish every dead letter again.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Publish dead interactions and feedback again, after you have corrected the cause."""

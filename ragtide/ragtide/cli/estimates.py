@@ -40,17 +40,22 @@ def estimates(
             help=f"How to compute the interval: {', '.join(STRATEGIES)}; auto and running are valid at every look."
         ),
     ] = AUTO,
-    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
-    window: Annotated[str, typer.Option(help="all, or a window of the settings such as 1h.")] = ALL_TIME,
+    confidence: Annotated[
+        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
+    ] = None,
+    window: Annotated[str, typer.Option(help="Window: all, or one of the setting windows, such as 1h.")] = ALL_TIME,
     estimator: Annotated[
         str | None,
         typer.Option(
-            help=f"How to estimate: {', '.join(ESTIMATORS)}, {RECOMMENDED} (of tables), or all; mean with --json."
+            help=f"Estimator: {', '.join(ESTIMATORS)}, {RECOMMENDED} or all; default: {RECOMMENDED}, with --json mean."
         ),
     ] = None,
     labeling: Annotated[bool, typer.Option("--labeling", help="Show time and cost of labeling, not scores.")] = False,
     ongoing: Annotated[
-        bool, typer.Option("--ongoing", help="Treat a run as a sample of ongoing traffic: its interval never closes.")
+        bool,
+        typer.Option(
+            "--ongoing", help="Treat a run as a sample of ongoing traffic, so that its interval never closes."
+        ),
     ] = False,
     fail_if: FailIfOption = None,
     undecided: UndecidedOption = UndecidedPolicy.KEEP,

@@ -63,7 +63,8 @@ def _option(model: type[BaseModel], field: str, *names: str) -> Any:
 
 Reason = Annotated[str, _option(Command, "reason")]
 NoRoles = Annotated[
-    bool, typer.Option("--no-roles", help="Only call the target; run ragtide worker --workspace NAME to label.")
+    bool,
+    typer.Option("--no-roles", help="Call the target only, and label with ragtide worker --workspace NAME elsewhere."),
 ]
 
 
@@ -188,7 +189,8 @@ def clone(
     config: Config,
     clone: Annotated[str, typer.Argument(help="Name of the clone.")],
     parameters: Annotated[
-        list[str] | None, typer.Option("--set", help="A changed parameter as name=value; the value is JSON or text.")
+        list[str] | None,
+        typer.Option("--set", help="A changed parameter as name=value, where value is JSON or text; may be repeated."),
     ] = None,
     reason: Reason = "",
 ) -> None:

@@ -11,10 +11,12 @@ from ragtide_offline.gates.sources import of_experiment
 
 from .gate_options import GateOptions
 
-GateConfig = Annotated[str | None, typer.Option("--config", help="Config of the conditions; default: the leader.")]
+GateConfig = Annotated[
+    str | None, typer.Option("--config", help="Config that the conditions are about; default: the leader.")
+]
 GateBaseline = Annotated[
     str | None,
-    typer.Option("--baseline", help="Config to compare it with, for METRIC.difference."),
+    typer.Option("--baseline", help="Config to compare it with, for conditions on METRIC.difference."),
 ]
 
 

@@ -37,7 +37,9 @@ def explain(
     ] = None,
     labeler: Annotated[str | None, typer.Option(help="Only scores of this labeler.")] = None,
     workspace: WorkspaceOption = None,
-    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    confidence: Annotated[
+        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Split a change into changed traffic and changed quality.

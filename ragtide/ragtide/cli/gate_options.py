@@ -27,17 +27,17 @@ FailIfOption = Annotated[
     list[str] | None,
     typer.Option(
         _FAIL_IF,
-        help="Fail if this holds, such as 'trace.adherence < 0.8'; repeatable. Exit code 4: fail, 5: undecided.",
+        help="Fail if this holds, such as 'trace.adherence < 0.8'; may be repeated. Exit code 4: fail, 5: undecided.",
     ),
 ]
 UndecidedOption = Annotated[
     UndecidedPolicy,
-    typer.Option("--undecided", help="How to count an undecided condition."),
+    typer.Option("--undecided", help="Outcome of a condition that the data do not decide."),
 ]
-JunitOption = Annotated[Path | None, typer.Option("--junit", help="Write the gate as JUnit XML here.")]
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="File for the result of the gate, as JUnit XML.")]
 SummaryOption = Annotated[
     Path | None,
-    typer.Option("--summary", help=f"Write the gate as Markdown here [{STEP_SUMMARY}]."),
+    typer.Option("--summary", help=f"File for the result of the gate, as Markdown [{STEP_SUMMARY}]."),
 ]
 
 

@@ -32,17 +32,17 @@ def help_page(command: Any, context: Any, groups: Mapping[str, Rows] | None = No
     options = [one for one in parameters if one.param_type_name == "option"]
     children: Mapping[str, Any] = getattr(command, "commands", {})
     if groups is None:
-        groups = {"Commands": [(name, _joined(child.help)) for name, child in children.items()]}
+        groups = {"Commands": [(name, joined(child.help)) for name, child in children.items()]}
     sections = {
         **groups,
-        "Arguments": [(_argument(one), _explained(one)) for one in arguments],
-        "Options": [(_option(one, context), _explained(one)) for one in options],
+        "Arguments": [(argument_name(one), explained(one)) for one in arguments],
+        "Options": [(option_name(one, context), explained(one)) for one in options],
     }
-    named = [_argument(one) if one.required else f"[{_argument(one)}]" for one in arguments]
+    named = [argument_name(one) if one.required else f"[{argument_name(one)}]" for one in arguments]
     pieces = [context.command_path, "[OPTIONS]", *named, *(["COMMAND ..."] if any(groups.values()) else [])]
     return Group(
         Text(f"Usage: {' '.join(pieces)}\n"),
-        Text("\n\n".join(_joined(paragraph) for paragraph in (command.help or "").split("\n\n")) + "\n"),
+        Text("\n\n".join(joined(paragraph) for paragraph in (command.help or "").split("\n\n")) + "\n"),
         *(part for title, rows in sections.items() if rows for part in _section(title, rows, _width(groups, title))),
     )
 
@@ -62,16 +62,19 @@ def _section(title: str, rows: Rows, width: int) -> Iterator[Text | Padding]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _joined(text: str | None) -> str:
+def joined(text: str | None) -> str:
+    """Return a text in one line."""
     return " ".join((text or "").split())
 
 
-def _argument(argument: Any) -> str:
+def argument_name(argument: Any) -> str:
+    """Return the name of an argument, with dots if there may be several."""
     name = argument.metavar or argument.name.upper()
     return name if argument.nargs == 1 or name.endswith("...") else f"{name}..."
 
 
-def _option(option: Any, context: Any) -> str:
+def option_name(option: Any, context: Any) -> str:
+    """Return the names of an option, and the kind of its value."""
     names = ", ".join(sorted(option.opts, key=len, reverse=True))
     if option.is_flag:
         return names
@@ -79,11 +82,11 @@ def _option(option: Any, context: Any) -> str:
     return f"{names} {VALUES.get(kind.removesuffix(' range'), kind)}"
 
 
-def _explained(parameter: Any) -> str:
+def explained(parameter: Any) -> str:
     """Return the help of a parameter, with its limits and its default."""
     lowest, highest = getattr(parameter, "min", None), getattr(parameter, "max", None)
     limits = [f"from {lowest:g}" if lowest is not None else "", f"to {highest:g}" if highest is not None else ""]
-    parts = [_joined(parameter.help), " ".join(filter(None, limits))]
+    parts = [joined(parameter.help), " ".join(filter(None, limits))]
     default = parameter.default
     if isinstance(default, Enum):
         default = default.value

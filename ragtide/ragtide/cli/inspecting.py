@@ -19,9 +19,7 @@ from .progress import interruptible, progress_bar
 
 def inspect(
     context: typer.Context,
-    url: Annotated[
-        str | None, typer.Argument(help="Folder or URL of the recording; by default RAGTIDE_RECORDER_URL.")
-    ] = None,
+    url: Annotated[str | None, typer.Argument(help="Folder or URL of the recording [RAGTIDE_RECORDER_URL].")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its checksum.")] = False,
     as_json: JsonOption = False,
 ) -> None:

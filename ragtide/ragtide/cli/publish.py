@@ -19,10 +19,13 @@ def publish(
     file: Annotated[
         str,
         typer.Argument(
-            help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
+            help=(
+                "File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
+                "Hugging Face, as hf:owner/name?split=test."
+            )
         ),
     ],
-    pipeline: Annotated[str | None, typer.Option(help="Name of the pipeline for rows that name none.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of the rows that name no pipeline.")] = None,
     run: Annotated[
         str | None,
         typer.Option(help="Name of a run that the rows belong to, such as nightly-7; its size is the number of rows."),

@@ -43,9 +43,9 @@ def replay(
     relabel: Annotated[
         bool, typer.Option("--relabel", help="Label the interactions again, instead of using their recorded scores.")
     ] = False,
-    speed: Annotated[str, typer.Option(help="original, a multiple of it such as 10x, or max.")] = "max",
+    speed: Annotated[str, typer.Option(help="Speed: original, a multiple of it such as 10x, or max.")] = "max",
     order: Annotated[
-        str, typer.Option(help="time; or random, so that the interactions so far are a random sample.")
+        str, typer.Option(help="Order: time; or random, so that the interactions so far are a random sample.")
     ] = "time",
     seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
     since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,

@@ -33,7 +33,8 @@ def report(
     context: typer.Context,
     workspace: Annotated[str, typer.Argument(help="Name of an experiment or a replay.")],
     report_format: Annotated[
-        ReportFormat | None, typer.Option("--format", help="Default: the ending of --output, or html.")
+        ReportFormat | None,
+        typer.Option("--format", help="Format of the page; default: the ending of --output, or html."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -54,7 +55,7 @@ def report(
     items: Annotated[int, typer.Option(min=0, max=1000, help="Number of worst items, and of disputed items.")] = ITEMS,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Export to MLflow too, or update an export.")] = False,
     tracking_uri: Annotated[
-        str | None, typer.Option(help="Address of MLflow, such as sqlite:///mlflow.db (MLFLOW_TRACKING_URI).")
+        str | None, typer.Option(help="Address of MLflow, such as sqlite:///mlflow.db [MLFLOW_TRACKING_URI].")
     ] = None,
     mlflow_experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = EXPERIMENT,
     as_json: JsonOption = False,

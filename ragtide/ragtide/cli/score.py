@@ -104,41 +104,58 @@ def score(
     file: Annotated[
         str,
         typer.Argument(
-            help="Interactions: JSON Lines, CSV, Parquet; RAGBench rows; RAGChecker's JSON; hf:owner/name?split=test."
+            help=(
+                "File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
+                "Hugging Face, as hf:owner/name?split=test."
+            )
         ),
     ],
     labeler: Annotated[
         str | None,
         typer.Option(help="local, judge, nli, cascade, stored (labels of the file), or your own [RAGTIDE_LABELER]."),
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="Variant of the TRACe formulas for labels.")] = None,
-    claim_profile: Annotated[str | None, typer.Option(help="Variant of the RAGChecker formulas.")] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Variant of the TRACe formulas: ragbench, ragbench_raw, capstone [RAGTIDE_PROFILE]."),
+    ] = None,
+    claim_profile: Annotated[
+        str | None,
+        typer.Option(help="Variant of the RAGChecker formulas: ragchecker_strict, ragchecker [RAGTIDE_CLAIM_PROFILE]."),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model of the judge [RAGTIDE_JUDGE_MODEL].")] = None,
     base_url: Annotated[str | None, typer.Option(help="Endpoint of the judge [RAGTIDE_JUDGE_BASE_URL].")] = None,
     families: Annotated[
-        str | None, typer.Option(help="Metric families of the judge: trace, ragchecker, or trace,ragchecker.")
+        str | None,
+        typer.Option(
+            help="Metric families of the judge: trace, ragchecker, or trace,ragchecker [RAGTIDE_JUDGE_FAMILIES]."
+        ),
     ] = None,
-    pipeline: Annotated[str | None, typer.Option(help="Name of the pipeline for rows that name none.")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of the rows that name no pipeline.")] = None,
     file_format: Annotated[
-        str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; by default found by the name of the file.")
+        str | None, typer.Option("--format", help=f"Format of the file: {', '.join(FORMATS)}; default: by its name.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a line per interaction here, or continue this file.")
+        Path | None,
+        typer.Option("--output", "-o", help="File for a line per interaction; a file that exists is continued."),
     ] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Add the labels of every sentence to the lines.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Score only the first rows, as many as this.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Score only this many rows, from the first on.")] = None,
     strategy: Annotated[str, typer.Option(help=f"Intervals of the summary: {', '.join(STRATEGIES)}.")] = "normal",
-    confidence: Annotated[float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level.")] = None,
+    confidence: Annotated[
+        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
     ] = None,
     export_ragchecker: Annotated[
-        Path | None, typer.Option(help="Write claims, labels and scores here, as JSON of RAGChecker.")
+        Path | None, typer.Option(help="File for claims, labels and scores, as JSON of RAGChecker.")
     ] = None,
     fail_if: FailIfOption = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="Output of ragtide score on the same interactions, for .difference."),
+        typer.Option(
+            help="Earlier output of ragtide score on the same interactions, for conditions on METRIC.difference."
+        ),
     ] = None,
     undecided: UndecidedOption = UndecidedPolicy.KEEP,
     junit: JunitOption = None,

@@ -1,0 +1,142 @@
+"""Writes the pages of every command from the program itself: `python -m ragtide.cli.commands_page docs`."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from .app import cli
+from .command_examples import EXAMPLES, EXITS
+from .command_list import GROUPS
+from .help_page import argument_name, joined, option_name
+
+_FIRST: Final = "commands.md"
+
+_PAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    _FIRST: ("Start", "Publish", "Operate"),
+    "commands-live.md": ("Look (live)",),
+    "commands-offline.md": ("Offline (files, without Redis)", "Record and replay"),
+    "commands-experiments.md": ("Experiments",),
+}
+"""Groups of commands on each page."""
+
+_INTRODUCTION: Final = """\
+`make schemas` writes this page from the program. `ragtide COMMAND --help` shows the same in a terminal. An option of a
+command overrides the environment, which overrides `ragtide.toml` ([settings.md](settings.md))."""
+
+_EXIT_CODES: Final = """\
+## Exit codes
+
+Every command ends with 0 if it is done, with 1 after an error, with 2 if the command line is wrong, and with 130 after
+Ctrl-C. An error is told in one sentence. Further exit codes stand with their commands
+([gates.md](gates.md#exit-codes))."""
+
+_GATE: Final = "4 if the gate fails, 5 if it is undecided"
+
+_VARIABLE: Final = re.compile(r" \[([A-Z_]+)\](?=\.?$)")
+"""The environment variable at the end of a help text."""
+
+
+def commands_page(page: str) -> str:
+    """Return a page with every command of its groups."""
+    root: Any = typer.main.get_command(cli)
+    context = root.make_context("ragtide", [], resilient_parsing=True)
+    if page == _FIRST:
+        parts = ["# Commands", _INTRODUCTION, _overview(), _EXIT_CODES]
+        parts += ["## Options before the command", _options(root, context)]
+    else:
+        names = [f"`{name}`" for group in _PAGES[page] for name in GROUPS[group]]
+        parts = [f"# Commands: {', '.join(names)}", f"{_INTRODUCTION} [{_FIRST}]({_FIRST}) lists all commands."]
+    for group in _PAGES[page]:
+        for name in GROUPS[group]:
+            parts += _command(root.get_command(context, name), name, context)
+    return "\n\n".join(parts) + "\n"
+
+
+COMMAND_PAGES: Final[Mapping[str, Callable[[], str]]] = {page: partial(commands_page, page) for page in _PAGES}
+"""Every page of commands."""
+
+
+def _overview() -> str:
+    """Return a table of all commands with links."""
+    rows = ["| command | |", "|---|---|"]
+    pages = {group: "" if page == _FIRST else page for page, groups in _PAGES.items() for group in groups}
+    for group, listed in GROUPS.items():
+        rows.append(f"| **{group}** | |")
+        rows += [f"| [`{name}`]({pages[group]}#ragtide-{name}) | {one.help} |" for name, one in listed.items()]
+    return "\n".join(rows)
+
+
+def _command(command: Any, name: str, parent: Any, depth: int = 2) -> Iterator[str]:
+    """Yield the parts about a command, and about the commands below it."""
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+    path = context.command_path
+    called = path.removeprefix("ragtide ")
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    yield f"{'#' * depth} {path}"
+    yield from (_cell(joined(paragraph)) for paragraph in (command.help or "").split("\n\n"))
+    if called in EXAMPLES:
+        yield "\n".join(f"    {line}" for line in EXAMPLES[called])
+    if arguments:
+        rows = [f"| `{_argument(one)}` | {_meaning(one)[0]} |" for one in arguments]
+        yield "\n".join(["| argument | |", "|---|---|", *rows])
+    options = _options(command, context)
+    if options:
+        yield options
+    exits = [EXITS.get(called, ""), _GATE if any(one.name == "fail_if" for one in command.params) else ""]
+    if any(exits):
+        yield f"Exit code: {', '.join(filter(None, exits))}."
+    for child_name, child in getattr(command, "commands", {}).items():
+        yield from _command(child, child_name, context, depth + 1)
+
+
+def _argument(argument: Any) -> str:
+    return argument_name(argument) if argument.required else f"[{argument_name(argument)}]"
+
+
+def _options(command: Any, context: Any) -> str:
+    """Return a table of the options, without `--help`."""
+    rows = []
+    for option in command.params:
+        if option.param_type_name != "option" or option.name == "help" or "completion" in option.name:
+            continue
+        meaning, variable = _meaning(option)
+        name = option_name(option, context).replace("|", "\\|")
+        rows.append(f"| `{name}` | {meaning} | {_default(option)} | {variable} |")
+    return "\n".join(["| option | | default | environment |", "|---|---|---|---|", *rows]) if rows else ""
+
+
+def _meaning(parameter: Any) -> tuple[str, str]:
+    """Return the help of a parameter with its limits, and its environment variable."""
+    text = joined(parameter.help)
+    variable = _VARIABLE.search(text)
+    lowest, highest = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    limits = [f"from {lowest:g}" if lowest is not None else "", f"to {highest:g}" if highest is not None else ""]
+    limited = f" ({' '.join(filter(None, limits))})" if any(limits) else ""
+    return _cell(_VARIABLE.sub("", text)) + limited, "" if variable is None else f"`{variable[1]}`"
+
+
+def _default(option: Any) -> str:
+    default = option.default.value if isinstance(option.default, Enum) else option.default
+    shown = isinstance(default, str | int | float) and not isinstance(default, bool) and default != ""
+    return f"`{default}`" if shown else ""
+
+
+def _cell(text: str) -> str:
+    """Return a text for a cell of a table in Markdown."""
+    return text.replace("|", "\\|").replace("[[alerts]]", "`[[alerts]]`")
+
+
+def main() -> None:
+    """Write the pages into a folder."""
+    for name, page in COMMAND_PAGES.items():
+        (Path(sys.argv[1]) / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
